@@ -1,0 +1,59 @@
+// How an operation can fail, and the value that says so. The kind tells the caller what to do; the text tells a
+// human: it names rank, tensor and both values, and what to do next. Expected failures are returned, never thrown.
+#pragma once
+
+#include <cassert>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+namespace farandole {
+
+/// Numbers travel on the wire and through the C interface; they never change.
+enum class error_kind : std::uint8_t {
+  none = 0,             ///< no error
+  precondition = 1,     ///< ranks disagree, or the runtime is not initialised: tell a human
+  invalid_argument = 2, ///< this caller's own argument is wrong: tell a human
+  unknown = 3,          ///< the runtime was shut down or a back end failed
+  aborted = 4,          ///< the operation was taken back (its set was removed, it was cancelled)
+  disconnected = 5,     ///< membership changed under the operation: roll back and go on in the next generation
+  overloaded = 6,       ///< a queue is full: wait, then retry
+  unimplemented = 7,    ///< this path cannot do it: try another
+  timed_out = 8,        ///< a deadline passed; the text names the setting and its value
+};
+inline constexpr std::size_t error_kind_count = 9;
+
+std::string_view to_string(error_kind kind);
+
+struct error {
+  error_kind kind = error_kind::none;
+  std::string text;
+
+  explicit operator bool() const { return kind != error_kind::none; }
+  friend bool operator==(const error&, const error&) = default;
+};
+
+/// A value or the error that stands in its place.
+template <class T>
+class expected {
+public:
+  expected(T value) : content_(std::in_place_index<0>, std::move(value)) {}
+  expected(farandole::error problem) : content_(std::in_place_index<1>, std::move(problem)) {
+    assert(std::get<1>(content_).kind != error_kind::none);
+  }
+
+  explicit operator bool() const { return content_.index() == 0; }
+  T& operator*() { return std::get<0>(content_); }
+  const T& operator*() const { return std::get<0>(content_); }
+  T* operator->() { return &std::get<0>(content_); }
+  const T* operator->() const { return &std::get<0>(content_); }
+  const farandole::error& error() const { return std::get<1>(content_); }
+
+private:
+  std::variant<T, farandole::error> content_;
+};
+
+} // namespace farandole

@@ -1,0 +1,97 @@
+@0x9d1be5a7c4f86230;
+# Who is in. A member's life, as messages:
+#
+#   member → rendezvous   Hello        once per init(): who am I, where can I be reached
+#   rendezvous → member   Welcome      once all members of the generation have said hello: ranks, addresses
+#                     or  Refused      this hello cannot be part of the job; says why
+#   member → leader       Greeting     first message on a link to a leader: which member is calling
+#   member → leader       Introduction how my data paths can be reached (a window's address, a UCX address)
+#   leader → members      Introductions  everyone's, once all have come
+#   rendezvous → member   Lost         a member is gone; the generation ends for all
+#   member → rendezvous   Farewell     I leave on purpose (shutdown); not a loss
+#
+# A member's slot is where the launcher put it and never changes; its rank belongs to a generation.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("farandole::wire");
+
+struct Hello {
+  wireVersion @0 :UInt32;
+  # Must equal the receiver's exactly.
+  slot @1 :Int32;
+  # The launcher's number of this process; the rank of the first generation.
+  size @2 :Int32;
+  # How many members this process was told to expect.
+  host @3 :Text;
+  # Host identity: boot id plus IPC and network namespace. Equal text means that memory can be shared.
+  hostName @4 :Text;
+  # For people.
+  address @5 :Text;
+  # "1.2.3.4:567": where this member's own listener can be reached.
+  process @6 :Int64;
+  # Process id on its host, for messages to people.
+  epoch @7 :UInt64;
+  # Highest rendezvous epoch this member has obeyed; 0 if none.
+}
+
+struct Member {
+  rank @0 :Int32;
+  slot @1 :Int32;
+  host @2 :Text;
+  hostName @3 :Text;
+  address @4 :Text;
+  localRank @5 :Int32;
+  localSize @6 :Int32;
+  crossRank @7 :Int32;
+  crossSize @8 :Int32;
+}
+
+struct Setting {
+  name @0 :Text;
+  value @1 :Text;
+}
+
+struct Welcome {
+  generation @0 :UInt64;
+  epoch @1 :UInt64;
+  rank @2 :Int32;
+  # The receiver's own rank.
+  members @3 :List(Member);
+  # In rank order; position equals rank.
+  settings @4 :List(Setting);
+  # Job-wide values; they win over the member's own.
+}
+
+struct Refused {
+  reason @0 :Text;
+}
+
+struct Lost {
+  generation @0 :UInt64;
+  rank @1 :Int32;
+  # -1 when the generation ends for a reason that is no member's loss.
+  reason @2 :Text;
+  # "was killed by signal 9", to follow "rank 2 on host a".
+}
+
+struct Farewell {
+  generation @0 :UInt64;
+}
+
+struct Greeting {
+  wireVersion @0 :UInt32;
+  rank @1 :Int32;
+}
+
+struct Introduction {
+  rank @0 :Int32;
+  window @1 :Text;
+  # Where the host's window is offered (an abstract Unix socket name); empty if this member offers none.
+  ucx @2 :Data;
+  # UCX worker address; empty if the UCX path is not started.
+}
+
+struct Introductions {
+  members @0 :List(Introduction);
+  # In rank order.
+}

@@ -1,0 +1,122 @@
+// Hello, welcome and the other messages of a member's life as plain values; their meaning is told in
+// membership.capnp. Decoding checks everything, as for negotiation.hpp.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "messages/envelope.hpp"
+#include "messages/error.hpp"
+#include "messages/negotiation.hpp"
+
+namespace farandole {
+
+/// Most members of a job.
+inline constexpr std::int32_t member_limit = 65536;
+
+struct hello {
+  std::uint32_t wire_version = farandole::wire_version;
+  std::int32_t slot = 0;
+  std::int32_t size = 1;
+  std::string host;      ///< identity; equal text: memory can be shared
+  std::string host_name; ///< for people
+  std::string address;   ///< "ip:port" of the member's listener
+  std::int64_t process = 0;
+  std::uint64_t epoch = 0;
+
+  friend bool operator==(const hello&, const hello&) = default;
+};
+
+struct member {
+  std::int32_t rank = 0;
+  std::int32_t slot = 0;
+  std::string host;
+  std::string host_name;
+  std::string address;
+  std::int32_t local_rank = 0;
+  std::int32_t local_size = 1;
+  std::int32_t cross_rank = 0;
+  std::int32_t cross_size = 1;
+
+  friend bool operator==(const member&, const member&) = default;
+};
+
+struct setting_value {
+  std::string name;
+  std::string value;
+
+  friend bool operator==(const setting_value&, const setting_value&) = default;
+};
+
+struct welcome {
+  std::uint64_t generation = 0;
+  std::uint64_t epoch = 0;
+  std::int32_t rank = 0;
+  std::vector<member> members; ///< position equals rank
+  std::vector<setting_value> settings;
+
+  friend bool operator==(const welcome&, const welcome&) = default;
+};
+
+struct refused {
+  std::string reason;
+
+  friend bool operator==(const refused&, const refused&) = default;
+};
+
+struct lost {
+  std::uint64_t generation = 0;
+  std::int32_t rank = -1;
+  std::string reason;
+
+  friend bool operator==(const lost&, const lost&) = default;
+};
+
+struct farewell {
+  std::uint64_t generation = 0;
+
+  friend bool operator==(const farewell&, const farewell&) = default;
+};
+
+struct greeting {
+  std::uint32_t wire_version = farandole::wire_version;
+  std::int32_t rank = 0;
+
+  friend bool operator==(const greeting&, const greeting&) = default;
+};
+
+/// How one member's data paths can be reached.
+struct introduction {
+  std::int32_t rank = 0;
+  std::string window;
+  std::string ucx;
+
+  friend bool operator==(const introduction&, const introduction&) = default;
+};
+
+struct introductions {
+  std::vector<introduction> members; ///< position equals rank
+
+  friend bool operator==(const introductions&, const introductions&) = default;
+};
+
+envelope encode(const address& from, const hello& value);
+envelope encode(const address& from, const welcome& value);
+envelope encode(const address& from, const refused& value);
+envelope encode(const address& from, const lost& value);
+envelope encode(const address& from, const farewell& value);
+envelope encode(const address& from, const greeting& value);
+envelope encode(const address& from, const introduction& value);
+envelope encode(const address& from, const introductions& value);
+
+expected<hello> decode_hello(const envelope& message);
+expected<welcome> decode_welcome(const envelope& message);
+expected<refused> decode_refused(const envelope& message);
+expected<lost> decode_lost(const envelope& message);
+expected<farewell> decode_farewell(const envelope& message);
+expected<greeting> decode_greeting(const envelope& message);
+expected<introduction> decode_introduction(const envelope& message);
+expected<introductions> decode_introductions(const envelope& message);
+
+} // namespace farandole

@@ -1,0 +1,117 @@
+@0xe7a40c1f93b25d68;
+# When may a tensor move? When every member of the set has asked for it, with signatures that agree.
+#
+#   member → leader    Requests   what this member is ready for
+#   leader → members   Schedule   what moves now, in which order, and what was decided besides
+#
+# Names and ids
+# -------------
+# A tensor is known by its name until the leader has seen it. With the first bundle that carries it, the leader
+# assigns an id to (name, signature); from then on both sides send the id. An id is never used for anything else
+# within its generation. The leader may forget an id (its cache is bounded, or ranks no longer agree): a request
+# that names an id it does not know is answered by `ask`, and the member sends the full request. Members drop ids
+# told to them in `forget`.
+#
+# The board
+# ---------
+# An assignment may grant a cell on the board (`cell` is its offset in every member's board area, -1 for none).
+# From then on, members on the one host publish this tensor there, in rounds counted from 0 per id, and the leader
+# hears nothing of it. A member that cannot go on so (it joined, or its signature changed) says in `left` which round
+# it will not publish; the leader answers everyone with `retract`, and a member that waits on the board in just that
+# round takes its cell back and sends a full request. An id that was retracted is forgotten.
+#
+# Order
+# -----
+# Bundles are numbered from 0 in each (generation, set); every member runs them in that order. Within one
+# Schedule: assignments, then forget and retract, then failures, then ask, then bundles, then join results, then `end`.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("farandole::wire");
+
+struct Signature {
+  operation @0 :UInt8;
+  dtype @1 :UInt8;
+  reduceOp @2 :UInt8;
+  root @3 :Int32;
+  prescale @4 :Float64;
+  postscale @5 :Float64;
+  shape @6 :List(Int64);
+}
+
+struct Request {
+  name @0 :Text;
+  signature @1 :Signature;
+  group @2 :UInt32;
+  # 0, or a number that the members of one grouped call share.
+  groupSize @3 :UInt32;
+}
+
+struct Round {
+  id @0 :UInt32;
+  round @1 :UInt64;
+}
+
+struct Requests {
+  ids @0 :List(UInt32);
+  full @1 :List(Request);
+  left @2 :List(Round);
+  # Board rounds that this member will not publish.
+  join @3 :Bool;
+  # This member has no more data; zeros stand in for it until all have joined.
+  shutdown @4 :Bool;
+  # This member wants the generation to end in order.
+  withdraw @5 :List(Text);
+  # Names that this member takes back. If the tensor has not been scheduled it fails `aborted`, at once where it is
+  # pending and on arrival elsewhere, until every member has asked for it once; if it has, nothing happens.
+}
+
+struct Assignment {
+  id @0 :UInt32;
+  name @1 :Text;
+  cell @2 :Int64;
+  cellBytes @3 :UInt32;
+  signature @4 :Signature;
+}
+
+struct Entry {
+  id @0 :UInt32;
+  # 0 when the entry is known by name only.
+  name @1 :Text;
+  # Empty when id is not 0.
+  elements @2 :Int64;
+  # Of one member's input (allreduce, broadcast); lets a joined member stand in.
+  firstDims @3 :List(Int64);
+  # allgather: first extent on each rank, in rank order.
+  rowElements @4 :Int64;
+  # allgather: elements in one row.
+}
+
+struct Bundle {
+  sequence @0 :UInt64;
+  operation @1 :UInt8;
+  dtype @2 :UInt8;
+  reduceOp @3 :UInt8;
+  root @4 :Int32;
+  prescale @5 :Float64;
+  postscale @6 :Float64;
+  entries @7 :List(Entry);
+}
+
+struct Failure {
+  name @0 :Text;
+  kind @1 :UInt8;
+  text @2 :Text;
+}
+
+struct Schedule {
+  assignments @0 :List(Assignment);
+  forget @1 :List(UInt32);
+  retract @2 :List(Round);
+  failures @3 :List(Failure);
+  ask @4 :List(UInt32);
+  bundles @5 :List(Bundle);
+  joined @6 :Int32;
+  # The rank that joined last, once all have; -1 otherwise.
+  end @7 :Bool;
+  # No bundle follows in this generation.
+}

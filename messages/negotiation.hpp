@@ -1,0 +1,131 @@
+// Requests and schedules as plain values, and their way onto the wire and back. What they mean is told in
+// negotiation.capnp. Decoding checks everything: numbers in range, lists bounded, text not too long; what it returns
+// may be believed as far as form goes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "messages/envelope.hpp"
+#include "messages/error.hpp"
+#include "messages/signature.hpp"
+
+namespace farandole {
+
+/// Longest tensor name in bytes.
+inline constexpr std::size_t name_limit_bytes = 4096;
+/// Most dimensions of a tensor.
+inline constexpr std::size_t rank_limit = 64;
+
+/// Where a message belongs.
+struct address {
+  std::uint64_t generation = 0;
+  std::uint32_t set = 0;
+  std::int32_t source = -1;
+
+  friend bool operator==(const address&, const address&) = default;
+};
+
+struct request {
+  std::string name;
+  farandole::signature signature;
+  std::uint32_t group = 0;
+  std::uint32_t group_size = 0;
+
+  friend bool operator==(const request&, const request&) = default;
+};
+
+/// A round on the board of an id.
+struct board_round {
+  std::uint32_t id = 0;
+  std::uint64_t round = 0;
+
+  friend bool operator==(const board_round&, const board_round&) = default;
+};
+
+/// Member → leader.
+struct requests {
+  std::vector<std::uint32_t> ids;
+  std::vector<request> full;
+  std::vector<board_round> left;
+  bool join = false;
+  bool shutdown = false;
+  std::vector<std::string> withdraw;
+
+  bool empty() const {
+    return ids.empty() && full.empty() && left.empty() && !join && !shutdown && withdraw.empty();
+  }
+  friend bool operator==(const requests&, const requests&) = default;
+};
+
+/// A name gets an id; `cell` is its offset in every member's board area, or -1.
+struct assignment {
+  std::uint32_t id = 0;
+  std::string name;
+  std::int64_t cell = -1;
+  std::uint32_t cell_bytes = 0;
+  farandole::signature signature; ///< of rank 0 of the set (allgather: only the first extent may differ elsewhere)
+
+  friend bool operator==(const assignment&, const assignment&) = default;
+};
+
+struct bundle_entry {
+  std::uint32_t id = 0; ///< 0: known by `name`
+  std::string name;
+  std::int64_t elements = 0;
+  std::vector<std::int64_t> first_dims; ///< allgather, by rank
+  std::int64_t row_elements = 0;        ///< allgather
+
+  friend bool operator==(const bundle_entry&, const bundle_entry&) = default;
+};
+
+/// What moves together, in one run of a path.
+struct bundle {
+  std::uint64_t sequence = 0;
+  farandole::operation operation = farandole::operation::allreduce;
+  farandole::dtype dtype = farandole::dtype::float32;
+  farandole::reduce_op reduce_op = farandole::reduce_op::sum;
+  std::int32_t root = -1; ///< global rank
+  double prescale = 1.0;
+  double postscale = 1.0;
+  std::vector<bundle_entry> entries;
+
+  friend bool operator==(const bundle&, const bundle&) = default;
+};
+
+/// A tensor that failed, on every rank, and why.
+struct failure {
+  std::string name;
+  error reason;
+
+  friend bool operator==(const failure&, const failure&) = default;
+};
+
+/// Leader → members. The order of its parts is told in negotiation.capnp.
+struct schedule {
+  std::vector<assignment> assignments;
+  std::vector<std::uint32_t> forget;
+  std::vector<board_round> retract;
+  std::vector<failure> failures;
+  std::vector<std::uint32_t> ask;
+  std::vector<bundle> bundles;
+  std::int32_t joined = -1;
+  bool end = false;
+
+  bool empty() const {
+    return assignments.empty() && forget.empty() && retract.empty() && failures.empty() && ask.empty() &&
+           bundles.empty() && joined < 0 && !end;
+  }
+  friend bool operator==(const schedule&, const schedule&) = default;
+};
+
+envelope encode(const address& from, const requests& value);
+envelope encode(const address& from, const schedule& value);
+
+/// `invalid_argument` when the envelope holds something else or breaks a rule; the text says which.
+expected<requests> decode_requests(const envelope& message);
+/// `members`: size of the set; lists by rank must have this length, ranks must be below it.
+expected<schedule> decode_schedule(const envelope& message, std::int32_t members);
+
+} // namespace farandole

@@ -1,0 +1,141 @@
+// Every setting, once: name, type, default, range, environment variable, flag, YAML key, doc. The CLI's help, the
+// config file, `farandole check` and the docs page are made from this one table. Flag beats file beats environment
+// beats default, and each value remembers where it came from.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "messages/error.hpp"
+
+namespace farandole {
+
+enum class setting : std::uint16_t {
+  // How members find each other.
+  rank,
+  size,
+  local_rank,
+  local_size,
+  cross_rank,
+  cross_size,
+  host_name,
+  rendezvous_address,
+  rendezvous_port,
+  interface,
+  secret_descriptor,
+  secret_file,
+  host_id,
+  // What the whole job shares: the rendezvous' values win.
+  fusion_threshold,
+  cycle_time,
+  cache_capacity,
+  board,
+  board_limit,
+  board_area,
+  window_chunk,
+  window_slots,
+  cpu_path,
+  disable_group_fusion,
+  // Deadlines.
+  start_timeout,
+  operation_timeout,
+  shutdown_timeout,
+  exit_grace,
+  // Watching.
+  stall_check_disable,
+  stall_warning_time,
+  stall_shutdown_time,
+  timeline,
+  timeline_mark_cycles,
+  autotune,
+  log_level,
+  log_hide_time,
+  thread_affinity,
+  // Read by other parts or accepted for compatibility: see the table.
+  first_of_the_rest, // the helper that writes settings.cpp lists the remaining rows of the interface here
+};
+
+enum class setting_source : std::uint8_t { built_in, environment, file, flag, rendezvous };
+std::string_view to_string(setting_source source);
+
+enum class setting_type : std::uint8_t { flag, integer, number, text, duration };
+
+using setting_content = std::variant<bool, std::int64_t, double, std::string, std::chrono::nanoseconds>;
+
+struct setting_row {
+  setting id;
+  std::string_view name; ///< "fusion threshold"
+  setting_type type;
+  std::string_view unit;     ///< of the environment variable's number: "bytes", "ms", "s", ""
+  std::string_view built_in; ///< default, as text in that unit
+  double least;              ///< numbers only
+  double most;
+  std::string_view choices; ///< text only: "a|b|c", empty for anything
+  std::string_view environment;
+  std::string_view flag;     ///< "--fusion-threshold-mb", empty if none
+  double flag_factor;        ///< flag and YAML value × this = value in `unit`
+  std::string_view yaml_key; ///< "params.fusion_threshold_mb", empty if none
+  bool job_wide;             ///< handed out with the welcome
+  std::string_view doc;
+};
+
+std::span<const setting_row> setting_table();
+const setting_row& row_of(setting id);
+
+/// Looks up an environment variable.
+using environment_lookup = std::function<std::optional<std::string>(std::string_view)>;
+environment_lookup process_environment();
+
+/// Where values may come from, strongest last. Texts are as typed; keys of `file` are YAML keys ("params.x"), keys
+/// of `flags` are flags ("--x").
+struct setting_sources {
+  environment_lookup environment;
+  std::map<std::string, std::string> file;
+  std::map<std::string, std::string> flags;
+};
+
+/// A value for every row. Copyable; immutable but for `override_with`.
+class settings {
+public:
+  /// `invalid_argument` naming setting, value and range when one is out of range. A value that does not parse at all
+  /// is replaced by the default, and a warning says so (`warnings()`).
+  static expected<settings> load(const setting_sources& sources);
+  /// Defaults only.
+  static settings built_in();
+
+  bool flag(setting id) const;
+  std::int64_t integer(setting id) const; ///< in the row's unit
+  double number(setting id) const;
+  const std::string& text(setting id) const;
+  std::chrono::nanoseconds duration(setting id) const;
+
+  setting_source source(setting id) const;
+  bool is_set(setting id) const { return source(id) != setting_source::built_in; }
+  /// As a person would type it, with its unit: "134217728 bytes".
+  std::string shown(setting id) const;
+  /// "operation timeout (HOROVOD_GLOO_TIMEOUT_SECONDS) = 30 s": for the error of a deadline that passed.
+  std::string cited(setting id) const;
+
+  /// Sets one value from text in the row's unit.
+  error assign(setting id, std::string_view text, setting_source source);
+  /// Job-wide values by name, to send and to take; taking returns a line for each that differed here.
+  std::vector<std::pair<std::string, std::string>> job_wide() const;
+  std::vector<std::string> override_with(std::span<const std::pair<std::string, std::string>> values);
+
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
+private:
+  std::vector<setting_content> values_;
+  std::vector<setting_source> sources_;
+  std::vector<std::string> warnings_;
+};
+
+} // namespace farandole

@@ -1,0 +1,40 @@
+// What two ranks must agree on before a tensor may move: operation, dtype, shape, reduction, scales, root.
+// Two requests with equal signatures (and equal names) belong to the same collective.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "messages/dtype.hpp"
+
+namespace farandole {
+
+/// Numbers travel on the wire; they never change. What each can do is a row of collectives/operation.hpp.
+enum class operation : std::uint8_t { allreduce = 0, allgather = 1, broadcast = 2, barrier = 3, join = 4 };
+inline constexpr std::size_t operation_count = 5;
+
+/// Extents in elements, outermost first. Empty for a scalar (one element).
+using shape = std::vector<std::int64_t>;
+
+struct signature {
+  farandole::operation operation = farandole::operation::allreduce;
+  farandole::dtype dtype = farandole::dtype::float32;
+  farandole::reduce_op reduce_op = farandole::reduce_op::sum;
+  std::int32_t root = -1; ///< global rank of the source of a broadcast; -1 otherwise
+  double prescale = 1.0;
+  double postscale = 1.0;
+  farandole::shape shape; ///< of this rank's input
+
+  /// Scales are compared bit by bit, as the interface asks.
+  friend bool operator==(const signature& a, const signature& b);
+};
+
+/// Elements of a tensor of this shape.
+std::int64_t element_count(const shape& extents);
+
+/// "[3, 4]", for error texts.
+std::string to_string(const shape& extents);
+
+} // namespace farandole
