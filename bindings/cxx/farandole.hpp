@@ -19,6 +19,7 @@
 
 #include "messages/dtype.hpp"
 #include "messages/error.hpp"
+#include "messages/result.hpp"
 #include "messages/signature.hpp"
 
 namespace farandole {
@@ -39,13 +40,6 @@ struct submission {
   const std::byte* input = nullptr; ///< contiguous; read until settled
   std::byte* output = nullptr;      ///< contiguous; written until settled; may equal `input`; null for allgather
   std::uint32_t set = 0;            ///< process set; 0 is the global one
-};
-
-/// What one operation brought.
-struct result {
-  std::span<const std::byte> bytes;     ///< allgather: the concatenation, owned by the handle
-  std::vector<std::int64_t> first_dims; ///< allgather: first extent brought by each rank
-  std::int32_t last_rank = -1;          ///< join: the rank that joined last
 };
 
 struct pending; // actors/pending.hpp
