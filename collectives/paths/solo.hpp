@@ -1,0 +1,14 @@
+// The path of a set of one: nothing moves, but scales apply and outputs are filled.
+#pragma once
+
+#include "collectives/paths/path.hpp"
+
+namespace farandole {
+
+class solo_path : public path {
+public:
+  std::string_view name() const override { return "solo"; }
+  outcome run(const work& bundle, const limits& until) override;
+};
+
+} // namespace farandole
