@@ -1,0 +1,48 @@
+// A link carries envelopes between two processes: TCP, TLS with the job's secret, frames. It is an actor on
+// the loop; its owner sends it envelopes and hears link_opened, link_received and link_closed
+// (actors/interfaces.hpp). What was sent within one turn of the loop leaves in one write. Each link says
+// once, in the log, why it ended.
+#pragma once
+
+#include <caf/all.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "actors/interfaces.hpp"
+#include "actors/kit/log.hpp"
+#include "actors/kit/tls.hpp"
+#include "messages/envelope.hpp"
+#include "messages/error.hpp"
+
+namespace farandole {
+
+struct link_settings {
+  std::shared_ptr<const tls_credentials> credentials; ///< never empty
+  message_limits limits;
+  std::chrono::nanoseconds connect_timeout = std::chrono::seconds{10}; ///< to the end of the TLS handshake
+  std::chrono::nanoseconds close_timeout = std::chrono::seconds{5};    ///< to send what is queued
+  std::string connect_timeout_setting = "connect timeout";             ///< named in the error when it passes
+  std::size_t queue_bytes = std::size_t{256}
+                            << 20; ///< unsent beyond this: the peer is too slow, the link closes
+  unsigned handshakes = 64;        ///< per listener, at once; who comes later waits in the backlog
+  logger* log = nullptr;           ///< outlives the link
+};
+
+struct listening {
+  std::uint16_t port = 0;
+  caf::actor handle; ///< send it close_atom to stop listening; links that it accepted live on
+};
+
+/// Accepts links for `owner`. Numbers of accepted links have the highest bit set. Stops when the owner ends.
+expected<listening> listen(caf::actor_system& system, const std::string& bind_ip, std::uint16_t port,
+                           caf::actor owner, const link_settings& settings);
+
+/// Connects; never blocks. The owner hears link_opened{id} or link_closed{id, reason}, once. `id` is the
+/// owner's choice, below 2^63, and never reused. A link ends when its owner does.
+void dial(caf::actor_system& system, const std::string& ip, std::uint16_t port, caf::actor owner, link_id id,
+          const link_settings& settings);
+
+} // namespace farandole

@@ -1,0 +1,64 @@
+// Lines for people: [time: LEVEL file:line] [rank]: text, to standard output up to INFO and to standard error
+// from WARNING on. A logger is an object that a runtime owns and lends to its parts; there is no registry.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <string_view>
+
+namespace spdlog {
+class logger;
+}
+
+namespace farandole {
+
+enum class log_level : std::uint8_t { trace, debug, info, warning, error, fatal, off };
+
+/// Reads "trace" … "fatal", "off", any case; empty when it is none of them.
+std::optional<log_level> log_level_from(std::string_view text);
+
+struct log_options {
+  log_level level = log_level::warning; ///< what is below is dropped
+  bool hide_time = false;
+};
+
+/// Thread-safe.
+class logger {
+public:
+  explicit logger(const log_options& options = {});
+  /// Hands whole lines (without the newline) to `target` instead: for tests and for tools with their own
+  /// output.
+  logger(const log_options& options, std::function<void(log_level, std::string_view line)> target);
+  ~logger();
+  logger(const logger&) = delete;
+  logger& operator=(const logger&) = delete;
+
+  /// Known after init() only; lines before that carry none. -1 takes it away again.
+  void rank(std::int32_t value) { rank_.store(value, std::memory_order_relaxed); }
+  bool enabled(log_level level) const;
+
+  void write(log_level level, std::string_view text,
+             std::source_location from = std::source_location::current());
+
+  using place = std::source_location;
+  void trace(std::string_view text, place from = place::current()) { write(log_level::trace, text, from); }
+  void debug(std::string_view text, place from = place::current()) { write(log_level::debug, text, from); }
+  void info(std::string_view text, place from = place::current()) { write(log_level::info, text, from); }
+  void warning(std::string_view text, place from = place::current()) {
+    write(log_level::warning, text, from);
+  }
+  void error(std::string_view text, place from = place::current()) { write(log_level::error, text, from); }
+  /// Says it, then ends the process.
+  [[noreturn]] void fatal(std::string_view text, place from = place::current());
+
+private:
+  std::atomic<std::int32_t> rank_{-1};
+  std::unique_ptr<spdlog::logger> sink_;
+};
+
+} // namespace farandole

@@ -1,0 +1,79 @@
+// A session that proves that both ends know the job's secret, and hides and guards what they say: TLS 1.3
+// with the secret as external pre-shared key, one cipher suite, no certificates, no tickets. Pure: bytes go
+// in, bytes come out; whoever owns the socket moves them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "messages/error.hpp"
+
+struct ssl_ctx_st;
+struct ssl_st;
+
+namespace farandole {
+
+/// What both ends derive from the job's secret (HKDF, SHA-256). Made once, shared by all sessions of a job.
+class tls_credentials {
+public:
+  /// The secret is any text; 16 random bytes or more are worth having.
+  explicit tls_credentials(std::string_view secret);
+  ~tls_credentials();
+  tls_credentials(const tls_credentials&) = delete;
+  tls_credentials& operator=(const tls_credentials&) = delete;
+
+private:
+  friend class tls_session;
+  std::array<unsigned char, 32> key_{};
+  ssl_ctx_st* client_ = nullptr;
+  ssl_ctx_st* server_ = nullptr;
+};
+
+enum class tls_side : std::uint8_t { client, server };
+
+enum class tls_state : std::uint8_t {
+  handshaking,
+  open,   ///< both ends have proved the secret
+  closed, ///< the peer said that nothing follows
+  failed, ///< for good; the error was returned when it happened
+};
+
+/// One end of one connection. Not thread-safe.
+class tls_session {
+public:
+  tls_session(std::shared_ptr<const tls_credentials> credentials, tls_side side);
+  ~tls_session();
+  tls_session(const tls_session&) = delete;
+  tls_session& operator=(const tls_session&) = delete;
+
+  tls_state state() const { return state_; }
+
+  /// Takes what came from the peer (nothing, to make a client speak first). Appends what the peer said to
+  /// `plain` and what must be sent to it to `wire`; an alert that tells the peer why goes there too, when
+  /// this fails.
+  error feed(std::span<const std::byte> received, std::vector<std::byte>& plain,
+             std::vector<std::byte>& wire);
+
+  /// Appends `plain`, sealed, to `wire`. Only when open.
+  error seal(std::span<const std::byte> plain, std::vector<std::byte>& wire);
+
+  /// Appends the word that nothing follows.
+  void finish(std::vector<std::byte>& wire);
+
+private:
+  error advance(std::vector<std::byte>& plain);
+  error fail(std::string_view what);
+  void take_wire(std::vector<std::byte>& wire);
+
+  std::shared_ptr<const tls_credentials> credentials_;
+  ssl_st* ssl_ = nullptr;
+  tls_state state_ = tls_state::handshaking;
+};
+
+} // namespace farandole
