@@ -1,0 +1,297 @@
+#include "messages/membership.hpp"
+
+#include <cassert>
+
+#include "messages/decoding.hpp"
+
+namespace farandole {
+
+namespace {
+
+using wire_form::decode;
+using wire_form::read_text;
+using wire_form::shortened;
+using wire_form::text_limit_bytes;
+using wire_form::text_of;
+using wire_form::verdict;
+using wire_form::words_of_text;
+
+using body_reader = wire::Envelope::Body::Reader;
+using body_kind = wire::Envelope::Body;
+
+/// Longest host identity, host name, address, window name or setting.
+constexpr std::size_t label_limit_bytes = 4096;
+/// Longest UCX worker address.
+constexpr std::size_t ucx_limit_bytes = std::size_t{64} << 10;
+constexpr const char* label_rule = "a host, an address or a setting is too long";
+constexpr const char* rank_rule = "a rank is out of range";
+
+template <class Fill>
+envelope write(const address& from, std::size_t guess_words, Fill&& fill) {
+  return envelope::write(
+      [&](wire::Envelope::Builder root) {
+        root.setGeneration(from.generation);
+        root.setSet(from.set);
+        root.setSource(from.source);
+        fill(root.initBody());
+      },
+      guess_words + 16);
+}
+
+std::string read_label(capnp::Text::Reader text, verdict& so_far) {
+  return read_text(text, label_limit_bytes, label_rule, so_far);
+}
+
+bool is_rank(std::int32_t rank) {
+  return rank >= 0 && rank < member_limit;
+}
+
+void read_member(wire::Member::Reader from, member& value, std::int32_t position, verdict& so_far) {
+  value.rank = from.getRank();
+  value.slot = from.getSlot();
+  value.host = read_label(from.getHost(), so_far);
+  value.host_name = read_label(from.getHostName(), so_far);
+  value.address = read_label(from.getAddress(), so_far);
+  value.local_rank = from.getLocalRank();
+  value.local_size = from.getLocalSize();
+  value.cross_rank = from.getCrossRank();
+  value.cross_size = from.getCrossSize();
+  so_far.require(value.rank == position, "members are not in rank order");
+  so_far.require(is_rank(value.slot), "a slot is out of range");
+  so_far.require(value.local_rank >= 0 && value.local_rank < value.local_size &&
+                     value.local_size <= member_limit,
+                 "a local rank is out of range");
+  so_far.require(value.cross_rank >= 0 && value.cross_rank < value.cross_size &&
+                     value.cross_size <= member_limit,
+                 "a cross rank is out of range");
+}
+
+void read_introduction(wire::Introduction::Reader from, introduction& value, verdict& so_far) {
+  value.rank = from.getRank();
+  value.window = read_label(from.getWindow(), so_far);
+  auto ucx = from.getUcx();
+  so_far.require(is_rank(value.rank), rank_rule);
+  if (so_far.require(ucx.size() <= ucx_limit_bytes, "a UCX address is too long") && ucx.size() > 0)
+    value.ucx.assign(reinterpret_cast<const char*>(ucx.begin()), ucx.size());
+}
+
+void write_introduction(wire::Introduction::Builder to, const introduction& value) {
+  to.setRank(value.rank);
+  to.setWindow(text_of(value.window));
+  if (!value.ucx.empty())
+    to.setUcx({reinterpret_cast<const kj::byte*>(value.ucx.data()), value.ucx.size()});
+}
+
+std::size_t words_of(const introduction& value) {
+  return 4 + words_of_text(value.window.size()) + words_of_text(value.ucx.size());
+}
+
+void write_member(wire::Member::Builder to, const member& value) {
+  to.setRank(value.rank);
+  to.setSlot(value.slot);
+  to.setHost(text_of(value.host));
+  to.setHostName(text_of(value.host_name));
+  to.setAddress(text_of(value.address));
+  to.setLocalRank(value.local_rank);
+  to.setLocalSize(value.local_size);
+  to.setCrossRank(value.cross_rank);
+  to.setCrossSize(value.cross_size);
+}
+
+} // namespace
+
+envelope encode(const address& from, const hello& value) {
+  auto guess = words_of_text(value.host.size()) + words_of_text(value.host_name.size()) +
+               words_of_text(value.address.size());
+  return write(from, guess, [&](auto body) {
+    auto to = body.initHello();
+    to.setWireVersion(value.wire_version);
+    to.setSlot(value.slot);
+    to.setSize(value.size);
+    to.setHost(text_of(value.host));
+    to.setHostName(text_of(value.host_name));
+    to.setAddress(text_of(value.address));
+    to.setProcess(value.process);
+    to.setEpoch(value.epoch);
+  });
+}
+
+envelope encode(const address& from, const welcome& value) {
+  assert(value.members.size() <= static_cast<std::size_t>(member_limit));
+  std::size_t guess = 0;
+  for (const auto& one : value.members)
+    guess += 8 + words_of_text(one.host.size()) + words_of_text(one.host_name.size()) +
+             words_of_text(one.address.size());
+  for (const auto& one : value.settings)
+    guess += 2 + words_of_text(one.name.size()) + words_of_text(one.value.size());
+  return write(from, guess, [&](auto body) {
+    auto to = body.initWelcome();
+    to.setGeneration(value.generation);
+    to.setEpoch(value.epoch);
+    to.setRank(value.rank);
+    auto members = to.initMembers(static_cast<kj::uint>(value.members.size()));
+    for (kj::uint i = 0; i < members.size(); ++i)
+      write_member(members[i], value.members[i]);
+    auto settings = to.initSettings(static_cast<kj::uint>(value.settings.size()));
+    for (kj::uint i = 0; i < settings.size(); ++i) {
+      settings[i].setName(text_of(value.settings[i].name));
+      settings[i].setValue(text_of(value.settings[i].value));
+    }
+  });
+}
+
+envelope encode(const address& from, const refused& value) {
+  auto reason = shortened(value.reason);
+  return write(from, words_of_text(reason.size()),
+               [&](auto body) { body.initRefused().setReason(text_of(reason)); });
+}
+
+envelope encode(const address& from, const lost& value) {
+  auto reason = shortened(value.reason);
+  return write(from, words_of_text(reason.size()), [&](auto body) {
+    auto to = body.initLost();
+    to.setGeneration(value.generation);
+    to.setRank(value.rank);
+    to.setReason(text_of(reason));
+  });
+}
+
+envelope encode(const address& from, const farewell& value) {
+  return write(from, 0, [&](auto body) { body.initFarewell().setGeneration(value.generation); });
+}
+
+envelope encode(const address& from, const greeting& value) {
+  return write(from, 0, [&](auto body) {
+    auto to = body.initGreeting();
+    to.setWireVersion(value.wire_version);
+    to.setRank(value.rank);
+  });
+}
+
+envelope encode(const address& from, const introduction& value) {
+  return write(from, words_of(value), [&](auto body) { write_introduction(body.initIntroduction(), value); });
+}
+
+envelope encode(const address& from, const introductions& value) {
+  assert(value.members.size() <= static_cast<std::size_t>(member_limit));
+  std::size_t guess = 0;
+  for (const auto& one : value.members)
+    guess += words_of(one);
+  return write(from, guess, [&](auto body) {
+    auto list = body.initIntroductions().initMembers(static_cast<kj::uint>(value.members.size()));
+    for (kj::uint i = 0; i < list.size(); ++i)
+      write_introduction(list[i], value.members[i]);
+  });
+}
+
+expected<hello> decode_hello(const envelope& message) {
+  return decode<hello>(
+      message, body_kind::HELLO, "hello", [](body_reader body, hello& value, verdict& so_far) {
+        auto from = body.getHello();
+        value.wire_version = from.getWireVersion();
+        // Of another version nothing else is believed; the receiver answers with both numbers.
+        if (value.wire_version != wire_version)
+          return;
+        value.slot = from.getSlot();
+        value.size = from.getSize();
+        value.host = read_label(from.getHost(), so_far);
+        value.host_name = read_label(from.getHostName(), so_far);
+        value.address = read_label(from.getAddress(), so_far);
+        value.process = from.getProcess();
+        value.epoch = from.getEpoch();
+        so_far.require(is_rank(value.slot), "the slot is out of range");
+        so_far.require(value.size >= 1 && value.size <= member_limit, "the size is out of range");
+      });
+}
+
+expected<welcome> decode_welcome(const envelope& message) {
+  return decode<welcome>(
+      message, body_kind::WELCOME, "welcome", [](body_reader body, welcome& value, verdict& so_far) {
+        auto from = body.getWelcome();
+        value.generation = from.getGeneration();
+        value.epoch = from.getEpoch();
+        value.rank = from.getRank();
+        auto members = from.getMembers();
+        auto settings = from.getSettings();
+        if (!so_far.require(members.size() >= 1 && members.size() <= static_cast<kj::uint>(member_limit),
+                            "the number of members is out of range") ||
+            !so_far.require(settings.size() <= 4096, "there are too many settings") ||
+            !so_far.require(value.rank >= 0 && value.rank < static_cast<std::int32_t>(members.size()),
+                            rank_rule) ||
+            !so_far.require(value.generation > 0, "generations count from 1"))
+          return;
+        value.members.reserve(members.size());
+        for (auto one : members) {
+          auto position = static_cast<std::int32_t>(value.members.size());
+          read_member(one, value.members.emplace_back(), position, so_far);
+          if (!so_far.good())
+            return;
+        }
+        value.settings.reserve(settings.size());
+        for (auto one : settings)
+          value.settings.push_back({read_label(one.getName(), so_far), read_label(one.getValue(), so_far)});
+      });
+}
+
+expected<refused> decode_refused(const envelope& message) {
+  return decode<refused>(
+      message, body_kind::REFUSED, "refusal", [](body_reader body, refused& value, verdict& so_far) {
+        value.reason =
+            read_text(body.getRefused().getReason(), text_limit_bytes, "its reason is too long", so_far);
+      });
+}
+
+expected<lost> decode_lost(const envelope& message) {
+  return decode<lost>(message, body_kind::LOST, "loss", [](body_reader body, lost& value, verdict& so_far) {
+    auto from = body.getLost();
+    value.generation = from.getGeneration();
+    value.rank = from.getRank();
+    value.reason = read_text(from.getReason(), text_limit_bytes, "its reason is too long", so_far);
+    so_far.require(value.rank == -1 || is_rank(value.rank), rank_rule);
+  });
+}
+
+expected<farewell> decode_farewell(const envelope& message) {
+  return decode<farewell>(message, body_kind::FAREWELL, "farewell",
+                          [](body_reader body, farewell& value, verdict&) {
+                            value.generation = body.getFarewell().getGeneration();
+                          });
+}
+
+expected<greeting> decode_greeting(const envelope& message) {
+  return decode<greeting>(message, body_kind::GREETING, "greeting",
+                          [](body_reader body, greeting& value, verdict& so_far) {
+                            auto from = body.getGreeting();
+                            value.wire_version = from.getWireVersion();
+                            value.rank = from.getRank();
+                            so_far.require(is_rank(value.rank), rank_rule);
+                          });
+}
+
+expected<introduction> decode_introduction(const envelope& message) {
+  return decode<introduction>(message, body_kind::INTRODUCTION, "introduction",
+                              [](body_reader body, introduction& value, verdict& so_far) {
+                                read_introduction(body.getIntroduction(), value, so_far);
+                              });
+}
+
+expected<introductions> decode_introductions(const envelope& message) {
+  return decode<introductions>(message, body_kind::INTRODUCTIONS, "introductions",
+                               [](body_reader body, introductions& value, verdict& so_far) {
+                                 auto list = body.getIntroductions().getMembers();
+                                 if (!so_far.require(list.size() <= static_cast<kj::uint>(member_limit),
+                                                     "the number of members is out of range"))
+                                   return;
+                                 value.members.reserve(list.size());
+                                 for (auto one : list) {
+                                   auto position = static_cast<std::int32_t>(value.members.size());
+                                   read_introduction(one, value.members.emplace_back(), so_far);
+                                   so_far.require(value.members.back().rank == position,
+                                                  "members are not in rank order");
+                                   if (!so_far.good())
+                                     return;
+                                 }
+                               });
+}
+
+} // namespace farandole
