@@ -1,0 +1,169 @@
+#include <catch2/catch.hpp>
+
+#include <string>
+#include <vector>
+
+#include "messages/membership.hpp"
+
+namespace {
+
+using namespace farandole;
+
+constexpr address somewhere{2, 0, -1};
+
+hello sound_hello() {
+  return {wire_version, 3, 4, "boot-1:ipc:net", "alpha", "127.0.0.1:4567", 1234, 6};
+}
+
+welcome sound_welcome() {
+  welcome value;
+  value.generation = 2;
+  value.epoch = 5;
+  value.rank = 1;
+  value.members = {{0, 0, "h0", "alpha", "10.0.0.1:1", 0, 2, 0, 2},
+                   {1, 3, "h0", "alpha", "10.0.0.1:2", 1, 2, 0, 1},
+                   {2, 2, "h1", "beta", "10.0.0.2:1", 0, 1, 1, 2}};
+  value.settings = {{"fusion threshold", "134217728"}, {"board", ""}};
+  return value;
+}
+
+introductions sound_introductions() {
+  return {{{0, "window-0", {}}, {1, "", std::string("\0\1\xff", 3)}}};
+}
+
+envelope travelled(const envelope& message) {
+  auto result = envelope::parse(message.bytes());
+  REQUIRE(result);
+  return *result;
+}
+
+template <class Spoil>
+std::string complaint(Spoil spoil) {
+  auto value = sound_welcome();
+  spoil(value);
+  auto result = decode_welcome(travelled(encode(somewhere, value)));
+  return result ? std::string{} : result.error().text;
+}
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("a hello arrives as it was sent") {
+  auto received = decode_hello(travelled(encode(somewhere, sound_hello())));
+  REQUIRE(received);
+  CHECK(*received == sound_hello());
+}
+
+TEST_CASE("of a hello in another wire version only the version is believed") {
+  auto value = sound_hello();
+  value.wire_version = wire_version + 1;
+  value.size = -4;
+  auto received = decode_hello(travelled(encode(somewhere, value)));
+  REQUIRE(received);
+  CHECK(received->wire_version == wire_version + 1);
+  CHECK(received->host.empty());
+}
+
+TEST_CASE("a hello out of range is refused") {
+  auto refuses = [](auto spoil) {
+    auto value = sound_hello();
+    spoil(value);
+    return !decode_hello(encode(somewhere, value));
+  };
+  CHECK(refuses([](hello& h) { h.slot = -1; }));
+  CHECK(refuses([](hello& h) { h.slot = member_limit; }));
+  CHECK(refuses([](hello& h) { h.size = 0; }));
+  CHECK(refuses([](hello& h) { h.size = member_limit + 1; }));
+  CHECK(refuses([](hello& h) { h.address.assign(5000, 'x'); }));
+}
+
+TEST_CASE("a welcome arrives as it was sent") {
+  auto received = decode_welcome(travelled(encode(somewhere, sound_welcome())));
+  REQUIRE(received);
+  CHECK(*received == sound_welcome());
+}
+
+TEST_CASE("a welcome that breaks a rule is refused, and the text names the rule") {
+  CHECK(complaint([](welcome&) {}).empty());
+  CHECK(holds(complaint([](welcome& w) { w.generation = 0; }), "generations"));
+  CHECK(holds(complaint([](welcome& w) { w.rank = 3; }), "rank"));
+  CHECK(holds(complaint([](welcome& w) { w.rank = -1; }), "rank"));
+  CHECK(holds(complaint([](welcome& w) { w.members.clear(); }), "members"));
+  CHECK(holds(complaint([](welcome& w) { std::swap(w.members[0], w.members[1]); }), "rank order"));
+  CHECK(holds(complaint([](welcome& w) { w.members[2].slot = -1; }), "slot"));
+  CHECK(holds(complaint([](welcome& w) { w.members[2].local_rank = 1; }), "local rank"));
+  CHECK(holds(complaint([](welcome& w) { w.members[2].local_size = 0; }), "local rank"));
+  CHECK(holds(complaint([](welcome& w) { w.members[2].cross_rank = -1; }), "cross rank"));
+  CHECK(holds(complaint([](welcome& w) { w.members[2].cross_size = member_limit + 1; }), "cross rank"));
+  CHECK(holds(complaint([](welcome& w) { w.members[0].host.assign(5000, 'h'); }), "too long"));
+  CHECK(holds(complaint([](welcome& w) { w.settings[0].value.assign(5000, 'v'); }), "too long"));
+  CHECK(holds(complaint([](welcome& w) { w.settings.resize(5000); }), "too many settings"));
+}
+
+TEST_CASE("the short messages of a member's life arrive as they were sent") {
+  auto loss = decode_lost(travelled(encode(somewhere, lost{9, 2, "was killed by signal 9"})));
+  REQUIRE(loss);
+  CHECK(*loss == lost{9, 2, "was killed by signal 9"});
+  auto refusal = decode_refused(travelled(encode(somewhere, refused{"the job has ended"})));
+  REQUIRE(refusal);
+  CHECK(*refusal == refused{"the job has ended"});
+  auto leave = decode_farewell(travelled(encode(somewhere, farewell{9})));
+  REQUIRE(leave);
+  CHECK(*leave == farewell{9});
+  auto call = decode_greeting(travelled(encode(somewhere, greeting{wire_version, 65535})));
+  REQUIRE(call);
+  CHECK(*call == greeting{wire_version, 65535});
+}
+
+TEST_CASE("introductions arrive as they were sent, with any bytes in an address") {
+  auto one = decode_introduction(travelled(encode(somewhere, sound_introductions().members[1])));
+  REQUIRE(one);
+  CHECK(*one == sound_introductions().members[1]);
+  auto all = decode_introductions(travelled(encode(somewhere, sound_introductions())));
+  REQUIRE(all);
+  CHECK(*all == sound_introductions());
+}
+
+TEST_CASE("introductions out of order or too long are refused") {
+  auto value = sound_introductions();
+  std::swap(value.members[0], value.members[1]);
+  CHECK_FALSE(decode_introductions(encode(somewhere, value)));
+  CHECK_FALSE(decode_introduction(encode(somewhere, introduction{0, std::string(5000, 'w'), {}})));
+  CHECK_FALSE(decode_introduction(encode(somewhere, introduction{0, "", std::string(70'000, 'u')})));
+  CHECK_FALSE(decode_introduction(encode(somewhere, introduction{-1, "", {}})));
+}
+
+TEST_CASE("ranks out of range are refused in losses and greetings") {
+  CHECK_FALSE(decode_lost(encode(somewhere, lost{1, -2, ""})));
+  CHECK_FALSE(decode_lost(encode(somewhere, lost{1, member_limit, ""})));
+  CHECK(decode_lost(encode(somewhere, lost{1, -1, ""})));
+  CHECK_FALSE(decode_greeting(encode(somewhere, greeting{wire_version, -1})));
+}
+
+TEST_CASE("a reason over the limit is cut, not refused") {
+  auto received = decode_refused(encode(somewhere, refused{std::string(100'000, 'r')}));
+  REQUIRE(received);
+  CHECK(received->reason == std::string(65'536, 'r'));
+}
+
+TEST_CASE("every decoder refuses every other kind of message") {
+  std::vector<envelope> all = {encode(somewhere, sound_hello()),  encode(somewhere, sound_welcome()),
+                               encode(somewhere, lost{}),         encode(somewhere, refused{}),
+                               encode(somewhere, farewell{}),     encode(somewhere, greeting{}),
+                               encode(somewhere, introduction{}), encode(somewhere, sound_introductions())};
+  int accepted = 0;
+  for (const auto& message : all) {
+    accepted += static_cast<bool>(decode_hello(message));
+    accepted += static_cast<bool>(decode_welcome(message));
+    accepted += static_cast<bool>(decode_lost(message));
+    accepted += static_cast<bool>(decode_refused(message));
+    accepted += static_cast<bool>(decode_farewell(message));
+    accepted += static_cast<bool>(decode_greeting(message));
+    accepted += static_cast<bool>(decode_introduction(message));
+    accepted += static_cast<bool>(decode_introductions(message));
+  }
+  CHECK(accepted == 8);
+}
