@@ -66,6 +66,136 @@ struct outbound {
   envelope message;
 };
 
+/// Deliver to the rendezvous.
+struct outbound_to_rendezvous {
+  envelope message;
+};
+
+/// Takes envelopes of one kind that came from anywhere; the sender is in the envelope and has been checked against the
+/// link that it came by.
+using envelope_actor = caf::typed_actor<caf::reacts_to<envelope>>;
+
+/// From now on, this generation: who is in, and who takes what here.
+struct generation_entered {
+  std::uint64_t generation = 0;
+  std::int32_t rank = 0;
+  std::vector<member> members;
+  envelope_actor worker;     ///< schedules
+  envelope_actor mover;      ///< introductions
+  envelope_actor negotiator; ///< requests; null unless this member leads
+};
+
+/// A link to another member ended although nobody had asked for it.
+struct peer_gone {
+  std::int32_t rank = -1;
+  std::string reason;
+};
+
+/// The link to the rendezvous could not be opened, or ended.
+struct rendezvous_gone {
+  std::string reason;
+};
+
+using post_actor = caf::typed_actor<
+    /// Send this to a member, or to all.
+    caf::reacts_to<outbound>,
+    /// Send this to the rendezvous, as soon as its link is up.
+    caf::reacts_to<outbound_to_rendezvous>,
+    /// Dial the leader (or expect the members, where this member leads) and route by this from now on.
+    caf::reacts_to<generation_entered>,
+    /// Send what is queued, close all links; end once they are closed.
+    caf::reacts_to<close_atom>,
+    caf::reacts_to<link_opened>, caf::reacts_to<link_received>, caf::reacts_to<link_closed>>;
+
+// ---- a member's own actors ---------------------------------------------------------------------------------------
+
+struct lane_job;
+/// A bundle for the lane. Shared only because messages are copied; the mover takes what is inside.
+using lane_job_ptr = std::shared_ptr<std::unique_ptr<lane_job>>;
+
+using doorbell_atom = caf::atom_constant<caf::atom("doorbell")>;
+using leave_atom = caf::atom_constant<caf::atom("leave")>;
+using retry_atom = caf::atom_constant<caf::atom("retry")>;
+using ready_atom = caf::atom_constant<caf::atom("ready")>;
+using drained_atom = caf::atom_constant<caf::atom("drained")>;
+
+/// The generation is over for this member, and why. What was not started fails with it.
+struct generation_over {
+  error why;
+};
+
+/// Something in this member's part of the generation broke; it cannot go on.
+struct generation_broken {
+  std::string reason;
+};
+
+using worker_actor = caf::typed_actor<
+    /// A framework thread has queued operations at the door.
+    caf::reacts_to<doorbell_atom>,
+    /// The leader's schedule.
+    caf::reacts_to<envelope>,
+    /// Ask the leader to end the generation in order.
+    caf::reacts_to<leave_atom>,
+    /// Fail everything that no lane has started; answer later submissions with the reason.
+    caf::reacts_to<generation_over>,
+    /// INTERNAL: the door was busy; try again.
+    caf::reacts_to<retry_atom>>;
+
+using mover_actor = caf::typed_actor<
+    /// An introduction (where this member leads) or everybody's introductions.
+    caf::reacts_to<envelope>,
+    /// Run this bundle.
+    caf::reacts_to<lane_job_ptr>,
+    /// Make the lane give up.
+    caf::reacts_to<generation_over>,
+    /// Tell the sender `drained` once the lane has run all it was given.
+    caf::reacts_to<drained_atom>,
+    /// INTERNAL, from the lane: this member's paths can be reached so.
+    caf::reacts_to<introduction>,
+    /// INTERNAL, from the lane: all paths are connected.
+    caf::reacts_to<ready_atom>,
+    /// INTERNAL, from the lane: a path broke.
+    caf::reacts_to<generation_broken>>;
+
+/// The root of one member's tree: speaks with the rendezvous, starts and ends the generation's actors.
+using member_actor = caf::typed_actor<
+    /// Welcome, refused or lost, from the rendezvous.
+    caf::reacts_to<envelope>,
+    caf::reacts_to<rendezvous_gone>, caf::reacts_to<peer_gone>,
+    /// The mover's paths are connected: this member is in.
+    caf::reacts_to<ready_atom>,
+    /// The lane or an actor of the generation broke.
+    caf::reacts_to<generation_broken>,
+    /// A framework thread wants to leave in order.
+    caf::reacts_to<leave_atom>,
+    /// The leader has ended the generation in order (from the worker).
+    caf::reacts_to<generation_over>,
+    /// The lane has run everything that was scheduled.
+    caf::reacts_to<drained_atom>,
+    /// INTERNAL: a deadline of leaving has passed.
+    caf::reacts_to<retry_atom>>;
+
+// ---- the rendezvous ------------------------------------------------------------------------------------------------
+
+/// The process of a slot has ended, and how: "exited with code 3", "was killed by signal 9".
+struct slot_exited {
+  std::int32_t slot = 0;
+  std::string how;
+};
+
+/// INTERNAL: a link to a slot's member has been down for a while and no exit was reported.
+struct link_stayed_down {
+  link_id link = 0;
+  std::string reason;
+};
+
+using rendezvous_actor = caf::typed_actor<
+    /// From the host driver.
+    caf::reacts_to<slot_exited>, caf::reacts_to<link_stayed_down>,
+    /// Refuse new members, close all links, end.
+    caf::reacts_to<close_atom>,
+    caf::reacts_to<link_opened>, caf::reacts_to<link_received>, caf::reacts_to<link_closed>>;
+
 // ---- a process set's actors ------------------------------------------------------------------------------------
 
 /// What the negotiator decided in one step, for the fusion scheduler to put in order (collectives/plan).
@@ -82,4 +212,14 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::link_opened)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::link_received)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::link_closed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::outbound)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::outbound_to_rendezvous)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_entered)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::peer_gone)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::rendezvous_gone)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::lane_job_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_over)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_broken)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::introduction)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_exited)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::link_stayed_down)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::bundle_finished)

@@ -18,14 +18,12 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/paths/board.hpp"
+#include "actors/board_seat.hpp"
 #include "messages/error.hpp"
 #include "messages/negotiation.hpp"
 #include "messages/result.hpp"
 
 namespace farandole {
-
-class board_seat;
 
 enum class phase : std::uint32_t { queued = 0, settled = 1, boarded = 2, claimed = 3 };
 
@@ -48,7 +46,7 @@ struct pending {
   // How it reaches the leader; the door writes these before it queues the operation.
   std::uint32_t id = 0;          ///< 0: by full request
   std::vector<board_round> left; ///< board rounds given up with it
-  bool withdrawn = false;        ///< a queue entry that takes `name` back, no operation of its own
+  bool withdrawal = false;       ///< takes `name` back; no operation of its own
   pending* next = nullptr;       ///< the door's queue
 
   // Where it sits on the board; valid in phases boarded and claimed.
@@ -78,6 +76,21 @@ struct pending {
 
   /// Waits for a phase other than `seen`, a signal, or `until`. Spurious returns are allowed.
   void wait_for_change(phase seen, std::chrono::steady_clock::time_point until) const;
+
+  /// While one lives, every change of phase wakes sleepers on word() that got there by another way than
+  /// wait_for_change (futex_waitv with a word of shared memory).
+  class watcher {
+  public:
+    explicit watcher(const pending& watched) : watched_(watched) {
+      watched_.waiters_.fetch_add(1, std::memory_order_seq_cst);
+    }
+    watcher(const watcher&) = delete;
+    watcher& operator=(const watcher&) = delete;
+    ~watcher() { watched_.waiters_.fetch_sub(1, std::memory_order_relaxed); }
+
+  private:
+    const pending& watched_;
+  };
 
   /// See handle::on_settled.
   void on_settled(std::function<void()> callback);

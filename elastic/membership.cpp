@@ -132,7 +132,9 @@ void membership::end_generation(std::int32_t slot, const std::string& reason, me
   running_ = false;
   for (std::size_t other = 0; other < seats_.size(); ++other) {
     auto& seat = seats_[other];
-    if (seat.in_generation && seat.link)
+    if (!seat.in_generation)
+      continue; // it has left already, and may be waiting for the next generation
+    if (seat.link)
       out.notices.push_back({*seat.link, lost{generation_, slot, reason}});
     seat.in_generation = false;
     seat.link.reset();

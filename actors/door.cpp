@@ -1,0 +1,290 @@
+#include "actors/door.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "collectives/operation.hpp"
+
+namespace farandole {
+
+door::door(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring)
+    : set_(set), size_(size), capacity_(capacity), ring_(std::move(ring)) {}
+
+door::~door() {
+  take_queue();
+  for (auto* item = news_.load(); item;)
+    delete std::exchange(item, item->next);
+}
+
+// ---- framework threads ---------------------------------------------------------------------------------------------
+
+expected<pending_ptr> door::submit(const intent& what) {
+  std::lock_guard guard(mutex_);
+  read_news();
+  if (auto problem = check(what))
+    return problem;
+  if (in_flight(what.name))
+    return error{error_kind::invalid_argument,
+                 std::string(what.name) +
+                     ": an operation of this name is already in flight in this process set; wait for it "
+                     "(synchronize) or use another name"};
+  return admit(what, 0, 0);
+}
+
+expected<std::vector<pending_ptr>> door::submit_group(std::span<const intent> what) {
+  std::lock_guard guard(mutex_);
+  read_news();
+  for (std::size_t i = 0; i < what.size(); ++i) {
+    if (auto problem = check(what[i]))
+      return problem;
+    auto same = [&](const intent& other) { return other.name == what[i].name; };
+    if (in_flight(what[i].name) || std::any_of(what.begin(), what.begin() + static_cast<std::ptrdiff_t>(i), same))
+      return error{error_kind::invalid_argument,
+                   std::string(what[i].name) + ": an operation of this name is already in flight in this process "
+                                               "set; the whole group was refused"};
+  }
+  std::vector<pending_ptr> all;
+  all.reserve(what.size());
+  auto group = next_group_++;
+  for (auto& one : what)
+    all.push_back(admit(one, group, static_cast<std::uint32_t>(what.size())));
+  return all;
+}
+
+error door::check(const intent& what) const {
+  auto refuse = [&](error_kind kind, std::string text) { return error{kind, std::string(what.name) + ": " + text}; };
+  if (ended_)
+    return ended_;
+  auto& row = row_of(what.signature.operation);
+  if (what.name.empty() || what.name.size() > name_limit_bytes)
+    return {error_kind::invalid_argument,
+            "a tensor's name must have 1 to " + std::to_string(name_limit_bytes) + " bytes, not " +
+                std::to_string(what.name.size())};
+  if (what.signature.shape.size() > rank_limit)
+    return refuse(error_kind::invalid_argument, std::to_string(what.signature.shape.size()) +
+                                                    " dimensions; at most " + std::to_string(rank_limit) + " are taken");
+  if (row.has_root && (what.signature.root < 0 || what.signature.root >= size_))
+    return refuse(error_kind::invalid_argument, "root rank " + std::to_string(what.signature.root) +
+                                                    " is not in the process set (ranks 0 to " +
+                                                    std::to_string(size_ - 1) + ")");
+  if (row.reduces && what.signature.dtype == dtype::boolean)
+    return refuse(error_kind::invalid_argument, "bool cannot be reduced; convert it to uint8 first");
+  if (row.reduces && what.signature.reduce_op == reduce_op::adasum)
+    return refuse(error_kind::unimplemented, "Adasum is not offered yet; use Average or Sum");
+  if (table_.size() >= capacity_)
+    return refuse(error_kind::overloaded, std::to_string(capacity_) +
+                                              " names are in use already; wait for some operations before submitting "
+                                              "more");
+  return {};
+}
+
+// A name is free again as soon as its last operation is settled; one that sits complete on the board is settled here.
+bool door::in_flight(std::string_view name) {
+  auto position = table_.find(name);
+  if (position == table_.end() || !position->second.last)
+    return false;
+  auto& last = *position->second.last;
+  if (last.settled() || try_settle(last))
+    return false;
+  return true;
+}
+
+door::entry& door::entry_of(std::string_view name) {
+  auto position = table_.find(name);
+  if (position == table_.end())
+    position = table_.emplace(std::string(name), entry{}).first;
+  return position->second;
+}
+
+pending_ptr door::admit(const intent& what, std::uint32_t group, std::uint32_t group_size) {
+  auto operation = pending_ptr::make();
+  operation->name = what.name;
+  operation->signature = what.signature;
+  operation->input = what.input;
+  operation->output = what.output;
+  operation->bytes = static_cast<std::size_t>(element_count(what.signature.shape)) * size_of(what.signature.dtype);
+  operation->set = set_;
+  operation->group = group;
+  operation->group_size = group_size;
+  submitted_.fetch_add(1, std::memory_order_relaxed);
+
+  auto& known = entry_of(what.name);
+  known.last = operation;
+  if (known.id != 0 && known.signature == what.signature) {
+    if (sit_down(known, operation))
+      return operation;
+    operation->id = known.id;
+  } else if (known.id != 0) {
+    stand_up(known, *operation);
+  }
+  if (what.signature.operation == operation::join)
+    for (auto& [name, other] : table_)
+      stand_up(other, *operation);
+  enqueue(operation);
+  if (table_.size() >= sweep_at_)
+    sweep();
+  return operation;
+}
+
+// Publishes on the board if the tensor has a seat there.
+bool door::sit_down(entry& known, const pending_ptr& operation) {
+  if (!known.seat)
+    return false;
+  operation->seat = known.seat;
+  operation->round = known.next_round++;
+  operation->start_on_board();
+  known.seat->board().publish(known.seat->cell(), operation->round, operation->input);
+  on_board_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+// This member will not publish the tensor's next round: the request says so, and the id is forgotten.
+void door::stand_up(entry& known, pending& operation) {
+  if (known.seat)
+    operation.left.push_back({known.id, known.next_round});
+  else if (operation.signature.operation == operation::join)
+    return; // ids without a seat stay good while somebody has joined
+  names_.erase(known.id);
+  known.id = 0;
+  known.seat.reset();
+}
+
+void door::withdraw(pending& operation) {
+  auto order = pending_ptr::make();
+  order->name = operation.name;
+  order->set = set_;
+  order->withdrawal = true;
+  {
+    std::lock_guard guard(mutex_);
+    auto position = table_.find(operation.name);
+    // On the board: this member would have to un-publish a round that others may have read. It stays.
+    if (operation.settled() || operation.now() == phase::boarded || position == table_.end())
+      return;
+  }
+  enqueue(std::move(order));
+}
+
+bool door::try_settle(pending& operation) {
+  if (operation.now() != phase::boarded)
+    return operation.settled();
+  auto& seat = *operation.seat;
+  if (!seat.board().ready(seat.cell(), operation.round) || !operation.advance(phase::boarded, phase::claimed))
+    return operation.settled();
+  auto how = seat.board().collect(seat.cell(), operation.round, operation.output);
+  operation.settle(std::move(how));
+  return true;
+}
+
+void door::enqueue(pending_ptr operation) {
+  auto* raw = operation.release();
+  auto* head = queue_.load(std::memory_order_relaxed);
+  do
+    raw->next = head;
+  while (!queue_.compare_exchange_weak(head, raw, std::memory_order_release, std::memory_order_relaxed));
+  if (!head)
+    ring_();
+}
+
+// Names that nobody uses any more: settled, and without an id.
+void door::sweep() {
+  std::erase_if(table_, [](const auto& item) {
+    auto& known = item.second;
+    return known.id == 0 && (!known.last || known.last->settled());
+  });
+  sweep_at_ = std::max<std::size_t>(1024, 2 * table_.size());
+}
+
+// ---- the loop --------------------------------------------------------------------------------------------------------
+
+std::vector<pending_ptr> door::take_queue() {
+  std::vector<pending_ptr> all;
+  for (auto* raw = queue_.exchange(nullptr, std::memory_order_acquire); raw;)
+    all.push_back(pending_ptr::adopt(std::exchange(raw, raw->next)));
+  std::reverse(all.begin(), all.end());
+  return all;
+}
+
+void door::learn(const assignment& what, const signature& own, std::shared_ptr<board_seat> where) {
+  post(new news{what, own, std::move(where), 0, nullptr});
+}
+
+void door::forget(std::uint32_t id) { post(new news{{}, {}, nullptr, id, nullptr}); }
+
+void door::post(news* item) {
+  item->next = news_.load(std::memory_order_relaxed);
+  while (!news_.compare_exchange_weak(item->next, item, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+}
+
+// Under the lock.
+void door::read_news() {
+  if (!news_.load(std::memory_order_relaxed))
+    return;
+  news* oldest = nullptr;
+  for (auto* item = news_.exchange(nullptr, std::memory_order_acquire); item;) {
+    auto* next = item->next;
+    item->next = oldest;
+    oldest = std::exchange(item, next);
+  }
+  while (oldest) {
+    apply(*oldest);
+    delete std::exchange(oldest, oldest->next);
+  }
+}
+
+void door::apply(news& item) {
+  if (item.forgotten != 0)
+    return forget_here(item.forgotten);
+  auto& known = entry_of(item.learnt.name);
+  if (known.id != item.learnt.id) {
+    names_.erase(known.id);
+    known.id = item.learnt.id;
+    known.next_round = 0;
+    names_[known.id] = item.learnt.name;
+  }
+  known.signature = item.own;
+  known.seat = std::move(item.where);
+}
+
+void door::forget_here(std::uint32_t id) {
+  auto named = names_.find(id);
+  if (named == names_.end())
+    return;
+  if (auto position = table_.find(named->second); position != table_.end()) {
+    position->second.id = 0;
+    position->second.seat.reset();
+  }
+  names_.erase(named);
+}
+
+door::attempt door::retract(board_round what, pending_ptr& taken) {
+  std::unique_lock guard(mutex_, std::try_to_lock);
+  if (!guard.owns_lock())
+    return attempt::busy;
+  read_news();
+  auto named = names_.find(what.id);
+  if (named == names_.end())
+    return attempt::done;
+  auto& known = table_.find(named->second)->second;
+  auto sitting = known.last && known.last->now() == phase::boarded && known.last->round == what.round;
+  if (sitting && known.last->advance(phase::boarded, phase::queued)) {
+    known.seat->board().retract(known.seat->cell(), what.round);
+    taken = known.last;
+  }
+  forget_here(what.id);
+  return attempt::done;
+}
+
+door::attempt door::end(const error& why) {
+  std::unique_lock guard(mutex_, std::try_to_lock);
+  if (!guard.owns_lock())
+    return attempt::busy;
+  read_news();
+  ended_ = why;
+  for (auto& [name, known] : table_)
+    if (known.last && known.last->now() == phase::boarded && !try_settle(*known.last))
+      known.last->claim_and_settle(phase::boarded, why);
+  return attempt::done;
+}
+
+} // namespace farandole
