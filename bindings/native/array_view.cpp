@@ -1,0 +1,169 @@
+#include "bindings/native/array_view.hpp"
+
+#include <nanobind/ndarray.h>
+
+#include <optional>
+#include <string>
+
+#include "bindings/native/raise.hpp"
+
+namespace nb = nanobind;
+
+namespace farandole::native {
+namespace {
+
+// DLPack 1.3's exchange table, as far as it is used here; the layout is fixed by that standard for major
+// version 1.
+struct exchange_table {
+  std::uint32_t major;
+  std::uint32_t minor;
+  exchange_table* older;
+  void* allocate;
+  void* export_managed;
+  void* import_managed;
+  int (*look)(void* object, nb::dlpack::dltensor* out);
+  void* current_stream;
+};
+
+constexpr std::int32_t cpu_device = 1;
+
+/// The table of a type, or null. Remembers the type that was seen last, since a program has one kind of
+/// tensor; the GIL guards the memory, and the reference keeps the type's address from being used again.
+const exchange_table* table_of(PyTypeObject* type) {
+  static PyTypeObject* last_type = nullptr;
+  static const exchange_table* last_table = nullptr;
+  if (type == last_type)
+    return last_table;
+  const exchange_table* found = nullptr;
+  nb::object capsule =
+      nb::getattr(nb::handle(reinterpret_cast<PyObject*>(type)), "__dlpack_c_exchange_api__", nb::none());
+  if (PyCapsule_CheckExact(capsule.ptr())) {
+    found = static_cast<const exchange_table*>(PyCapsule_GetPointer(capsule.ptr(), "dlpack_exchange_api"));
+    if (!found)
+      throw nb::python_error();
+    while (found && found->major > 1)
+      found = found->older;
+  }
+  Py_INCREF(type);
+  Py_XDECREF(last_type);
+  last_type = type;
+  last_table = found;
+  return found;
+}
+
+nb::dlpack::dltensor look_through(const exchange_table* table, nb::handle array) {
+  nb::dlpack::dltensor seen;
+  if (table->look(array.ptr(), &seen) != 0) {
+    PyErr_Clear(); // the framework's text is a C++ backtrace
+    raise_value_error("the tensor has no plain memory (it is sparse, or has no data): " +
+                      std::string(nb::str(nb::getattr(array, "layout", nb::none())).c_str()));
+  }
+  return seen;
+}
+
+std::optional<dtype> dtype_of(nb::dlpack::dtype type) {
+  using code = nb::dlpack::dtype_code;
+  if (type.lanes != 1)
+    return std::nullopt;
+  switch (static_cast<code>(type.code)) {
+  case code::UInt:
+    if (type.bits == 8)
+      return dtype::uint8;
+    return type.bits == 16 ? std::optional{dtype::uint16} : std::nullopt;
+  case code::Int:
+    switch (type.bits) {
+    case 8:
+      return dtype::int8;
+    case 16:
+      return dtype::int16;
+    case 32:
+      return dtype::int32;
+    case 64:
+      return dtype::int64;
+    }
+    return std::nullopt;
+  case code::Float:
+    switch (type.bits) {
+    case 16:
+      return dtype::float16;
+    case 32:
+      return dtype::float32;
+    case 64:
+      return dtype::float64;
+    }
+    return std::nullopt;
+  case code::Bfloat:
+    return type.bits == 16 ? std::optional{dtype::bfloat16} : std::nullopt;
+  case code::Bool:
+    return dtype::boolean;
+  default:
+    return std::nullopt;
+  }
+}
+
+/// Extents of one may have any stride, and nothing needs be said about an empty array.
+bool contiguous(const nb::dlpack::dltensor& seen) {
+  if (!seen.strides)
+    return true;
+  std::int64_t expected = 1;
+  bool in_order = true;
+  for (std::int32_t i = seen.ndim - 1; i >= 0; --i) {
+    if (seen.shape[i] == 0)
+      return true;
+    if (seen.shape[i] != 1 && seen.strides[i] != expected)
+      in_order = false;
+    expected *= seen.shape[i];
+  }
+  return in_order;
+}
+
+std::byte* start_of(const nb::dlpack::dltensor& seen) {
+  return static_cast<std::byte*>(seen.data) + seen.byte_offset;
+}
+
+array_view look_at_tuple(nb::handle described) {
+  if (!PyTuple_CheckExact(described.ptr()) || PyTuple_GET_SIZE(described.ptr()) != 3)
+    raise_type_error("an array must offer DLPack's exchange table or be given as (address, dtype, shape)");
+  array_view view;
+  view.data = address_of(described);
+  const auto type = dtype_from(nb::cast<std::uint32_t>(nb::handle(PyTuple_GET_ITEM(described.ptr(), 1))));
+  if (!type)
+    raise_value_error("no dtype has this number");
+  view.dtype = *type;
+  for (nb::handle extent : nb::handle(PyTuple_GET_ITEM(described.ptr(), 2)))
+    view.shape.push_back(nb::cast<std::int64_t>(extent));
+  return view;
+}
+
+} // namespace
+
+array_view look_at(nb::handle array) {
+  const exchange_table* table = table_of(Py_TYPE(array.ptr()));
+  if (!table || !table->look)
+    return look_at_tuple(array);
+  const nb::dlpack::dltensor seen = look_through(table, array);
+  if (seen.device.device_type != cpu_device)
+    raise_value_error("the tensor is not in CPU memory");
+  const auto type = dtype_of(seen.dtype);
+  if (!type)
+    raise_value_error("tensors of this type cannot travel: " +
+                      std::string(nb::str(nb::getattr(array, "dtype", nb::none())).c_str()));
+  if (!contiguous(seen))
+    raise_value_error("the tensor must be contiguous; call .contiguous() first");
+  return {start_of(seen), *type, shape(seen.shape, seen.shape + seen.ndim)};
+}
+
+std::byte* address_of(nb::handle array) {
+  if (PyTuple_CheckExact(array.ptr())) {
+    void* address = PyLong_AsVoidPtr(PyTuple_GET_ITEM(array.ptr(), 0));
+    if (!address && PyErr_Occurred())
+      throw nb::python_error();
+    return static_cast<std::byte*>(address);
+  }
+  const exchange_table* table = table_of(Py_TYPE(array.ptr()));
+  if (!table || !table->look)
+    raise_type_error("an array must offer DLPack's exchange table or be given as (address, dtype, shape)");
+  return start_of(look_through(table, array));
+}
+
+} // namespace farandole::native

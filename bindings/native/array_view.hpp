@@ -1,0 +1,30 @@
+// Looks at an array of any framework without being compiled against one: where its bytes are, of which type
+// and shape. Arrays that offer DLPack's C exchange table (torch from 2.10 on, among others) cost one C call;
+// any other adapter hands over a tuple (address, dtype number, shape) instead. Anything the core cannot move
+// is refused here.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstddef>
+
+#include "messages/dtype.hpp"
+#include "messages/signature.hpp"
+
+namespace farandole::native {
+
+struct array_view {
+  std::byte* data = nullptr;
+  farandole::dtype dtype = farandole::dtype::float32;
+  farandole::shape shape;
+};
+
+/// Raises ValueError (as nanobind::python_error) for a type that cannot travel, a layout that is not
+/// contiguous and memory that is not the CPU's. The view is valid as long as `array` lives and is not
+/// resized.
+array_view look_at(nanobind::handle array);
+
+/// Only where the bytes are, for outputs whose type and shape are known from their input.
+std::byte* address_of(nanobind::handle array);
+
+} // namespace farandole::native

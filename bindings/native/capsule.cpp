@@ -1,0 +1,83 @@
+#include "bindings/native/capsule.hpp"
+
+#include <nanobind/ndarray.h>
+
+#include <memory>
+#include <utility>
+
+namespace nb = nanobind;
+
+namespace farandole::native {
+namespace {
+
+// DLPack's managed tensor as every consumer understands it; the layout is fixed by that standard.
+struct managed_tensor {
+  nb::dlpack::dltensor tensor;
+  void* context;
+  void (*deleter)(managed_tensor*);
+};
+
+/// The array and what keeps its bytes. Freed by the consumer, from any thread and without the GIL.
+struct lent_bytes {
+  managed_tensor managed{};
+  farandole::handle operation;
+  farandole::shape extents;
+};
+
+nb::dlpack::dtype dlpack_type(dtype type) {
+  using code = nb::dlpack::dtype_code;
+  const auto bits = static_cast<std::uint8_t>(8 * size_of(type));
+  const auto as = [bits](code kind) { return nb::dlpack::dtype{static_cast<std::uint8_t>(kind), bits, 1}; };
+  switch (type) {
+  case dtype::uint8:
+  case dtype::uint16:
+    return as(code::UInt);
+  case dtype::int8:
+  case dtype::int16:
+  case dtype::int32:
+  case dtype::int64:
+    return as(code::Int);
+  case dtype::bfloat16:
+    return as(code::Bfloat);
+  case dtype::boolean:
+    return as(code::Bool);
+  case dtype::float16:
+  case dtype::float32:
+  case dtype::float64:
+    break;
+  }
+  return as(code::Float);
+}
+
+constexpr const char* untaken_name = "dltensor"; // a consumer renames the capsule it takes
+
+void drop_untaken(PyObject* capsule) {
+  if (!PyCapsule_IsValid(capsule, untaken_name))
+    return;
+  auto* managed = static_cast<managed_tensor*>(PyCapsule_GetPointer(capsule, untaken_name));
+  managed->deleter(managed);
+}
+
+} // namespace
+
+nb::object capsule_of(farandole::handle operation, dtype type, shape extents) {
+  auto lent = std::make_unique<lent_bytes>();
+  lent->operation = std::move(operation);
+  lent->extents = std::move(extents);
+  nb::dlpack::dltensor& tensor = lent->managed.tensor;
+  // Nobody else reads the bytes once the operation is settled, so the consumer may write to them.
+  tensor.data = const_cast<std::byte*>(lent->operation.result().bytes.data());
+  tensor.device = {1, 0};
+  tensor.ndim = static_cast<std::int32_t>(lent->extents.size());
+  tensor.dtype = dlpack_type(type);
+  tensor.shape = lent->extents.data();
+  lent->managed.context = lent.get();
+  lent->managed.deleter = [](managed_tensor* managed) { delete static_cast<lent_bytes*>(managed->context); };
+  PyObject* capsule = PyCapsule_New(&lent->managed, untaken_name, drop_untaken);
+  if (!capsule)
+    throw nb::python_error();
+  (void)lent.release();
+  return nb::steal(capsule);
+}
+
+} // namespace farandole::native

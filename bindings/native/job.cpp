@@ -1,0 +1,188 @@
+#include "bindings/native/job.hpp"
+
+#include <signal.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "bindings/native/capsule.hpp"
+#include "bindings/native/raise.hpp"
+
+namespace nb = nanobind;
+
+namespace farandole::native {
+namespace {
+
+/// Whether a Python signal handler raised; its exception is then pending in this thread.
+bool interrupted() {
+  nb::gil_scoped_acquire gil;
+  return PyErr_CheckSignals() != 0;
+}
+
+[[noreturn]] void raise_pending() {
+  throw nb::python_error();
+}
+
+} // namespace
+
+job::job(std::unique_ptr<farandole::runtime> started) : runtime_(std::move(started)) {}
+
+job::~job() {
+  if (!usable_here()) {
+    // The parent's threads do not exist here: taking the runtime apart would wait for them. Leaked on
+    // purpose.
+    (void)runtime_.release();
+    (void)new std::vector<parked>(std::move(parked_));
+    return;
+  }
+  nb::gil_scoped_acquire gil; // the last reference may be dropped by an interrupted shutdown's thread
+  {
+    nb::gil_scoped_release no_gil;
+    runtime_.reset();
+  }
+  parked_.clear();
+}
+
+void job::require_usable() const {
+  if (!usable_here())
+    raise(forked_error());
+}
+
+void job::park(farandole::handle operation, nb::object input, nb::object output) {
+  parked_.push_back({std::move(operation), std::move(input), std::move(output)});
+}
+
+void job::sweep() {
+  if (parked_.empty())
+    return;
+  // Dropping an array may run Python code that drops another handle, so the list is whole while that happens.
+  std::vector<parked> done;
+  for (std::size_t i = 0; i < parked_.size();) {
+    if (!parked_[i].operation.settled()) {
+      ++i;
+      continue;
+    }
+    done.push_back(std::move(parked_[i]));
+    if (i + 1 != parked_.size())
+      parked_[i] = std::move(parked_.back());
+    parked_.pop_back();
+  }
+}
+
+void shut_down(const std::shared_ptr<job>& running) {
+  if (!running->usable_here())
+    return;
+  run_interruptibly([running] { running->core().shutdown(); });
+  running->sweep();
+}
+
+operation_handle::operation_handle(std::shared_ptr<job> owner, farandole::handle operation,
+                                   std::uint32_t number, nb::object input, nb::object output)
+    : owner_(std::move(owner)), operation_(std::move(operation)), input_(std::move(input)),
+      output_(std::move(output)), number_(number) {}
+
+operation_handle::~operation_handle() {
+  if (operation_ && !operation_.settled())
+    owner_->park(std::move(operation_), std::move(input_), std::move(output_));
+}
+
+void operation_handle::describe_rows(farandole::dtype type, farandole::shape input_shape) {
+  dtype_ = type;
+  shape_ = std::move(input_shape);
+}
+
+error operation_handle::wait_quietly() const {
+  return operation_.wait(std::chrono::steady_clock::time_point::max(), interrupted);
+}
+
+void operation_handle::wait() const {
+  error problem;
+  if (operation_.settled()) {
+    problem = operation_.problem();
+  } else {
+    owner_->require_usable();
+    nb::gil_scoped_release no_gil;
+    problem = wait_quietly();
+  }
+  if (PyErr_Occurred())
+    raise_pending();
+  if (problem)
+    raise(problem);
+}
+
+void wait_all(nb::list handles) {
+  std::vector<const operation_handle*> waited;
+  waited.reserve(nb::len(handles));
+  for (nb::handle each : handles)
+    waited.push_back(nb::cast<const operation_handle*>(each));
+  if (waited.empty())
+    return;
+  waited.front()->owner_->require_usable();
+  {
+    nb::gil_scoped_release no_gil;
+    for (auto each = waited.rbegin(); each != waited.rend(); ++each) {
+      if ((*each)->operation_.settled())
+        continue;
+      (*each)->wait_quietly();
+      if (!(*each)->operation_.settled())
+        break; // a signal handler raised
+    }
+  }
+  if (PyErr_Occurred())
+    raise_pending();
+  for (const operation_handle* each : waited)
+    if (error problem = each->operation_.problem())
+      raise(problem);
+}
+
+nb::object operation_handle::dlpack() const {
+  farandole::shape extents = shape_;
+  extents.at(0) = 0;
+  for (std::int64_t rows : operation_.result().first_dims)
+    extents.at(0) += rows;
+  return capsule_of(operation_, dtype_, std::move(extents));
+}
+
+nb::tuple operation_handle::first_dims() const {
+  const auto& dims = operation_.result().first_dims;
+  nb::list rows;
+  for (std::int64_t each : dims)
+    rows.append(each);
+  return nb::tuple(rows);
+}
+
+void run_interruptibly(std::function<void()> work) {
+  struct shared_state {
+    std::mutex guard;
+    std::condition_variable changed;
+    bool done = false;
+  };
+  auto shared = std::make_shared<shared_state>();
+  nb::gil_scoped_release no_gil;
+  // Signals are for the thread that waits here, which runs Python's handlers.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  std::thread([shared, work = std::move(work)] {
+    work();
+    std::lock_guard lock(shared->guard);
+    shared->done = true;
+    shared->changed.notify_all();
+  }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  std::unique_lock lock(shared->guard);
+  while (!shared->changed.wait_for(lock, std::chrono::milliseconds(50), [&] { return shared->done; })) {
+    lock.unlock();
+    if (interrupted()) {
+      nb::gil_scoped_acquire gil;
+      raise_pending();
+    }
+    lock.lock();
+  }
+}
+
+} // namespace farandole::native

@@ -1,0 +1,100 @@
+// One runtime as Python holds it, and the operations that it has in flight. Waiting gives the GIL away and
+// wakes for Ctrl-C; the runtime's own threads never take it. A handle that Python drops too early is parked
+// in the job until the operation is settled, since its arrays belong to the operation until then.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bindings/cxx/farandole.hpp"
+
+namespace farandole::native {
+
+class job {
+public:
+  explicit job(std::unique_ptr<runtime> started);
+  /// Shuts down, unless this is a forked child: there the runtime is left as it is.
+  ~job();
+  job(const job&) = delete;
+  job& operator=(const job&) = delete;
+
+  farandole::runtime& core() { return *runtime_; }
+  bool usable_here() const { return runtime_->usable_here(); }
+  /// Raises in a forked child.
+  void require_usable() const;
+
+  /// Numbers the calls of this process, so that unnamed operations match by call order.
+  std::uint32_t next_number() { return next_number_++; }
+
+  /// Keeps arrays until their operation is settled.
+  void park(farandole::handle operation, nanobind::object input, nanobind::object output);
+  /// Lets go of parked arrays whose operations are settled.
+  void sweep();
+
+private:
+  struct parked {
+    farandole::handle operation;
+    nanobind::object input;
+    nanobind::object output;
+  };
+
+  std::unique_ptr<farandole::runtime> runtime_;
+  std::uint32_t next_number_ = 0;
+  std::vector<parked> parked_;
+};
+
+/// One operation in flight, as Python sees it.
+class operation_handle {
+public:
+  operation_handle(std::shared_ptr<job> owner, farandole::handle operation, std::uint32_t number,
+                   nanobind::object input, nanobind::object output);
+  operation_handle(operation_handle&&) noexcept = default;
+  operation_handle(const operation_handle&) = delete;
+  operation_handle& operator=(const operation_handle&) = delete;
+  ~operation_handle();
+
+  std::uint32_t number() const { return number_; }
+  bool settled() const { return operation_.settled(); }
+  /// Returns when the operation ended well; raises what it ended with, or what a signal handler raised
+  /// meanwhile.
+  void wait() const;
+  nanobind::object output() const { return output_; }
+  /// Bytes that the core allocated (allgather), as a DLPack capsule that keeps them alive.
+  nanobind::object dlpack() const;
+  nanobind::tuple first_dims() const;
+  std::int32_t last_rank() const { return operation_.result().last_rank; }
+
+  /// Type and row shape of what comes out, where only the core knows how many rows.
+  void describe_rows(farandole::dtype type, farandole::shape input_shape);
+
+private:
+  friend void wait_all(nanobind::list handles);
+  error wait_quietly() const;
+
+  std::shared_ptr<job> owner_;
+  farandole::handle operation_;
+  nanobind::object input_;
+  nanobind::object output_;
+  std::uint32_t number_;
+  farandole::dtype dtype_ = farandole::dtype::uint8;
+  farandole::shape shape_;
+};
+
+/// Waits for all of them, the last one first, since it tends to end last: fewer wake-ups. Raises the error of
+/// the first in the list that failed, when none is pending any more.
+void wait_all(nanobind::list handles);
+
+/// Leaves the job in order; nothing in a forked child. A signal handler's exception ends the wait, not the
+/// leaving.
+void shut_down(const std::shared_ptr<job>& running);
+
+/// Runs `work` without the GIL on a thread of its own and waits for it, waking for signals; raises what a
+/// handler raises. The work then goes on by itself.
+void run_interruptibly(std::function<void()> work);
+
+} // namespace farandole::native

@@ -1,0 +1,126 @@
+// The Python module farandole._native: one runtime, its operations, their handles. It is built on the C++
+// interface alone and decides nothing; names, defaults and frameworks belong to the Python core above it.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/string.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "bindings/native/job.hpp"
+#include "bindings/native/raise.hpp"
+#include "bindings/native/submit.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace farandole::native {
+namespace {
+
+/// Shared with the handles, which need the runtime to end before it does.
+struct python_runtime {
+  std::shared_ptr<job> running;
+};
+
+python_runtime start(const std::map<std::string, std::string>& settings, bool read_environment,
+                     const std::string& secret) {
+  const options how{settings, read_environment, secret};
+  // Shared with the starting thread, which may outlive an interrupted call.
+  auto outcome = std::make_shared<std::optional<expected<std::unique_ptr<runtime>>>>();
+  run_interruptibly([outcome, how] { outcome->emplace(runtime::start(how)); });
+  if (!**outcome)
+    raise((*outcome)->error());
+  return {std::make_shared<job>(std::move(***outcome))};
+}
+
+request make_request(int op, const std::string& prefix, int reduce, std::int32_t root, double prescale,
+                     double postscale) {
+  const auto reduction = reduce_op_from(static_cast<std::uint32_t>(reduce));
+  if (op < 0 || static_cast<std::size_t>(op) >= operation_count || !reduction)
+    raise_value_error("no such operation or reduction");
+  return {static_cast<operation>(op), prefix, *reduction, root, prescale, postscale};
+}
+
+nb::dict count(const python_runtime& self) {
+  const runtime::counters now = self.running->core().count();
+  nb::dict counted;
+  counted["submitted"] = now.submitted;
+  counted["on_board"] = now.on_board;
+  counted["bundles"] = now.bundles;
+  counted["loop_wakeups"] = now.loop_wakeups;
+  counted["bytes_moved"] = now.bytes_moved;
+  return counted;
+}
+
+void define_request(nb::module_& module) {
+  nb::class_<request>(module, "Request",
+                      "What a call asks for, apart from its tensors; made once and used again.")
+      .def(nb::new_(&make_request), "operation"_a, "prefix"_a, "reduce_op"_a = 1, "root"_a = -1,
+           "prescale"_a = 1.0, "postscale"_a = 1.0);
+}
+
+void define_handle(nb::module_& module) {
+  nb::class_<operation_handle>(module, "Handle",
+                               "One operation in flight; keeps its arrays until it is settled.")
+      .def_prop_ro("number", &operation_handle::number, "The call's number in this process.")
+      .def("settled", &operation_handle::settled, "Whether it has ended, well or not. Never blocks.")
+      .def("wait", &operation_handle::wait, "Waits without the GIL; raises what the operation ended with.")
+      .def_prop_ro("output", &operation_handle::output, "The array given as output.")
+      .def("dlpack", &operation_handle::dlpack, "What the core allocated (allgather), as a DLPack capsule.")
+      .def_prop_ro("first_dims", &operation_handle::first_dims,
+                   "Rows that each rank brought to an allgather.")
+      .def_prop_ro("last_rank", &operation_handle::last_rank, "The rank that joined last.");
+  module.def("wait_all", &wait_all, "handles"_a, "Waits for all; raises the error of the first that failed.");
+}
+
+template <auto Getter>
+auto ask(const python_runtime& self) {
+  return (self.running->core().*Getter)();
+}
+
+void define_runtime(nb::module_& module) {
+  nb::class_<python_runtime>(module, "Runtime", "One member of one job.")
+      .def_static("start", &start, "settings"_a = std::map<std::string, std::string>{},
+                  "read_environment"_a = true, "secret"_a = "",
+                  "Joins the job that the settings and the environment name.")
+      .def("shutdown", [](const python_runtime& self) { shut_down(self.running); })
+      .def_prop_ro("alive", &ask<&runtime::alive>)
+      .def_prop_ro("usable_here", &ask<&runtime::usable_here>)
+      .def_prop_ro("rank", &ask<&runtime::rank>)
+      .def_prop_ro("size", &ask<&runtime::size>)
+      .def_prop_ro("local_rank", &ask<&runtime::local_rank>)
+      .def_prop_ro("local_size", &ask<&runtime::local_size>)
+      .def_prop_ro("cross_rank", &ask<&runtime::cross_rank>)
+      .def_prop_ro("cross_size", &ask<&runtime::cross_size>)
+      .def_prop_ro("is_homogeneous", &ask<&runtime::is_homogeneous>)
+      .def("counters", &count, "Numbers for people and benchmarks.")
+      .def(
+          "submit",
+          [](const python_runtime& self, const request& what, nb::handle name, nb::handle input,
+             nb::handle output,
+             nb::handle set) { return submit(self.running, what, name, input, output, set); },
+          "request"_a, "name"_a.none(), "input"_a.none(), "output"_a.none(), "set"_a.none(),
+          "Hands one array in; no name: named after the call; no output: the core allocates.")
+      .def(
+          "submit_group",
+          [](const python_runtime& self, const request& what, nb::handle name, nb::list inputs,
+             nb::handle outputs,
+             nb::handle set) { return submit_group(self.running, what, name, inputs, outputs, set); },
+          "request"_a, "name"_a.none(), "inputs"_a, "outputs"_a.none(), "set"_a.none(),
+          "Hands several arrays in, all or none: (request, name or None, inputs, outputs or None, set) -> "
+          "[Handle].");
+}
+
+} // namespace
+} // namespace farandole::native
+
+NB_MODULE(_native, module) {
+  // Handles of a program that ends in the middle of things are no leak worth a message.
+  nb::set_leak_warnings(false);
+  module.doc() = "The door between Python and Farandole's core.";
+  farandole::native::define_request(module);
+  farandole::native::define_handle(module);
+  farandole::native::define_runtime(module);
+}

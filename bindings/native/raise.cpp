@@ -1,0 +1,37 @@
+#include "bindings/native/raise.hpp"
+
+#include <nanobind/nanobind.h>
+
+namespace nb = nanobind;
+
+namespace farandole::native {
+
+void raise(const error& problem) {
+  if (problem.kind == error_kind::invalid_argument)
+    raise_value_error(problem.text);
+  // Looked up each time: errors are rare, and a cached class would outlive its interpreter.
+  nb::object type = nb::module_::import_("farandole.common.exceptions").attr("HorovodInternalError");
+  nb::object value = type(nb::str(problem.text.data(), problem.text.size()));
+  const std::string_view kind = to_string(problem.kind);
+  value.attr("kind") = nb::str(kind.data(), kind.size());
+  PyErr_SetObject(type.ptr(), value.ptr());
+  throw nb::python_error();
+}
+
+void raise_value_error(const std::string& text) {
+  PyErr_SetString(PyExc_ValueError, text.c_str());
+  throw nb::python_error();
+}
+
+void raise_type_error(const std::string& text) {
+  PyErr_SetString(PyExc_TypeError, text.c_str());
+  throw nb::python_error();
+}
+
+error forked_error() {
+  return {error_kind::precondition,
+          "this process was forked from a member of a Farandole job and is not a member itself; "
+          "communicate in the parent, or start the process with the 'spawn' method"};
+}
+
+} // namespace farandole::native

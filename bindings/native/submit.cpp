@@ -1,0 +1,140 @@
+#include "bindings/native/submit.hpp"
+
+#include <charconv>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "bindings/native/array_view.hpp"
+#include "bindings/native/raise.hpp"
+
+namespace nb = nanobind;
+
+namespace farandole::native {
+namespace {
+
+std::string_view text_of(nb::handle name) {
+  Py_ssize_t length = 0;
+  const char* text = PyUnicode_AsUTF8AndSize(name.ptr(), &length);
+  if (!text)
+    throw nb::python_error();
+  return {text, static_cast<std::size_t>(length)};
+}
+
+void append_number(std::string& target, std::uint64_t number) {
+  char digits[20];
+  const auto end = std::to_chars(digits, digits + sizeof digits, number).ptr;
+  target.append(digits, end);
+}
+
+/// The full name, in memory that the next call on this thread uses again.
+std::string& full_name(const request& what, nb::handle name, std::uint32_t number) {
+  thread_local std::string built;
+  built.assign(what.prefix);
+  if (name.is_none()) {
+    if (what.operation == operation::join || what.operation == operation::barrier)
+      return built.append(".noname"); // one at a time, so it has no number
+    built.append(".noname.");
+    append_number(built, number);
+  } else {
+    built.append(".").append(text_of(name));
+  }
+  return built;
+}
+
+std::uint32_t set_number(nb::handle set) {
+  const long number = PyLong_CheckExact(set.ptr()) ? PyLong_AsLong(set.ptr()) : -1;
+  if (number < 0)
+    raise_value_error(
+        "the process set is not registered: pass it to init(), or add it with add_process_set()");
+  return static_cast<std::uint32_t>(number);
+}
+
+signature signature_of(const request& what, array_view& seen) {
+  signature wanted;
+  wanted.operation = what.operation;
+  wanted.dtype = seen.dtype;
+  wanted.reduce_op = what.reduce_op;
+  wanted.root = what.root;
+  wanted.prescale = what.prescale;
+  wanted.postscale = what.postscale;
+  wanted.shape = std::move(seen.shape);
+  return wanted;
+}
+
+void refuse_bool(const request& what, dtype type) {
+  if (what.operation == operation::allreduce && type == dtype::boolean)
+    raise_value_error("tensors of this type cannot be reduced: bool");
+}
+
+submission describe(const request& what, nb::handle input, nb::handle output, std::uint32_t set) {
+  submission described;
+  array_view seen;
+  if (!input.is_none()) {
+    seen = look_at(input);
+    refuse_bool(what, seen.dtype);
+    described.input = seen.data;
+    if (!output.is_none())
+      described.output = output.is(input) ? seen.data : address_of(output);
+  }
+  described.signature = signature_of(what, seen);
+  described.set = set;
+  return described;
+}
+
+operation_handle keep(const std::shared_ptr<job>& running, farandole::handle operation, std::uint32_t number,
+                      nb::handle input, nb::handle output, signature& asked) {
+  operation_handle kept(running, std::move(operation), number, nb::borrow(input), nb::borrow(output));
+  if (asked.operation == operation::allgather)
+    kept.describe_rows(asked.dtype, std::move(asked.shape));
+  return kept;
+}
+
+} // namespace
+
+operation_handle submit(const std::shared_ptr<job>& running, const request& what, nb::handle name,
+                        nb::handle input, nb::handle output, nb::handle set) {
+  running->sweep();
+  submission described = describe(what, input, output, set_number(set));
+  running->require_usable();
+  const std::uint32_t number = running->next_number();
+  described.name = full_name(what, name, number);
+  auto accepted = running->core().submit(described);
+  if (!accepted)
+    raise(accepted.error());
+  return keep(running, std::move(*accepted), number, input, output, described.signature);
+}
+
+nb::list submit_group(const std::shared_ptr<job>& running, const request& what, nb::handle name,
+                      nb::list inputs, nb::handle outputs, nb::handle set) {
+  running->sweep();
+  const std::uint32_t set_id = set_number(set);
+  const std::size_t count = nb::len(inputs);
+  std::vector<submission> described;
+  described.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const nb::object output = outputs.is_none() ? nb::none() : nb::object(outputs[i]);
+    described.push_back(describe(what, inputs[i], output, set_id));
+  }
+  running->require_usable();
+  const std::uint32_t number = running->next_number();
+  const std::string base = full_name(what, name, number);
+  std::vector<std::string> names(count, base);
+  for (std::size_t i = 0; i < count; ++i) {
+    append_number(names[i].append("_"), i + 1);
+    append_number(names[i].append("of"), count);
+    described[i].name = names[i];
+  }
+  auto accepted = running->core().submit_group(described);
+  if (!accepted)
+    raise(accepted.error());
+  nb::list handles;
+  for (std::size_t i = 0; i < count; ++i) {
+    const nb::object output = outputs.is_none() ? nb::none() : nb::object(outputs[i]);
+    handles.append(
+        keep(running, std::move((*accepted)[i]), number, inputs[i], output, described[i].signature));
+  }
+  return handles;
+}
+
+} // namespace farandole::native

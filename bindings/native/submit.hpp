@@ -1,0 +1,34 @@
+// The way of a tensor from Python into the core: looked at, named, handed over. This is the path that every
+// gradient takes, so it makes no Python object but the handle.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <memory>
+#include <string>
+
+#include "bindings/native/job.hpp"
+
+namespace farandole::native {
+
+/// What a call asks for, apart from its tensors. Names are built here: "<prefix>.<name>", or
+/// "<prefix>.noname.<number>" when there is none.
+struct request {
+  farandole::operation operation = farandole::operation::allreduce;
+  std::string prefix;
+  farandole::reduce_op reduce_op = farandole::reduce_op::sum;
+  std::int32_t root = -1;
+  double prescale = 1.0;
+  double postscale = 1.0;
+};
+
+/// `output` is None where the core allocates (allgather) or nothing comes out. `set` is the process set's
+/// number; anything else raises ValueError.
+operation_handle submit(const std::shared_ptr<job>& running, const request& what, nanobind::handle name,
+                        nanobind::handle input, nanobind::handle output, nanobind::handle set);
+
+/// All or none. Members are called "<base>_<i>of<n>", counted from 1, and share one number.
+nanobind::list submit_group(const std::shared_ptr<job>& running, const request& what, nanobind::handle name,
+                            nanobind::list inputs, nanobind::handle outputs, nanobind::handle set);
+
+} // namespace farandole::native
