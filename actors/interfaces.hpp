@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "collectives/plan/stall.hpp"
+#include "collectives/plan/verdict.hpp"
 #include "messages/envelope.hpp"
 #include "messages/membership.hpp"
 #include "messages/negotiation.hpp"
@@ -199,11 +201,49 @@ using rendezvous_actor = caf::typed_actor<
 // ---- a process set's actors ------------------------------------------------------------------------------------
 
 /// What the negotiator decided in one step, for the fusion scheduler to put in order (collectives/plan).
-struct verdict_message;
+struct verdict_message {
+  std::shared_ptr<const verdict> decided;
+};
 /// The leader's own lane has finished the bundle of this sequence number.
 struct bundle_finished {
   std::uint64_t sequence = 0;
 };
+
+/// A member sent what cannot be read, or broke the protocol of a set; its link should be closed.
+struct member_fault {
+  std::int32_t rank = -1;
+  std::uint32_t set = 0;
+  std::string reason;
+};
+
+struct stall_list {
+  std::vector<stall> stalls; ///< oldest first
+};
+
+using stalled_atom = caf::atom_constant<caf::atom("stalled")>;
+using tick_atom = caf::atom_constant<caf::atom("tick")>;
+
+using outbound_actor = caf::typed_actor<
+    /// Send this to a member of the set, or to all; the post is one.
+    caf::reacts_to<outbound>>;
+
+using member_watcher_actor = caf::typed_actor<
+    /// A member misbehaved.
+    caf::reacts_to<member_fault>>;
+
+using negotiator_actor = caf::typed_actor<
+    /// Requests of a member of the set.
+    caf::reacts_to<envelope>,
+    /// What has waited longer than this, and for whom?
+    caf::replies_to<stalled_atom, std::chrono::nanoseconds>::with<stall_list>>;
+
+using fusion_scheduler_actor = caf::typed_actor<
+    /// The negotiator has decided.
+    caf::reacts_to<verdict_message>,
+    /// The lane here has finished a bundle; the next may go.
+    caf::reacts_to<bundle_finished>,
+    /// INTERNAL: the hold-back of the oldest tensor is over.
+    caf::reacts_to<tick_atom>>;
 
 } // namespace farandole
 
@@ -223,3 +263,6 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::introduction)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_exited)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::link_stayed_down)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::bundle_finished)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::verdict_message)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::member_fault)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::stall_list)

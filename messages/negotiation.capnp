@@ -9,8 +9,9 @@
 # A tensor is known by its name until the leader has seen it. With the first bundle that carries it, the leader
 # assigns an id to (name, signature); from then on both sides send the id. An id is never used for anything else
 # within its generation. The leader may forget an id (its cache is bounded, or ranks no longer agree): a request
-# that names an id it does not know is answered by `ask`, and the member sends the full request. Members drop ids
-# told to them in `forget`.
+# that names an id it does not know is answered by `ask`, and the member sends the full request of what it has pending
+# under that id (nothing, if nothing is). Members drop ids told to them in `forget`: they send them no more, but still
+# answer an `ask` for what is pending. No bundle names an id after its `forget`.
 #
 # The board
 # ---------
@@ -24,6 +25,8 @@
 # -----
 # Bundles are numbered from 0 in each (generation, set); every member runs them in that order. Within one
 # Schedule: assignments, then forget and retract, then failures, then ask, then bundles, then join results, then `end`.
+# Most schedules go to all members; `ask`, and failures that concern one member alone, go to that member.
+# An id that is assigned again has been granted a cell; all else about it is as before.
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("farandole::wire");
@@ -42,7 +45,8 @@ struct Request {
   name @0 :Text;
   signature @1 :Signature;
   group @2 :UInt32;
-  # 0, or a number that the members of one grouped call share.
+  # 0, or the number of the grouped call: made from its tensors' names (collectives/plan/group.hpp), so it is the same
+  # on every rank and in every step. A name whose group changes is sent in full again, as if its signature had changed.
   groupSize @3 :UInt32;
 }
 

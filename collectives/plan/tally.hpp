@@ -1,0 +1,138 @@
+// Who has asked for what. A row per name collects what the members sent; it is complete when every member has
+// asked or joined. Members whose requests equal the cached one are only counted, which is what happens nearly
+// always; the others are written down, to be compared when the row is complete.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "collectives/plan/response_cache.hpp"
+#include "collectives/plan/stall.hpp"
+#include "messages/negotiation.hpp"
+
+namespace farandole {
+
+class tally {
+public:
+  using row_id = std::uint32_t;
+  enum class count : std::uint8_t { waiting, complete, repeated };
+  /// A group that some member named for a row.
+  struct group_claim {
+    std::uint32_t group = 0;
+    std::uint32_t size = 0;
+    friend bool operator==(const group_claim&, const group_claim&) = default;
+  };
+
+  /// `ranks`: the members' global ranks, by their position in the set ("member" in what follows).
+  explicit tally(std::vector<std::int32_t> ranks);
+
+  std::int32_t members() const { return static_cast<std::int32_t>(ranks_.size()); }
+  std::int32_t rank_of(std::int32_t member) const { return ranks_[static_cast<std::size_t>(member)]; }
+  /// Empty when that rank is not in the set.
+  std::optional<std::int32_t> member_of(std::int32_t rank) const;
+
+  // ---- rows. A row lives while somebody waits in it, or an id is tied to it.
+
+  row_id open(std::string_view name);
+  std::optional<row_id> find(std::string_view name) const;
+  const std::string& name(row_id row) const { return stories_[row].name; }
+  /// Ties an id to a row, or unties it (0).
+  void tie(row_id row, std::uint32_t id);
+  std::uint32_t id(row_id row) const { return stories_[row].id; }
+  /// Whether somebody waits in the row.
+  bool busy(row_id row) const { return heads_[row].opened != 0; }
+  /// Takes all that was asked out of the row; the row ends unless an id is tied to it.
+  void clear(row_id row);
+
+  // ---- asking
+
+  /// This member asks for just what the row's id stands for.
+  count add_known(row_id row, std::int32_t member, std::chrono::nanoseconds now);
+  /// This member asks, in words. `repeated`: it already had, and nothing changed.
+  count add(row_id row, std::int32_t member, const request& what, std::chrono::nanoseconds now);
+  bool asked(row_id row, std::int32_t member) const;
+  /// Whether what `member` has asked for in this row is just this.
+  bool same(row_id row, std::int32_t member, const request& what) const;
+  /// The row's id is about to be forgotten: writes down what those asked for who are only counted.
+  void write_down(row_id row, const cached_tensor& meaning);
+
+  // ---- what a row says. Only for rows that were written down.
+
+  bool written(row_id row) const { return stories_[row].written; }
+  /// Of the member that asked first.
+  const signature& reference(row_id row) const { return stories_[row].reference; }
+  /// First extents by member, where they are free.
+  const std::vector<std::int64_t>& first_dims(row_id row) const { return stories_[row].first_dims; }
+  /// The groups that were named for this row; several when members do not agree (0: in none).
+  const std::vector<group_claim>& groups(row_id row) const { return stories_[row].groups; }
+  /// Why this complete row cannot run, if so (agreement.hpp).
+  error disagreement(row_id row) const;
+
+  // ---- taking back
+
+  /// The tensor of this row fails: returns the ranks that have asked. The row stays, to turn away those that
+  /// have not asked yet, until every member has asked once.
+  std::vector<std::int32_t> withdraw(row_id row);
+  bool withdrawn(row_id row) const { return stories_[row].withdrawn; }
+  /// A member asks again while others have yet to be turned away: its request is kept until the row is
+  /// cleared.
+  void keep_early(row_id row, std::int32_t member, const request& what);
+  std::vector<std::pair<std::int32_t, request>> take_early(row_id row);
+
+  // ---- joining
+
+  /// Returns the rows that became complete by it, oldest first.
+  std::vector<row_id> join(std::int32_t member);
+  bool has_joined(std::int32_t member) const;
+  std::int32_t joined() const { return joined_; }
+  /// All have joined: everybody takes part again.
+  void leave_join();
+
+  std::vector<stall> stalled(std::chrono::nanoseconds now, std::chrono::nanoseconds limit) const;
+
+private:
+  // What counting touches, kept small and together.
+  struct head {
+    std::uint64_t opened = 0; ///< order of the first request; 0: nobody waits
+    std::chrono::nanoseconds since{0};
+    std::uint32_t missing = 0; ///< members that have neither asked nor joined
+  };
+  struct story {
+    std::string name;
+    std::uint32_t id = 0;
+    bool in_use = false;
+    bool written = false;
+    bool withdrawn = false;
+    farandole::signature reference;
+    std::vector<std::int64_t> first_dims;
+    std::vector<std::pair<std::int32_t, farandole::signature>>
+        others; ///< members that differ from the reference
+    std::vector<group_claim> groups;
+    std::vector<std::pair<std::int32_t, request>> early;
+  };
+
+  count mark(row_id row, std::int32_t member, std::chrono::nanoseconds now);
+  std::uint64_t* bits(row_id row) { return asked_.data() + row * words_; }
+  const std::uint64_t* bits(row_id row) const { return asked_.data() + row * words_; }
+
+  std::vector<std::int32_t> ranks_;
+  std::unordered_map<std::int32_t, std::int32_t> member_of_;
+  std::size_t words_; ///< of a row's bits
+  std::vector<head> heads_;
+  std::vector<std::uint64_t> asked_; ///< bits by row and member
+  std::deque<story> stories_;        ///< names stay where they are: by_name_ looks at them
+  std::unordered_map<std::string_view, row_id> by_name_;
+  std::vector<row_id> free_;
+  std::vector<std::uint64_t> joined_bits_;
+  std::int32_t joined_ = 0;
+  std::uint64_t opened_ = 0;
+};
+
+} // namespace farandole
