@@ -1,0 +1,25 @@
+# Every header must compile alone. `headers_alone` compiles one generated file per header that includes it and nothing
+# else; being ordinary objects, they are compiled again only when something they include has changed.
+file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+  messages/*.hpp collectives/*.hpp elastic/*.hpp cuda/*.hpp actors/*.hpp
+  bindings/*.hpp bindings/*.h tools/*.hpp tests/*.hpp)
+set(alone)
+foreach(header ${headers})
+  if(header MATCHES "^bindings/native/" AND NOT TARGET farandole_native)
+    continue()
+  endif()
+  set(source ${PROJECT_BINARY_DIR}/headers_alone/${header}.cpp)
+  file(CONFIGURE OUTPUT ${source} CONTENT "#include \"${header}\"\n" @ONLY)
+  list(APPEND alone ${source})
+endforeach()
+add_library(headers_alone OBJECT EXCLUDE_FROM_ALL ${alone})
+target_compile_options(headers_alone PRIVATE -O0)
+add_dependencies(headers_alone farandole_schemas)
+foreach(library messages math plan paths elastic cuda actors cxx c)
+  if(TARGET farandole_${library})
+    target_link_libraries(headers_alone PRIVATE farandole_${library})
+  endif()
+endforeach()
+if(TARGET farandole_native)
+  target_link_libraries(headers_alone PRIVATE nanobind-static)
+endif()
