@@ -125,7 +125,7 @@ private:
   std::atomic<std::uint64_t> doorbells_{0};
 
   std::function<void()> timer_action_;
-  std::vector<std::weak_ptr<descriptor_watch::handler>> watches_;
+  std::shared_ptr<int> life_ = std::make_shared<int>(0); ///< expires with the loop: watches may outlive it
   std::vector<std::shared_ptr<descriptor_watch::handler>> stopped_watches_;
   friend class descriptor_watch;
   descriptor_watch bell_, timer_;

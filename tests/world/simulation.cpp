@@ -1,0 +1,148 @@
+#include "tests/world/simulation.hpp"
+
+#include "actors/kit/scheduler.hpp"
+
+#include <caf/scheduled_actor.hpp>
+
+#include <cassert>
+
+namespace farandole::testing {
+
+namespace {
+
+constexpr std::uint64_t hash_start = 1469598103934665603ULL;
+
+std::uint64_t mixed(std::uint64_t hash, std::uint64_t value) {
+  for (int i = 0; i < 8; ++i, value >>= 8)
+    hash = (hash ^ (value & 0xff)) * 1099511628211ULL;
+  return hash;
+}
+
+/// splitmix64: std's distributions differ between libraries, this does not.
+std::uint64_t next_random(std::uint64_t& state) {
+  std::uint64_t z = (state += 0x9e3779b97f4a7c15ULL);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
+  return z ^ (z >> 31);
+}
+
+} // namespace
+
+class simulated_scheduler final : public caf::scheduler::abstract_coordinator, public caf::execution_unit {
+public:
+  simulated_scheduler(caf::actor_system& system, std::uint64_t seed)
+      : abstract_coordinator(system), execution_unit(&system), draw_(seed) {}
+
+  void enqueue(caf::resumable* job) override { jobs_.push_back(job); }
+  void exec_later(caf::resumable* job) override { jobs_.push_back(job); }
+  bool detaches_utility_actors() const override { return false; }
+  void start() override {
+    utility_actors_[printer_id] = make_silent_printer(abstract_coordinator::system(), this);
+  }
+  void stop() override {
+    while (step()) {
+    }
+    utility_actors_[printer_id] = nullptr;
+  }
+  caf::detail::test_actor_clock& clock() noexcept override { return clock_; }
+
+  /// Lets one actor take one message.
+  bool step() {
+    if (jobs_.empty())
+      return false;
+    std::swap(jobs_[next_random(draw_) % jobs_.size()], jobs_.back());
+    auto* job = jobs_.back();
+    jobs_.pop_back();
+    ++steps_;
+    if (auto* who = dynamic_cast<caf::scheduled_actor*>(job))
+      trace_ = mixed(trace_, who->id());
+    trace_ = mixed(trace_, static_cast<std::uint64_t>(clock_.now().time_since_epoch().count()));
+    switch (job->resume(this, 1)) {
+    case caf::resumable::resume_later:
+      jobs_.push_back(job);
+      break;
+    case caf::resumable::shutdown_execution_unit:
+      break;
+    default:
+      caf::intrusive_ptr_release(job);
+    }
+    return true;
+  }
+
+  std::uint64_t trace_ = hash_start;
+  std::uint64_t steps_ = 0;
+  std::uint64_t limit_ = 50'000'000;
+
+private:
+  std::uint64_t draw_;
+  std::vector<caf::resumable*> jobs_;
+  caf::detail::test_actor_clock clock_;
+};
+
+struct simulation::config final : caf::actor_system_config {
+  explicit config(std::uint64_t seed, simulated_scheduler*& made) {
+    set("logger.verbosity", caf::atom("quiet"));
+    module_factories.push_back([seed, &made](caf::actor_system& system) -> caf::actor_system::module* {
+      return made = new simulated_scheduler(system, seed);
+    });
+  }
+};
+
+simulation::simulation(std::uint64_t seed)
+    : config_(std::make_unique<config>(seed, scheduler_)), random_(seed ^ 0xfa7a11d01eULL) {
+  system_ = std::make_unique<caf::actor_system>(*config_);
+  // CAF's own actors start lazily and in an order of their own; the trace begins after them.
+  run_until_quiet();
+  scheduler_->trace_ = hash_start;
+  scheduler_->steps_ = 0;
+}
+
+simulation::~simulation() {
+  // Actors that still wait for something would keep the system waiting for ever.
+  scheduler_->clock().cancel_all();
+  system_->await_actors_before_shutdown(false);
+}
+
+bool simulation::run_until_quiet() {
+  while (scheduler_->steps_ < scheduler_->limit_)
+    if (!scheduler_->step())
+      return true;
+  return false;
+}
+
+bool simulation::run_until_idle() {
+  while (run_until_quiet())
+    if (!scheduler_->clock().trigger_timeout())
+      return true;
+  return false;
+}
+
+bool simulation::run_for(std::chrono::nanoseconds duration) {
+  auto& clock = scheduler_->clock();
+  auto end = clock.now() + duration;
+  for (;;) {
+    if (!run_until_quiet())
+      return false;
+    auto next = clock.schedule().empty() ? end : clock.schedule().begin()->first;
+    if (next >= end)
+      break;
+    clock.advance_time(next > clock.now() ? next - clock.now() : std::chrono::nanoseconds{0});
+  }
+  clock.advance_time(end - clock.now());
+  return run_until_quiet();
+}
+
+caf::actor_clock::time_point simulation::now() const {
+  return scheduler_->clock().now();
+}
+std::uint64_t simulation::trace_hash() const {
+  return scheduler_->trace_;
+}
+std::uint64_t simulation::steps() const {
+  return scheduler_->steps_;
+}
+void simulation::step_limit(std::uint64_t limit) {
+  scheduler_->limit_ = limit;
+}
+
+} // namespace farandole::testing
