@@ -89,6 +89,7 @@ private:
   static constexpr std::size_t half_bytes(std::size_t bytes) {
     return (header_bytes + bytes + alignment - 1) / alignment * alignment;
   }
+  bool published(const board_cell& cell, std::uint32_t member, std::uint64_t round) const;
   half& half_of(const board_cell& cell, std::uint32_t member, std::uint64_t round) const;
 
   std::shared_ptr<window> window_;

@@ -4,11 +4,14 @@
 // take one round instead of two.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
+#include <string>
+#include <vector>
 
+#include "collectives/paths/concatenation.hpp"
 #include "collectives/paths/path.hpp"
 #include "collectives/paths/waiting.hpp"
 #include "collectives/paths/window.hpp"
@@ -20,40 +23,56 @@ enum class local_phase : std::uint8_t { pack, reduce, unpack };
 
 class local_path : public path {
 public:
-  /// Called on the lane before each phase of each step.
-  using probe = std::function<void(local_phase, std::uint32_t step)>;
+  /// Called on the lane before each phase of each step: the seam at which tests stop a member.
+  using probe = std::function<void(local_phase, std::uint64_t step)>;
 
-  /// All members of the set are on this host; `rank` is this member's within the set and in the window, which
-  /// must be fresh. Nothing else writes this member's counters and slots.
+  /// All members of the set are on this host; `rank` is this member's, within the set and in the window,
+  /// which must be fresh. Nothing else may write this member's counters and slots.
   local_path(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy, probe watch = {});
 
   std::string_view name() const override { return "local"; }
   outcome run(const work& bundle, const limits& until) override;
 
 private:
-  struct run_state;
-  error allreduce_at_once(run_state& now);
-  error allreduce_in_chunks(run_state& now);
-  error allgather(run_state& now);
-  error broadcast(run_state& now);
-  error barrier(run_state& now);
+  // Steps are numbered from 0 through the life of the window, alike on all members; step s uses slot s %
+  // slots, and the counters of the window hold the number of steps that each member has come through, modulo
+  // 2^32.
+  using counter = shared_counter member_counters::*;
 
-  void pack(run_state& now, std::uint32_t step, std::size_t from, std::size_t bytes);
-  void reduce_share(run_state& now, std::uint32_t step, std::size_t from, std::size_t bytes);
-  void unpack_shares(run_state& now, std::uint32_t step, std::size_t from, std::size_t bytes);
-  bool await_all(run_state& now, shared_counter member_counters::*which, std::uint32_t wanted);
-  bool await(run_state& now, std::uint32_t member, shared_counter member_counters::*which,
-             std::uint32_t wanted);
-  bool await_slot(run_state& now, std::uint32_t step);
-  void observe(local_phase phase, std::uint32_t step);
+  struct job; ///< what one run works on
 
-  std::shared_ptr<window> window_;
+  error refuse(const work& bundle) const;
+  bool allreduce(job& now);
+  bool allreduce_at_once(job& now);
+  bool allreduce_in_chunks(job& now);
+  bool allgather(job& now);
+  bool broadcast(job& now);
+  bool barrier(job& now);
+
+  /// The phases of one chunk. False when the run has to end; `now.problem` says why.
+  bool pack_chunk(job& now, std::size_t chunk);
+  bool reduce_share(job& now, std::size_t chunk);
+  bool unpack_shares(job& now, std::size_t chunk);
+  bool pack_gathered(job& now, std::size_t chunk);
+  bool unpack_gathered(job& now, std::size_t chunk);
+
+  bool await_slot(job& now, std::uint64_t step);
+  bool await_all(job& now, counter which, std::uint64_t reached);
+  bool await(job& now, std::uint32_t member, counter which, std::uint64_t reached);
+  void publish(counter which, std::uint64_t reached);
+  void observe(local_phase phase, std::uint64_t step) const;
+  std::byte* slot(std::uint32_t member, std::uint64_t step) const;
+  std::byte* own_slot(std::uint64_t step, std::size_t bytes);
+
+  const std::shared_ptr<window> window_;
   const std::uint32_t rank_;
   const std::uint32_t members_;
   const waiting waiting_;
   const probe probe_;
-  std::uint32_t step_ = 0; ///< the next; all members count alike
-  error broken_;           ///< why the path cannot be used any more
+  std::uint64_t step_ = 0;               ///< the next
+  error broken_;                         ///< why the path cannot be used any more
+  std::vector<concatenation> streams_;   ///< kept for their memory; allgather: by member, otherwise one
+  std::vector<const std::byte*> inputs_; ///< scratch: where each member's bytes stand
 };
 
 } // namespace farandole

@@ -81,7 +81,7 @@ void waiting::relax() {
 #endif
 }
 
-wait_end waiting::sleep(const watched& what, std::uint32_t value) {
+wait_end waiting::sleep(const watched& what, std::uint32_t value) const {
   if (what.local.load(std::memory_order_acquire) != what.seen)
     return wait_end::noticed;
   const auto now = steady_clock::now();
@@ -89,7 +89,7 @@ wait_end waiting::sleep(const watched& what, std::uint32_t value) {
     return wait_end::expired;
   const auto until = what.interruptible ? std::min(what.deadline, now + interruptible_sleep) : what.deadline;
   int problem = ENOSYS;
-  if (!pairs_known_missing.load(std::memory_order_relaxed)) {
+  if (pairs_ && !pairs_known_missing.load(std::memory_order_relaxed)) {
     problem = sleep_on_pair(what, value, until);
     if (problem == ENOSYS || problem == EPERM)
       pairs_known_missing.store(true, std::memory_order_relaxed);

@@ -61,7 +61,9 @@ public:
   /// Decides from affinity and cgroup quota, for this many members on the host.
   static waiting decide(unsigned local_members);
   /// Looks for `spin` when positive, otherwise gives way `yields` times, before it sleeps.
-  constexpr waiting(std::chrono::nanoseconds spin, unsigned yields) : spin_(spin), yields_(yields) {}
+  /// `pairs`: whether the kernel may be asked to watch two words at once; found out anyway where it cannot.
+  constexpr waiting(std::chrono::nanoseconds spin, unsigned yields, bool pairs = true)
+      : spin_(spin), yields_(yields), pairs_(pairs) {}
 
   bool spins() const { return spin_.count() > 0; }
 
@@ -97,7 +99,7 @@ public:
 private:
   static std::uint32_t load(const void* word);
   /// One sleep while `word` holds `value`. `reached` stands for "look again".
-  static wait_end sleep(const watched& what, std::uint32_t value);
+  wait_end sleep(const watched& what, std::uint32_t value) const;
   static void relax();
 
   /// The look before the sleep; leaves early when the local word changes.
@@ -125,6 +127,7 @@ private:
 
   std::chrono::nanoseconds spin_;
   unsigned yields_;
+  bool pairs_;
 };
 
 } // namespace farandole

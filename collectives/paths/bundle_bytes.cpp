@@ -1,0 +1,49 @@
+#include "collectives/paths/bundle_bytes.hpp"
+
+#include <cstring>
+#include <string>
+
+#include "collectives/math/reduce.hpp"
+#include "collectives/operation.hpp"
+
+namespace farandole {
+
+error why_not_on_cpu(const work& bundle) {
+  for (const auto& part : bundle.parts)
+    if (part.place.device >= 0)
+      return {error_kind::unimplemented, "a tensor on GPU " + std::to_string(part.place.device) +
+                                             " cannot be moved by a path of the CPU"};
+  if (row_of(bundle.operation).reduces &&
+      (bundle.reduce_op == reduce_op::adasum || bundle.dtype == dtype::boolean))
+    return {error_kind::unimplemented, std::string(to_string(bundle.reduce_op)) + " of " +
+                                           std::string(to_string(bundle.dtype)) + " is not elementwise"};
+  if (bundle.operation == operation::join)
+    return {error_kind::unimplemented, "join moves nothing and has no path"};
+  return {};
+}
+
+const std::byte* input_in_place(const work& bundle, const concatenation::piece& piece) {
+  if (piece.bytes == 0 || !bundle.parts[piece.part].input)
+    return nullptr;
+  return bundle.parts[piece.part].input + piece.offset;
+}
+
+void copy_input(const work& bundle, const concatenation::piece& piece, std::byte* to) {
+  if (const auto* input = bundle.parts[piece.part].input)
+    std::memcpy(to, input + piece.offset, piece.bytes);
+  else
+    fill_neutral(bundle.dtype, bundle.reduce_op, to, piece.bytes / size_of(bundle.dtype));
+}
+
+void copy_output(const work& bundle, const concatenation::piece& piece, const std::byte* from) {
+  if (auto* output = bundle.parts[piece.part].output)
+    std::memcpy(output + piece.offset, from, piece.bytes);
+}
+
+void reduce_inputs(const work& bundle, std::byte* output, std::span<const std::byte* const> inputs,
+                   std::size_t bytes) {
+  reduce(bundle.dtype, bundle.reduce_op, output, inputs, bytes / size_of(bundle.dtype), bundle.prescale,
+         bundle.postscale, inputs.size());
+}
+
+} // namespace farandole

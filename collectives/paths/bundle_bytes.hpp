@@ -1,0 +1,29 @@
+// What every path on the CPU does with the bytes of a bundle: refuse what it cannot reduce, take inputs (or
+// the neutral element of a member that has joined), and hand results out.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "collectives/paths/concatenation.hpp"
+#include "collectives/paths/path.hpp"
+
+namespace farandole {
+
+/// `unimplemented` for tensors on a device and for reductions that are not elementwise.
+error why_not_on_cpu(const work& bundle);
+
+/// Where the piece's input stands; null for a member that has joined, and for a piece of 0 bytes.
+const std::byte* input_in_place(const work& bundle, const concatenation::piece& piece);
+
+/// The piece's input, or the neutral element in its place.
+void copy_input(const work& bundle, const concatenation::piece& piece, std::byte* to);
+
+/// Into the piece's output, if there is one.
+void copy_output(const work& bundle, const concatenation::piece& piece, const std::byte* from);
+
+/// reduce() as the bundle asks, one input for each member of the set.
+void reduce_inputs(const work& bundle, std::byte* output, std::span<const std::byte* const> inputs,
+                   std::size_t bytes);
+
+} // namespace farandole

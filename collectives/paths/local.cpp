@@ -1,0 +1,392 @@
+#include "collectives/paths/local.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <limits>
+
+#include "collectives/operation.hpp"
+#include "collectives/paths/bundle_bytes.hpp"
+
+namespace farandole {
+
+namespace {
+
+/// Up to here every member reduces everything itself: the bytes are cheaper than a second round of waking
+/// each other.
+constexpr std::size_t at_once_bytes = std::size_t{128} << 10;
+/// Smallest chunk worth its two rounds.
+constexpr std::size_t least_chunk_bytes = std::size_t{64} << 10;
+/// Shares begin at cache lines: a line has one writer, and no element is split.
+constexpr std::size_t share_alignment = 64;
+
+constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
+
+struct range {
+  std::size_t from;
+  std::size_t bytes;
+};
+
+/// The part of a chunk of `bytes` that this member reduces.
+range share_of(std::size_t bytes, std::uint32_t member, std::uint32_t members) {
+  const std::size_t each = round_up((bytes + members - 1) / members, share_alignment);
+  const std::size_t from = std::min(bytes, each * member);
+  return {from, std::min(each, bytes - from)};
+}
+
+} // namespace
+
+struct local_path::job {
+  const work& bundle;
+  const limits& until;
+  const concatenation& stream; ///< of all parts; allgather: of this member's
+  std::uint64_t first;         ///< step of chunk 0
+  std::size_t chunk_bytes;
+  std::size_t chunks = 0;
+  error problem{};
+
+  range chunk(std::size_t index) const { return chunk_of(stream, index); }
+  /// Empty past the stream's end.
+  range chunk_of(const concatenation& which, std::size_t index) const {
+    const std::size_t from = std::min(which.bytes(), index * chunk_bytes);
+    return {from, std::min(chunk_bytes, which.bytes() - from)};
+  }
+};
+
+local_path::local_path(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy, probe watch)
+    : window_(std::move(shared)), rank_(rank), members_(window_->layout().members), waiting_(policy),
+      probe_(std::move(watch)), inputs_(members_) {
+  assert(rank_ < members_);
+}
+
+outcome local_path::run(const work& bundle, const limits& until) {
+  if (broken_)
+    return {broken_, nullptr};
+  if (auto problem = refuse(bundle))
+    return {problem, nullptr};
+  streams_.resize(bundle.operation == operation::allgather ? members_ : 1);
+  for (std::uint32_t member = 0; member < streams_.size(); ++member) {
+    streams_[member].clear();
+    for (std::size_t i = 0; i < bundle.parts.size(); ++i)
+      streams_[member].append(bundle.operation == operation::allgather
+                                  ? bundle.gathered[i * members_ + member]
+                                  : bundle.parts[i].input_bytes);
+  }
+  const concatenation& own = streams_[bundle.operation == operation::allgather ? rank_ : 0];
+  job now{bundle, until, own, step_, window_->layout().chunk_bytes / share_alignment * share_alignment};
+  bool done = false;
+  switch (bundle.operation) {
+  case operation::allreduce:
+    done = allreduce(now);
+    break;
+  case operation::allgather:
+    done = allgather(now);
+    break;
+  case operation::broadcast:
+    done = broadcast(now);
+    break;
+  default:
+    done = barrier(now);
+  }
+  assert(done == !now.problem);
+  broken_ = now.problem;
+  return {now.problem, nullptr};
+}
+
+error local_path::refuse(const work& bundle) const {
+  if (auto problem = why_not_on_cpu(bundle))
+    return problem;
+  if (bundle.operation == operation::allgather)
+    assert(bundle.gathered.size() == bundle.parts.size() * members_);
+  if (bundle.operation == operation::broadcast)
+    assert(bundle.root >= 0 && static_cast<std::uint32_t>(bundle.root) < members_);
+  return {};
+}
+
+// ---- allreduce
+// -------------------------------------------------------------------------------------------------
+
+bool local_path::allreduce(job& now) {
+  const std::size_t bytes = now.stream.bytes();
+  if (bytes == 0)
+    return true;
+  if (bytes <= std::min(at_once_bytes, now.chunk_bytes))
+    return allreduce_at_once(now);
+  // With few chunks, smaller ones let the members work at the same time sooner.
+  now.chunk_bytes = std::clamp(round_up(bytes / 4, share_alignment),
+                               std::min(least_chunk_bytes, now.chunk_bytes), now.chunk_bytes);
+  now.chunks = (bytes + now.chunk_bytes - 1) / now.chunk_bytes;
+  return allreduce_in_chunks(now);
+}
+
+/// One round: everybody shows everything, and reduces it all, straight into the outputs.
+bool local_path::allreduce_at_once(job& now) {
+  const work& bundle = now.bundle;
+  const std::uint64_t step = step_++;
+  const std::size_t bytes = now.stream.bytes();
+  observe(local_phase::pack, step);
+  if (!await_slot(now, step))
+    return false;
+  std::byte* const own = own_slot(step, bytes);
+  now.stream.each(0, bytes,
+                  [&](const concatenation::piece& piece) { copy_input(bundle, piece, own + piece.at); });
+  publish(&member_counters::packed, step + 1);
+  observe(local_phase::reduce, step);
+  if (!await_all(now, &member_counters::packed, step + 1))
+    return false;
+  observe(local_phase::unpack, step);
+  now.stream.each(0, bytes, [&](const concatenation::piece& piece) {
+    std::byte* const output = bundle.parts[piece.part].output;
+    if (!output)
+      return;
+    for (std::uint32_t member = 0; member < members_; ++member)
+      inputs_[member] = slot(member, step) + piece.at;
+    if (const std::byte* input = bundle.parts[piece.part].input)
+      inputs_[rank_] = input + piece.offset;
+    reduce_inputs(bundle, output + piece.offset, inputs_, piece.bytes);
+  });
+  publish(&member_counters::released, step + 1);
+  return true;
+}
+
+/// Two rounds a chunk, one chunk ahead: while a member reduces chunk k, its chunk k+1 is there for the
+/// others.
+bool local_path::allreduce_in_chunks(job& now) {
+  step_ += now.chunks;
+  if (!pack_chunk(now, 0))
+    return false;
+  for (std::size_t k = 0; k < now.chunks; ++k) {
+    if (k + 1 < now.chunks && !pack_chunk(now, k + 1))
+      return false;
+    if (!reduce_share(now, k))
+      return false;
+    if (k > 0 && !unpack_shares(now, k - 1))
+      return false;
+  }
+  return unpack_shares(now, now.chunks - 1);
+}
+
+bool local_path::pack_chunk(job& now, std::size_t chunk) {
+  const std::uint64_t step = now.first + chunk;
+  observe(local_phase::pack, step);
+  if (!await_slot(now, step))
+    return false;
+  const auto [from, bytes] = now.chunk(chunk);
+  std::byte* const own = own_slot(step, bytes);
+  const auto copy = [&, from = from](std::size_t begin, std::size_t end) {
+    now.stream.each(from + begin, end - begin, [&](const concatenation::piece& piece) {
+      copy_input(now.bundle, piece, own + begin + piece.at);
+    });
+  };
+  // This member's own share is read where it stands, when it stands in one piece.
+  const range share = share_of(bytes, rank_, members_);
+  if (input_in_place(now.bundle, now.stream.sole_piece(from + share.from, share.bytes))) {
+    copy(0, share.from);
+    copy(share.from + share.bytes, bytes);
+  } else {
+    copy(0, bytes);
+  }
+  publish(&member_counters::packed, step + 1);
+  return true;
+}
+
+bool local_path::reduce_share(job& now, std::size_t chunk) {
+  const std::uint64_t step = now.first + chunk;
+  observe(local_phase::reduce, step);
+  const auto [from, bytes] = now.chunk(chunk);
+  const range share = share_of(bytes, rank_, members_);
+  if (share.bytes == 0)
+    return true;
+  if (!await_all(now, &member_counters::packed, step + 1))
+    return false;
+  for (std::uint32_t member = 0; member < members_; ++member)
+    inputs_[member] = slot(member, step) + share.from;
+  if (const auto* input = input_in_place(now.bundle, now.stream.sole_piece(from + share.from, share.bytes)))
+    inputs_[rank_] = input;
+  reduce_inputs(now.bundle, slot(rank_, step) + share.from, inputs_, share.bytes);
+  publish(&member_counters::reduced, step + 1);
+  return true;
+}
+
+bool local_path::unpack_shares(job& now, std::size_t chunk) {
+  const std::uint64_t step = now.first + chunk;
+  observe(local_phase::unpack, step);
+  const auto [from, bytes] = now.chunk(chunk);
+  for (std::uint32_t i = 0; i < members_; ++i) {
+    const std::uint32_t owner = (rank_ + i) % members_; // each begins elsewhere, with what is there already
+    const range share = share_of(bytes, owner, members_);
+    if (share.bytes == 0)
+      continue;
+    if (owner != rank_ && !await(now, owner, &member_counters::reduced, step + 1))
+      return false;
+    const std::byte* const reduced = slot(owner, step) + share.from;
+    now.stream.each(from + share.from, share.bytes, [&](const concatenation::piece& piece) {
+      copy_output(now.bundle, piece, reduced + piece.at);
+    });
+  }
+  publish(&member_counters::released, step + 1);
+  return true;
+}
+
+// ---- allgather
+// -------------------------------------------------------------------------------------------------
+
+bool local_path::allgather(job& now) {
+  std::size_t longest = 0;
+  for (const auto& stream : streams_)
+    longest = std::max(longest, stream.bytes());
+  now.chunks = (longest + now.chunk_bytes - 1) / now.chunk_bytes;
+  step_ += now.chunks;
+  if (now.chunks > 0 && !pack_gathered(now, 0))
+    return false;
+  for (std::size_t k = 0; k < now.chunks; ++k) {
+    if (k + 1 < now.chunks && !pack_gathered(now, k + 1))
+      return false;
+    if (!unpack_gathered(now, k))
+      return false;
+  }
+  return true;
+}
+
+bool local_path::pack_gathered(job& now, std::size_t chunk) {
+  const std::uint64_t step = now.first + chunk;
+  observe(local_phase::pack, step);
+  const auto [from, bytes] = now.chunk(chunk);
+  if (bytes == 0)
+    return true; // nobody waits for what does not exist
+  if (!await_slot(now, step))
+    return false;
+  std::byte* const own = own_slot(step, bytes);
+  now.stream.each(from, bytes,
+                  [&](const concatenation::piece& piece) { copy_input(now.bundle, piece, own + piece.at); });
+  publish(&member_counters::packed, step + 1);
+  return true;
+}
+
+bool local_path::unpack_gathered(job& now, std::size_t chunk) {
+  const std::uint64_t step = now.first + chunk;
+  observe(local_phase::unpack, step);
+  const work& bundle = now.bundle;
+  for (std::uint32_t i = 0; i < members_; ++i) {
+    const std::uint32_t source = (rank_ + i) % members_;
+    const auto [from, bytes] = now.chunk_of(streams_[source], chunk);
+    if (bytes == 0)
+      continue;
+    if (source != rank_ && !await(now, source, &member_counters::packed, step + 1))
+      return false;
+    streams_[source].each(from, bytes,
+                          [&, source, base = slot(source, step)](const concatenation::piece& piece) {
+                            const auto* sizes = bundle.gathered.data() + piece.part * members_;
+                            std::byte* output = bundle.parts[piece.part].output;
+                            for (std::uint32_t before = 0; before < source; ++before)
+                              output += sizes[before];
+                            std::memcpy(output + piece.offset, base + piece.at, piece.bytes);
+                          });
+  }
+  publish(&member_counters::released, step + 1);
+  return true;
+}
+
+// ---- broadcast and barrier
+// -------------------------------------------------------------------------------------
+
+bool local_path::broadcast(job& now) {
+  const work& bundle = now.bundle;
+  const auto root = static_cast<std::uint32_t>(bundle.root);
+  const std::size_t bytes = now.stream.bytes();
+  now.chunk_bytes = std::clamp(round_up(bytes / 8, share_alignment),
+                               std::min(least_chunk_bytes, now.chunk_bytes), now.chunk_bytes);
+  now.chunks = (bytes + now.chunk_bytes - 1) / now.chunk_bytes;
+  step_ += now.chunks;
+  for (std::size_t k = 0; k < now.chunks; ++k) {
+    const std::uint64_t step = now.first + k;
+    const auto [from, length] = now.chunk(k);
+    if (rank_ == root) {
+      observe(local_phase::pack, step);
+      if (!await_slot(now, step))
+        return false;
+      std::byte* const own = own_slot(step, length);
+      now.stream.each(from, length, [&](const concatenation::piece& piece) {
+        copy_input(bundle, piece, own + piece.at);
+        if (bundle.parts[piece.part].output != bundle.parts[piece.part].input)
+          copy_output(bundle, piece, own + piece.at);
+      });
+      publish(&member_counters::packed, step + 1);
+    } else {
+      observe(local_phase::unpack, step);
+      if (!await(now, root, &member_counters::packed, step + 1))
+        return false;
+      now.stream.each(from, length, [&, base = slot(root, step)](const concatenation::piece& piece) {
+        copy_output(bundle, piece, base + piece.at);
+      });
+    }
+    publish(&member_counters::released, step + 1);
+  }
+  return true;
+}
+
+bool local_path::barrier(job& now) {
+  const std::uint64_t step = step_++;
+  observe(local_phase::pack, step);
+  publish(&member_counters::packed, step + 1);
+  observe(local_phase::unpack, step);
+  if (!await_all(now, &member_counters::packed, step + 1))
+    return false;
+  publish(&member_counters::released, step + 1);
+  return true;
+}
+
+// ---- waiting for each other
+// ------------------------------------------------------------------------------------
+
+/// Own slot of this step may be written once nobody reads the step that used it before.
+bool local_path::await_slot(job& now, std::uint64_t step) {
+  // Before the window has gone round once, the number is below zero, which every counter has reached.
+  return await_all(now, &member_counters::released, step + 1 - window_->layout().slots);
+}
+
+bool local_path::await_all(job& now, counter which, std::uint64_t reached) {
+  for (std::uint32_t i = 1; i < members_; ++i)
+    if (!await(now, (rank_ + i) % members_, which, reached))
+      return false;
+  return true;
+}
+
+bool local_path::await(job& now, std::uint32_t member, counter which, std::uint64_t reached) {
+  const auto end =
+      waiting_.until_reached(window_->counters(member).*which, static_cast<std::uint32_t>(reached),
+                             now.until.abort.word(), now.until.deadline);
+  // Even what is there already is not taken after an abort: the other members may be gone.
+  if (end == wait_end::reached && !now.until.abort.raised())
+    return true;
+  const std::string doing = std::string(row_of(now.bundle.operation).name) + " (bundle " +
+                            std::to_string(now.bundle.sequence) + ") ";
+  if (end == wait_end::expired)
+    now.problem = {error_kind::timed_out, doing + "waited for local member " + std::to_string(member) +
+                                              " until the " + now.until.deadline_setting + " passed"};
+  else
+    now.problem = {error_kind::disconnected, doing + "was given up: the group has changed"};
+  return false;
+}
+
+void local_path::publish(counter which, std::uint64_t reached) {
+  (window_->counters(rank_).*which).publish(static_cast<std::uint32_t>(reached));
+}
+
+void local_path::observe(local_phase phase, std::uint64_t step) const {
+  if (probe_)
+    probe_(phase, step);
+}
+
+std::byte* local_path::slot(std::uint32_t member, std::uint64_t step) const {
+  return window_->slot(member, static_cast<std::uint32_t>(step % window_->layout().slots));
+}
+
+std::byte* local_path::own_slot(std::uint64_t step, std::size_t bytes) {
+  window_->prefault(rank_, static_cast<std::uint32_t>(step % window_->layout().slots), bytes);
+  return slot(rank_, step);
+}
+
+} // namespace farandole

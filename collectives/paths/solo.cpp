@@ -1,0 +1,25 @@
+#include "collectives/paths/solo.hpp"
+
+#include <cstring>
+
+#include "collectives/paths/bundle_bytes.hpp"
+
+namespace farandole {
+
+outcome solo_path::run(const work& bundle, const limits& until) {
+  if (auto problem = why_not_on_cpu(bundle))
+    return {problem, nullptr};
+  if (until.abort.raised())
+    return {{error_kind::disconnected, "the operation was given up: the group has changed"}, nullptr};
+  for (const auto& part : bundle.parts) {
+    if (!part.input || !part.output || part.input_bytes == 0)
+      continue;
+    if (bundle.operation == operation::allreduce)
+      reduce_inputs(bundle, part.output, std::span(&part.input, 1), part.input_bytes);
+    else if (part.output != part.input)
+      std::memcpy(part.output, part.input, part.input_bytes);
+  }
+  return {};
+}
+
+} // namespace farandole
