@@ -1,6 +1,7 @@
-// Elementwise reduction of several ranks' buffers into one: out[i] = post · (pre·in0[i] ⊕ pre·in1[i] ⊕ …), always in
-// rank order, so that every rank, every path and every run gets the same bits. AVX-512, AVX2 or scalar code is chosen
-// once, at run time; all three give identical results (no fused multiply-add, no reassociation).
+// Elementwise reduction of several ranks' buffers into one: out[i] = post · (pre·in0[i] ⊕ pre·in1[i] ⊕ …),
+// always in rank order, so that every rank, every path and every run gets the same bits. AVX-512, AVX2 or
+// scalar code is chosen once, at run time; all three give identical results (no fused multiply-add, no
+// reassociation).
 #pragma once
 
 #include <cstddef>
@@ -11,18 +12,19 @@
 
 namespace farandole {
 
-/// Reduces `inputs[0..n)` (n ≥ 1), each `count` elements of `type`, into `output`, which may be one of the inputs but
-/// overlaps none otherwise. No alignment is needed.
+/// Reduces `inputs[0..n)` (n ≥ 1), each `count` elements of `type`, into `output`, which may be one of the
+/// inputs but overlaps none otherwise. No alignment is needed.
 ///
 /// average: the sum, with `postscale` multiplied by 1/`divisor` (the size of the set) first.
-/// float16 and bfloat16 are accumulated in float and rounded once (to nearest even); float32 scales are cast to float.
-/// Integers wrap; pre- and postscale are applied in double and truncated toward zero, each on its own, and a factor of
-/// exactly 1 is not applied. bool cannot be reduced. Adasum is not elementwise and not done here.
-void reduce(dtype type, reduce_op op, std::byte* output, std::span<const std::byte* const> inputs, std::size_t count,
-            double prescale, double postscale, std::size_t divisor);
+/// float16 and bfloat16 are accumulated in float and rounded once (to nearest even); float32 scales are cast
+/// to float. Integers wrap; pre- and postscale are applied in double and truncated toward zero, each on its
+/// own, and a factor of exactly 1 is not applied. bool cannot be reduced. Adasum is not elementwise and not
+/// done here.
+void reduce(dtype type, reduce_op op, std::byte* output, std::span<const std::byte* const> inputs,
+            std::size_t count, double prescale, double postscale, std::size_t divisor);
 
-/// Fills `count` elements with the neutral element of `op` (0; 1 for product; the largest value or +∞ for min; the
-/// smallest or −∞ for max), for ranks that have joined.
+/// Fills `count` elements with the neutral element of `op` (0; 1 for product; the largest value or +∞ for
+/// min; the smallest or −∞ for max), for ranks that have joined.
 void fill_neutral(dtype type, reduce_op op, std::byte* output, std::size_t count);
 
 /// "avx512", "avx2" or "scalar": what this machine runs.

@@ -1,0 +1,8 @@
+// The loops for AVX2 and F16C; the compiler flags that make it so are set in CMakeLists.txt.
+#include "collectives/math/kernel_loops.hpp"
+
+namespace farandole::math {
+
+constinit const kernel_table avx2_kernels = make_kernels("avx2");
+
+} // namespace farandole::math

@@ -1,0 +1,9 @@
+// The loops for the baseline of the architecture; the compiler flags that make it so are set in
+// CMakeLists.txt.
+#include "collectives/math/kernel_loops.hpp"
+
+namespace farandole::math {
+
+constinit const kernel_table scalar_kernels = make_kernels("scalar");
+
+} // namespace farandole::math

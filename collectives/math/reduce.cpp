@@ -1,0 +1,142 @@
+#include "collectives/math/reduce.hpp"
+
+#include <cassert>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "collectives/math/kernels.hpp"
+
+namespace farandole {
+
+namespace {
+
+using math::combination;
+
+combination combination_of(reduce_op op) {
+  switch (op) {
+  case reduce_op::average:
+  case reduce_op::sum:
+    return combination::sum;
+  case reduce_op::min:
+    return combination::min;
+  case reduce_op::max:
+    return combination::max;
+  case reduce_op::product:
+    return combination::product;
+  case reduce_op::adasum:
+    break;
+  }
+  assert(!"Adasum is not elementwise");
+  return combination::sum;
+}
+
+const math::kernel_table& kernels() {
+  static const math::kernel_table& best = *math::usable_kernels().front();
+  return best;
+}
+
+} // namespace
+
+namespace math {
+
+void reduce_with(const kernel_table& table, dtype type, reduce_op op, std::byte* output,
+                 std::span<const std::byte* const> inputs, std::size_t count, double prescale,
+                 double postscale, std::size_t divisor) {
+  assert(!inputs.empty() && type != dtype::boolean);
+  assert(op != reduce_op::average || divisor > 0);
+  auto combine = combination_of(op);
+  if (count == 0)
+    return;
+  scales factors{prescale, postscale};
+  if (op == reduce_op::average)
+    factors.after *= 1.0 / static_cast<double>(divisor);
+  bool scaled = factors.before != 1.0 || factors.after != 1.0;
+  if (!scaled && inputs.size() == 1) {
+    if (output != inputs[0])
+      std::memcpy(output, inputs[0], count * size_of(type));
+    return;
+  }
+  const auto& row = table.rows[static_cast<std::size_t>(type)][static_cast<std::size_t>(combine)];
+  (scaled ? row.scaled : row.plain)(output, inputs.data(), inputs.size(), count, factors);
+}
+
+} // namespace math
+
+void reduce(dtype type, reduce_op op, std::byte* output, std::span<const std::byte* const> inputs,
+            std::size_t count, double prescale, double postscale, std::size_t divisor) {
+  math::reduce_with(kernels(), type, op, output, inputs, count, prescale, postscale, divisor);
+}
+
+namespace {
+
+template <class T>
+void fill_with(std::byte* output, T value, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i)
+    std::memcpy(output + i * sizeof(T), &value, sizeof(T));
+}
+
+template <class T>
+void fill_neutral_of(combination combine, std::byte* output, std::size_t count) {
+  using limits = std::numeric_limits<T>;
+  if (combine == combination::product)
+    return fill_with(output, T{1}, count);
+  auto largest = limits::has_infinity ? limits::infinity() : limits::max();
+  auto smallest = limits::has_infinity ? -limits::infinity() : limits::lowest();
+  fill_with(output, static_cast<T>(combine == combination::min ? largest : smallest), count);
+}
+
+// Bit patterns of 1 and +∞; the sign is the highest bit.
+void fill_neutral_of(combination combine, std::byte* output, std::size_t count, std::uint16_t one,
+                     std::uint16_t infinity) {
+  auto negative = static_cast<std::uint16_t>(infinity | 0x8000);
+  fill_with(output,
+            combine == combination::product ? one
+            : combine == combination::min   ? infinity
+                                            : negative,
+            count);
+}
+
+} // namespace
+
+void fill_neutral(dtype type, reduce_op op, std::byte* output, std::size_t count) {
+  auto combine = op == reduce_op::adasum ? combination::sum : combination_of(op);
+  if (count == 0)
+    return;
+  if (combine == combination::sum) {
+    std::memset(output, 0, count * size_of(type));
+    return;
+  }
+  switch (type) {
+  case dtype::uint8:
+    return fill_neutral_of<std::uint8_t>(combine, output, count);
+  case dtype::int8:
+    return fill_neutral_of<std::int8_t>(combine, output, count);
+  case dtype::uint16:
+    return fill_neutral_of<std::uint16_t>(combine, output, count);
+  case dtype::int16:
+    return fill_neutral_of<std::int16_t>(combine, output, count);
+  case dtype::int32:
+    return fill_neutral_of<std::int32_t>(combine, output, count);
+  case dtype::int64:
+    return fill_neutral_of<std::int64_t>(combine, output, count);
+  case dtype::float16:
+    return fill_neutral_of(combine, output, count, 0x3c00, 0x7c00);
+  case dtype::bfloat16:
+    return fill_neutral_of(combine, output, count, 0x3f80, 0x7f80);
+  case dtype::float32:
+    return fill_neutral_of<float>(combine, output, count);
+  case dtype::float64:
+    return fill_neutral_of<double>(combine, output, count);
+  case dtype::boolean:
+    break;
+  }
+  assert(!"bool cannot be reduced");
+}
+
+std::string_view reduction_kernel() {
+  return kernels().name;
+}
+
+} // namespace farandole

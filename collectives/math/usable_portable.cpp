@@ -1,0 +1,11 @@
+// Where no other instruction set has loops of its own, the baseline's are used.
+#include "collectives/math/kernels.hpp"
+
+namespace farandole::math {
+
+std::span<const kernel_table* const> usable_kernels() {
+  static constexpr const kernel_table* tables[] = {&scalar_kernels};
+  return tables;
+}
+
+} // namespace farandole::math
