@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Runs clang-tidy over the C++ of the tree, and over nothing twice.
+
+clang-tidy knows no cache, and a file takes seconds. So a file that passed leaves a stamp named after everything its
+verdict depended on: the configuration, its compile command, itself and every header of the project that it includes.
+It is looked at again only when one of these has changed.
+"""
+
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+STAMPS = ROOT / ".setup" / "tidy"
+FOLDERS = ["messages", "collectives", "elastic", "cuda", "actors", "bindings", "tools", "tests", "docs"]
+INCLUDE = re.compile(rb'^\s*#\s*include\s*"([^"]+)"', re.M)
+# What g++ is told and clang does not understand.
+QUIET = ["-Wno-unknown-warning-option", "-Wno-ignored-optimization-argument", "-Wno-ignored-gch"]
+
+
+@cache
+def closure(path: Path) -> frozenset[Path]:
+    """The file and the project's headers and schemas that it reaches."""
+    reached = {path}
+    frontier = [path]
+    while frontier:
+        for name in INCLUDE.findall(frontier.pop().read_bytes()):
+            header = ROOT / name.decode().replace(".capnp.h", ".capnp")
+            if header.exists() and header not in reached:
+                reached.add(header)
+                frontier.append(header)
+    return frozenset(reached)
+
+
+@cache
+def content_hash(path: Path) -> bytes:
+    return hashlib.sha256(path.read_bytes()).digest()
+
+
+def stamp_of(source: Path, command: str, configuration: bytes) -> Path:
+    digest = hashlib.sha256(configuration + command.encode())
+    for path in sorted(closure(source)):
+        digest.update(str(path.relative_to(ROOT)).encode() + content_hash(path))
+    return STAMPS / digest.hexdigest()
+
+
+def entries(build: Path) -> list[tuple[Path, str]]:
+    found = {}
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        source = Path(entry["file"])
+        inside = source.is_relative_to(ROOT) and source.relative_to(ROOT).parts[0] in FOLDERS
+        if inside and source.exists() and ".venv" not in source.parts:
+            found[source] = entry["command"]
+    return sorted(found.items())
+
+
+def tidy(tool: str, build: Path, source: Path, stamp: Path) -> tuple[Path, str, float]:
+    """The complaints about one file; empty when there is none."""
+    begin = time.monotonic()
+    ran = subprocess.run(
+        [tool, "--quiet", "-p", str(build), *(f"--extra-arg={flag}" for flag in QUIET), str(source)],
+        check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    if ran.returncode == 0:
+        stamp.touch()
+        return source, "", time.monotonic() - begin
+    return source, ran.stdout + ran.stderr, time.monotonic() - begin
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=ROOT / "build")
+    parser.add_argument("--tool", default="clang-tidy-14")
+    parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("only", nargs="*", help="beginnings of paths; all files without it")
+    arguments = parser.parse_args()
+
+    STAMPS.mkdir(parents=True, exist_ok=True)
+    configuration = (ROOT / ".clang-tidy").read_bytes()
+    wanted = []
+    everything = entries(arguments.build)
+    for source, command in everything:
+        if arguments.only and not str(source.relative_to(ROOT)).startswith(tuple(arguments.only)):
+            continue
+        stamp = stamp_of(source, command, configuration)
+        if not stamp.exists():
+            wanted.append((source, stamp))
+    print(f"clang-tidy: {len(wanted)} of {len(everything)} files to look at", flush=True)
+
+    bad = 0
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        jobs = [pool.submit(tidy, arguments.tool, arguments.build, *what) for what in wanted]
+        for done in concurrent.futures.as_completed(jobs):
+            source, complaints, seconds = done.result()
+            if complaints:
+                bad += 1
+                print(complaints, flush=True)
+            print(
+                f"clang-tidy: {source.relative_to(ROOT)} {'BAD' if complaints else 'good'} {seconds:.0f} s", flush=True
+            )
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
