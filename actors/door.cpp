@@ -7,6 +7,19 @@
 
 namespace farandole {
 
+namespace {
+
+// The same on every rank and in every step, so that grouped tensors, too, can go by their ids. FNV-1a over the names.
+std::uint32_t group_number(std::span<const intent> members) {
+  std::uint32_t hash = 2166136261u;
+  for (auto& one : members)
+    for (auto character : one.name)
+      hash = (hash ^ static_cast<unsigned char>(character)) * 16777619u;
+  return hash == 0 ? 1 : hash;
+}
+
+} // namespace
+
 door::door(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring)
     : set_(set), size_(size), capacity_(capacity), ring_(std::move(ring)) {}
 
@@ -21,6 +34,8 @@ door::~door() {
 expected<pending_ptr> door::submit(const intent& what) {
   std::lock_guard guard(mutex_);
   read_news();
+  if (table_.size() >= capacity_)
+    sweep();
   if (auto problem = check(what))
     return problem;
   if (in_flight(what.name))
@@ -34,6 +49,8 @@ expected<pending_ptr> door::submit(const intent& what) {
 expected<std::vector<pending_ptr>> door::submit_group(std::span<const intent> what) {
   std::lock_guard guard(mutex_);
   read_news();
+  if (table_.size() >= capacity_)
+    sweep();
   for (std::size_t i = 0; i < what.size(); ++i) {
     if (auto problem = check(what[i]))
       return problem;
@@ -45,7 +62,7 @@ expected<std::vector<pending_ptr>> door::submit_group(std::span<const intent> wh
   }
   std::vector<pending_ptr> all;
   all.reserve(what.size());
-  auto group = next_group_++;
+  auto group = group_number(what);
   for (auto& one : what)
     all.push_back(admit(one, group, static_cast<std::uint32_t>(what.size())));
   return all;
@@ -84,7 +101,7 @@ bool door::in_flight(std::string_view name) {
   if (position == table_.end() || !position->second.last)
     return false;
   auto& last = *position->second.last;
-  if (last.settled() || try_settle(last))
+  if (last.settled() || last.try_settle())
     return false;
   return true;
 }
@@ -106,11 +123,12 @@ pending_ptr door::admit(const intent& what, std::uint32_t group, std::uint32_t g
   operation->set = set_;
   operation->group = group;
   operation->group_size = group_size;
+  operation->home = weak_from_this();
   submitted_.fetch_add(1, std::memory_order_relaxed);
 
   auto& known = entry_of(what.name);
   known.last = operation;
-  if (known.id != 0 && known.signature == what.signature) {
+  if (known.knows(*operation)) {
     if (sit_down(known, operation))
       return operation;
     operation->id = known.id;
@@ -154,25 +172,17 @@ void door::withdraw(pending& operation) {
   order->name = operation.name;
   order->set = set_;
   order->withdrawal = true;
-  {
-    std::lock_guard guard(mutex_);
-    auto position = table_.find(operation.name);
-    // On the board: this member would have to un-publish a round that others may have read. It stays.
-    if (operation.settled() || operation.now() == phase::boarded || position == table_.end())
-      return;
-  }
-  enqueue(std::move(order));
+  std::lock_guard guard(mutex_);
+  // On the board, this member would have to take back a round that others may have read already: it stays.
+  if (operation.now() == phase::queued && !ended_)
+    enqueue(std::move(order));
 }
 
-bool door::try_settle(pending& operation) {
-  if (operation.now() != phase::boarded)
-    return operation.settled();
-  auto& seat = *operation.seat;
-  if (!seat.board().ready(seat.cell(), operation.round) || !operation.advance(phase::boarded, phase::claimed))
-    return operation.settled();
-  auto how = seat.board().collect(seat.cell(), operation.round, operation.output);
-  operation.settle(std::move(how));
-  return true;
+void door::close() {
+  std::lock_guard guard(mutex_);
+  if (!ended_)
+    ended_ = {error_kind::unknown, "Farandole has been shut down; call init() again to go on"};
+  ring_ = nullptr;
 }
 
 void door::enqueue(pending_ptr operation) {
@@ -181,7 +191,7 @@ void door::enqueue(pending_ptr operation) {
   do
     raw->next = head;
   while (!queue_.compare_exchange_weak(head, raw, std::memory_order_release, std::memory_order_relaxed));
-  if (!head)
+  if (!head && ring_)
     ring_();
 }
 
@@ -204,11 +214,11 @@ std::vector<pending_ptr> door::take_queue() {
   return all;
 }
 
-void door::learn(const assignment& what, const signature& own, std::shared_ptr<board_seat> where) {
-  post(new news{what, own, std::move(where), 0, nullptr});
+void door::learn(std::uint32_t id, const pending& own, std::shared_ptr<board_seat> where) {
+  post(new news{id, false, own.name, own.signature, own.group, own.group_size, std::move(where), nullptr});
 }
 
-void door::forget(std::uint32_t id) { post(new news{{}, {}, nullptr, id, nullptr}); }
+void door::forget(std::uint32_t id) { post(new news{id, true, {}, {}, 0, 0, nullptr, nullptr}); }
 
 void door::post(news* item) {
   item->next = news_.load(std::memory_order_relaxed);
@@ -233,16 +243,18 @@ void door::read_news() {
 }
 
 void door::apply(news& item) {
-  if (item.forgotten != 0)
-    return forget_here(item.forgotten);
-  auto& known = entry_of(item.learnt.name);
-  if (known.id != item.learnt.id) {
+  if (item.forgotten)
+    return forget_here(item.id);
+  auto& known = entry_of(item.name);
+  if (known.id != item.id) {
     names_.erase(known.id);
-    known.id = item.learnt.id;
+    known.id = item.id;
     known.next_round = 0;
-    names_[known.id] = item.learnt.name;
+    names_[known.id] = item.name;
   }
-  known.signature = item.own;
+  known.signature = std::move(item.signature);
+  known.group = item.group;
+  known.group_size = item.group_size;
   known.seat = std::move(item.where);
 }
 
@@ -250,7 +262,7 @@ void door::forget_here(std::uint32_t id) {
   auto named = names_.find(id);
   if (named == names_.end())
     return;
-  if (auto position = table_.find(named->second); position != table_.end()) {
+  if (auto position = table_.find(named->second); position != table_.end() && position->second.id == id) {
     position->second.id = 0;
     position->second.seat.reset();
   }
@@ -282,7 +294,7 @@ door::attempt door::end(const error& why) {
   read_news();
   ended_ = why;
   for (auto& [name, known] : table_)
-    if (known.last && known.last->now() == phase::boarded && !try_settle(*known.last))
+    if (known.last && known.last->now() == phase::boarded && !known.last->try_settle())
       known.last->claim_and_settle(phase::boarded, why);
   return attempt::done;
 }

@@ -32,7 +32,7 @@ struct intent {
 };
 
 /// One process set's door.
-class door {
+class door : public std::enable_shared_from_this<door> {
 public:
   /// `ring` tells the loop that the queue is no longer empty; called from framework threads.
   /// At most `capacity` operations may be in flight.
@@ -46,15 +46,16 @@ public:
   expected<std::vector<pending_ptr>> submit_group(std::span<const intent> what);
   /// Takes an operation back if it has not been scheduled.
   void withdraw(pending& operation);
-  /// Settles the operation if it sits on the board and its round is complete. True when settled.
-  bool try_settle(pending& operation);
+  /// The runtime is going: nothing enters any more, and the loop is not rung again. Waits for the lock.
+  void close();
 
   // ---- the loop ----
 
   /// Everything queued since the last call, oldest first.
   std::vector<pending_ptr> take_queue();
-  /// `name` is known as an id from now on, with this member's signature; on the board if `where` is given.
-  void learn(const assignment& what, const signature& own, std::shared_ptr<board_seat> where);
+  /// What `own` asked for is known as an id from now on: the same name, signature and group may go by it; on the board
+  /// if `where` is given.
+  void learn(std::uint32_t id, const pending& own, std::shared_ptr<board_seat> where);
   void forget(std::uint32_t id);
 
   /// What became of a try that must not wait.
@@ -75,8 +76,15 @@ private:
     pending_ptr last;       ///< in flight, or settled and not yet swept
     std::uint32_t id = 0;   ///< 0: not known to the leader, as far as we heard
     farandole::signature signature;
+    std::uint32_t group = 0;
+    std::uint32_t group_size = 0;
     std::shared_ptr<board_seat> seat;
     std::uint64_t next_round = 0;
+
+    bool knows(const pending& operation) const {
+      return id != 0 && group == operation.group && group_size == operation.group_size &&
+             signature == operation.signature;
+    }
   };
   struct text_hash {
     using is_transparent = void;
@@ -84,10 +92,13 @@ private:
   };
   using table = std::unordered_map<std::string, entry, text_hash, std::equal_to<>>;
   struct news {
-    assignment learnt; ///< id 0: `forgotten` is meant
-    farandole::signature own;
+    std::uint32_t id = 0;
+    bool forgotten = false;
+    std::string name; ///< from here on: of what was learnt
+    farandole::signature signature;
+    std::uint32_t group = 0;
+    std::uint32_t group_size = 0;
     std::shared_ptr<board_seat> where;
-    std::uint32_t forgotten = 0;
     news* next = nullptr;
   };
 
@@ -107,13 +118,12 @@ private:
   const std::uint32_t set_;
   const std::int32_t size_;
   const std::size_t capacity_;
-  const std::function<void()> ring_;
+  std::function<void()> ring_; ///< under the mutex
 
   std::mutex mutex_;
   table table_;
   std::unordered_map<std::uint32_t, std::string> names_; ///< of ids
   error ended_;
-  std::uint32_t next_group_ = 1;
   std::size_t sweep_at_ = 1024;
 
   std::atomic<pending*> queue_{nullptr};

@@ -191,9 +191,16 @@ struct link_stayed_down {
   std::string reason;
 };
 
+/// INTERNAL: a member said this of itself or, a while ago, of another.
+struct member_reported {
+  link_id link = 0;
+  lost what;
+};
+
 using rendezvous_actor = caf::typed_actor<
     /// From the host driver.
-    caf::reacts_to<slot_exited>, caf::reacts_to<link_stayed_down>,
+    caf::reacts_to<slot_exited>,
+    caf::reacts_to<link_stayed_down>, caf::reacts_to<member_reported>,
     /// Refuse new members, close all links, end.
     caf::reacts_to<close_atom>,
     caf::reacts_to<link_opened>, caf::reacts_to<link_received>, caf::reacts_to<link_closed>>;
@@ -262,6 +269,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_broken)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::introduction)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_exited)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::link_stayed_down)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::member_reported)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::bundle_finished)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::verdict_message)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::member_fault)

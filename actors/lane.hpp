@@ -25,6 +25,14 @@ class data_paths;
 struct lane_job {
   work bundle;
   std::vector<pending_ptr> operations;
+
+  lane_job() = default;
+  lane_job(const lane_job&) = delete;
+  lane_job& operator=(const lane_job&) = delete;
+  /// A job that is dropped on its way settles what it holds: nobody waits on the dead.
+  ~lane_job();
+  /// Ends every operation with `how`. The path must have let go of the buffers.
+  void settle(const error& how);
 };
 
 class lane {
@@ -75,7 +83,6 @@ private:
   error aborted_;
   std::vector<std::function<void()>> queue_;
   std::atomic<std::uint32_t> queued_{0}; ///< counts pushes; the thread sleeps on it
-  std::atomic<bool> asleep_{false};
   std::atomic<bool> stop_{false};
   std::thread thread_;
 };

@@ -58,6 +58,13 @@ bool pending::claim_and_settle(phase from, error how) {
   return true;
 }
 
+bool pending::try_settle() {
+  if (now() != phase::boarded || !seat->board().ready(seat->cell(), round) || !advance(phase::boarded, phase::claimed))
+    return settled();
+  settle(seat->board().collect(seat->cell(), round, output));
+  return true;
+}
+
 void pending::wait_for_change(phase seen, std::chrono::steady_clock::time_point until) const {
   auto since_epoch = std::chrono::duration_cast<std::chrono::nanoseconds>(until.time_since_epoch()).count();
   timespec absolute{since_epoch / 1'000'000'000, since_epoch % 1'000'000'000};

@@ -25,6 +25,8 @@
 
 namespace farandole {
 
+class door;
+
 enum class phase : std::uint32_t { queued = 0, settled = 1, boarded = 2, claimed = 3 };
 
 struct pending {
@@ -42,6 +44,9 @@ struct pending {
   std::uint32_t set = 0;
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
+
+  /// Where it came in; empty for what never can be taken back.
+  std::weak_ptr<farandole::door> home;
 
   // How it reaches the leader; the door writes these before it queues the operation.
   std::uint32_t id = 0;          ///< 0: by full request
@@ -73,6 +78,10 @@ struct pending {
 
   /// Claims from `from` and settles; false if somebody else did.
   bool claim_and_settle(phase from, error how);
+
+  /// Settles the operation if it sits on the board and its round is complete. True when it is settled. Framework
+  /// threads.
+  bool try_settle();
 
   /// Waits for a phase other than `seen`, a signal, or `until`. Spurious returns are allowed.
   void wait_for_change(phase seen, std::chrono::steady_clock::time_point until) const;

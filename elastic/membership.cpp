@@ -90,8 +90,9 @@ membership_decision membership::exit(std::int32_t slot, const std::string& reaso
 
 membership_decision membership::report(route from, const lost& what) {
   membership_decision out;
-  if (auto slot = slot_of(from); slot && what.generation == generation_)
-    end_generation(*slot, what.reason, out);
+  auto known = what.rank >= 0 && what.rank < static_cast<std::int32_t>(seats_.size());
+  if (slot_of(from) && known && what.generation == generation_)
+    end_generation(what.rank, what.reason, out); // so far, a member's rank is its slot
   return out;
 }
 

@@ -51,7 +51,8 @@ public:
   /// The process of a slot has ended, for good. A loss unless its member had left.
   membership_decision exit(std::int32_t slot, const std::string& reason);
 
-  /// A member reports that its part of the generation is broken.
+  /// A member reports that `what.rank` (itself, or another whose link it has lost) cannot be reached or cannot go on.
+  /// A loss unless that one had left, or the reporter is no member of that generation.
   membership_decision report(route from, const lost& what);
 
   std::uint64_t generation() const { return generation_; }

@@ -1,0 +1,264 @@
+#include "actors/member.hpp"
+
+#include <utility>
+
+#include "actors/generation.hpp"
+#include "actors/post.hpp"
+
+namespace farandole {
+
+namespace {
+
+// How long the rendezvous may take to say why a link to another member ended before this member acts on it alone.
+constexpr std::chrono::milliseconds suspicion{600};
+
+error shut_down() {
+  return {error_kind::unknown, "Farandole has been shut down; call init() again to go on"};
+}
+
+} // namespace
+
+// ---- joining ---------------------------------------------------------------------------------------------------------------
+
+void member_state::begin(member_setup how) {
+  setup_ = std::move(how);
+  self->set_down_handler([this](const caf::down_msg& what) { down(what); });
+  post_setup mail;
+  mail.member = caf::actor_cast<member_actor>(self);
+  mail.links = setup_.links;
+  mail.rendezvous_ip = setup_.rendezvous_ip;
+  mail.rendezvous_port = setup_.rendezvous_port;
+  mail.log = setup_.log;
+  post_ = self->spawn(post, std::move(mail));
+  self->monitor(post_);
+  if (setup_.rendezvous_ip.empty()) {
+    welcome alone;
+    alone.generation = 1;
+    member me;
+    me.host = setup_.introduce.host;
+    me.host_name = setup_.introduce.host_name;
+    alone.members.push_back(me);
+    return welcomed(alone);
+  }
+  auto listening = listen(self->system(), setup_.bind_ip, 0, caf::actor_cast<caf::actor>(post_), setup_.links);
+  if (!listening)
+    return fail_start(listening.error());
+  listener_ = listening->handle;
+  setup_.introduce.address = setup_.bind_ip + ":" + std::to_string(listening->port);
+  self->send(post_, outbound_to_rendezvous{encode(address{}, setup_.introduce)});
+}
+
+void member_state::hear(const envelope& message) {
+  auto misread = [&](const error& problem) { broke("a message of the rendezvous was not understood: " + problem.text); };
+  if (message.kind() == wire::Envelope::Body::WELCOME) {
+    auto what = decode_welcome(message);
+    what ? welcomed(*what) : misread(what.error());
+  } else if (message.kind() == wire::Envelope::Body::REFUSED) {
+    auto what = decode_refused(message);
+    what ? fail_start({error_kind::precondition, "the rendezvous refused this process: " + what->reason})
+         : misread(what.error());
+  } else if (message.kind() == wire::Envelope::Body::LOST) {
+    auto what = decode_lost(message);
+    what ? lost_member(*what) : misread(what.error());
+  }
+}
+
+void member_state::welcomed(const welcome& what) {
+  if (stage_ != stage::joining || tree_)
+    return;
+  auto& shared = *setup_.shared;
+  generation_ = what.generation;
+  shared.rank = what.rank;
+  shared.members = what.members;
+  if (setup_.log)
+    setup_.log->rank(what.rank);
+  std::vector<std::pair<std::string, std::string>> values;
+  for (auto& one : what.settings)
+    values.emplace_back(one.name, one.value);
+  for (auto& difference : setup_.settings.override_with(values))
+    if (setup_.log)
+      setup_.log->warning(difference);
+
+  generation_setup how{setup_.shared, generation_,  setup_.settings, setup_.secret, post_,
+                       caf::actor_cast<member_actor>(self), setup_.log};
+  auto entered = [this, what](const generation_actors& actors) {
+    worker_ = actors.worker;
+    mover_ = actors.mover;
+    generation_entered place;
+    place.generation = what.generation;
+    place.rank = what.rank;
+    place.members = what.members;
+    place.worker = caf::actor_cast<envelope_actor>(actors.worker);
+    place.mover = caf::actor_cast<envelope_actor>(actors.mover);
+    place.negotiator = caf::actor_cast<envelope_actor>(actors.negotiator);
+    caf::anon_send(post_, place);
+  };
+  tree_ = self->spawn(supervisor, generation_tree(how, entered));
+  self->monitor(tree_);
+}
+
+void member_state::connected() {
+  if (stage_ != stage::joining)
+    return;
+  stage_ = stage::in;
+  setup_.shared->alive = true;
+  for (auto& one : setup_.shared->members)
+    if (one.rank != setup_.shared->rank)
+      still_linked_.insert(one.rank);
+  if (!std::exchange(start_told_, true))
+    setup_.shared->started.set_value({});
+}
+
+void member_state::fail_start(error why) {
+  if (!std::exchange(start_told_, true))
+    setup_.shared->started.set_value(why);
+  over(why);
+}
+
+// ---- losing somebody ---------------------------------------------------------------------------------------------------------
+
+void member_state::lost_member(const lost& what) {
+  if (what.generation != generation_ || stage_ == stage::out)
+    return;
+  auto& members = setup_.shared->members;
+  std::string who = "the job";
+  if (what.rank >= 0 && what.rank < static_cast<std::int32_t>(members.size()))
+    who = "rank " + std::to_string(what.rank) + " on " + members[static_cast<std::size_t>(what.rank)].host_name;
+  error why{error_kind::disconnected, who + " " + what.reason + "; this operation cannot complete without it"};
+  if (stage_ == stage::joining)
+    return fail_start({error_kind::unknown, who + " " + what.reason + " before all members were connected"});
+  over(why);
+}
+
+void member_state::lost_peer(const peer_gone& what) {
+  if (stage_ == stage::out)
+    return;
+  still_linked_.erase(what.rank);
+  if (stage_ == stage::leaving) {
+    return leave_if_done();
+  }
+  // The rendezvous knows better why, for it watches the process; but it must say so soon.
+  report(what.rank, "closed its connection" + (what.reason.empty() ? "" : " (" + what.reason + ")"));
+  suspect_ = what;
+  self->delayed_send(self, suspicion, retry_atom::value);
+}
+
+void member_state::lost_rendezvous(const std::string& reason) {
+  auto where = setup_.rendezvous_ip + ":" + std::to_string(setup_.rendezvous_port);
+  if (stage_ == stage::joining)
+    return fail_start({error_kind::unknown, "the rendezvous at " + where + " could not be reached or went away" +
+                                                (reason.empty() ? "" : ": " + reason)});
+  if (stage_ == stage::in && setup_.log)
+    setup_.log->warning("the link to the rendezvous at " + where + " ended (" + reason +
+                        "); training goes on, but membership cannot change");
+}
+
+void member_state::broke(const std::string& reason) {
+  if (stage_ == stage::out)
+    return;
+  if (setup_.log)
+    setup_.log->error(reason);
+  if (stage_ == stage::joining)
+    return fail_start({error_kind::unknown, reason});
+  report(setup_.shared->rank, "cannot go on: " + reason);
+  over({error_kind::unknown, reason});
+}
+
+void member_state::report(std::int32_t rank, const std::string& reason) {
+  address from{generation_, 0, setup_.shared->rank};
+  self->send(post_, outbound_to_rendezvous{encode(from, lost{generation_, rank, reason})});
+}
+
+void member_state::down(const caf::down_msg& what) {
+  if (post_ && what.source == post_.address()) {
+    if (!std::exchange(end_told_, true))
+      setup_.shared->ended.set_value();
+    if (stage_ != stage::out)
+      broke("the post of this member ended: " + to_string(what.reason));
+    return;
+  }
+  if (tree_ && what.source == tree_.address() && stage_ != stage::out)
+    broke("an actor of this member failed: " + to_string(what.reason));
+}
+
+// ---- leaving in order --------------------------------------------------------------------------------------------------------
+
+void member_state::leave() {
+  if (stage_ == stage::in && worker_)
+    self->send(worker_, leave_atom::value);
+  else if (stage_ == stage::joining)
+    fail_start(shut_down());
+  else
+    over(shut_down());
+}
+
+void member_state::ended_in_order(const error& why) {
+  if (stage_ != stage::in)
+    return;
+  static_cast<void>(why);
+  stage_ = stage::leaving;
+  setup_.shared->alive = false;
+  self->send(mover_, drained_atom::value);
+  auto patience = setup_.settings.duration(setting::shutdown_timeout);
+  leave_until_ = now(self) + patience;
+  self->delayed_send(self, patience, retry_atom::value);
+}
+
+// Members close first: the leader's last word has reached whoever closes. So nothing is lost in a socket's buffer.
+void member_state::leave_if_done() {
+  if (stage_ == stage::leaving && drained_ && (!leads() || still_linked_.empty()))
+    say_farewell();
+}
+
+void member_state::drained() {
+  drained_ = true;
+  leave_if_done();
+}
+
+void member_state::say_farewell() {
+  if (std::exchange(farewell_said_, true))
+    return;
+  address from{generation_, 0, setup_.shared->rank};
+  self->send(post_, outbound_to_rendezvous{encode(from, farewell{generation_})});
+  over(shut_down());
+}
+
+void member_state::deadline() {
+  if (stage_ == stage::leaving && now(self) >= leave_until_)
+    return say_farewell();
+  if (stage_ == stage::in && suspect_.rank >= 0)
+    lost_member({generation_, suspect_.rank, "closed its connection"});
+}
+
+// The end, whatever came before: what is not settled fails with `why`, links close.
+void member_state::over(const error& why) {
+  if (stage_ == stage::out)
+    return;
+  stage_ = stage::out;
+  setup_.shared->alive = false;
+  if (worker_)
+    self->send(worker_, generation_over{why});
+  if (mover_)
+    self->send(mover_, generation_over{why});
+  if (listener_)
+    caf::anon_send(listener_, close_atom::value);
+  self->send(post_, close_atom::value);
+}
+
+member_actor::behavior_type member_root(member_actor::stateful_pointer<member_state> self, member_setup how) {
+  auto& state = self->state;
+  state.begin(std::move(how));
+  return {
+      [&state](const envelope& message) { state.hear(message); },
+      [&state](const rendezvous_gone& what) { state.lost_rendezvous(what.reason); },
+      [&state](const peer_gone& what) { state.lost_peer(what); },
+      [&state](ready_atom) { state.connected(); },
+      [&state](const generation_broken& what) { state.broke(what.reason); },
+      [&state](leave_atom) { state.leave(); },
+      [&state](const generation_over& what) { state.ended_in_order(what.why); },
+      [&state](drained_atom) { state.drained(); },
+      [&state](retry_atom) { state.deadline(); },
+  };
+}
+
+} // namespace farandole

@@ -1,0 +1,86 @@
+// The root of one member's tree. It says hello to the rendezvous, starts the generation's actors when it is welcomed,
+// ends them when the generation ends, and knows the difference between leaving in order and losing somebody.
+//
+//   hello ─▶ joining ─(paths connected)─▶ in ─(shutdown of any member)─▶ leaving ─▶ out
+//                                          └─(somebody lost, something broke)─────▶ out
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/interfaces.hpp"
+#include "actors/kit/clock.hpp"
+#include "actors/kit/link.hpp"
+#include "actors/kit/log.hpp"
+#include "actors/standing.hpp"
+#include "messages/membership.hpp"
+#include "messages/settings.hpp"
+
+namespace farandole {
+
+struct member_setup {
+  std::shared_ptr<standing> shared;
+  farandole::settings settings;
+  hello introduce; ///< this process
+  std::string secret;
+  std::string rendezvous_ip; ///< empty: a job of one
+  std::uint16_t rendezvous_port = 0;
+  link_settings links;
+  std::string bind_ip; ///< where other members reach this one
+  logger* log = nullptr;
+};
+
+struct member_state {
+  static inline const char* name = "member";
+
+  explicit member_state(member_actor::pointer owner) : self(owner) {}
+  void begin(member_setup how);
+
+  void hear(const envelope& message);
+  void lost_rendezvous(const std::string& reason);
+  void lost_peer(const peer_gone& what);
+  void connected();
+  void broke(const std::string& reason);
+  void leave();
+  void ended_in_order(const error& why);
+  void drained();
+  void deadline();
+  void down(const caf::down_msg& what);
+
+private:
+  enum class stage : std::uint8_t { joining, in, leaving, out };
+
+  void welcomed(const welcome& what);
+  void lost_member(const lost& what);
+  void fail_start(error why);
+  void over(const error& why);
+  void report(std::int32_t rank, const std::string& reason);
+  void leave_if_done();
+  void say_farewell();
+  bool leads() const { return setup_.shared->rank == 0; }
+
+  member_actor::pointer self;
+  member_setup setup_;
+  stage stage_ = stage::joining;
+  bool start_told_ = false;
+  bool end_told_ = false;
+  bool farewell_said_ = false;
+  bool drained_ = false;              ///< leaving: the lane has run all that was scheduled
+  instant leave_until_{};             ///< leaving: nobody is waited for any longer
+  std::uint64_t generation_ = 0;
+  post_actor post_;
+  caf::actor listener_;
+  caf::actor tree_; ///< the generation's supervisor
+  worker_actor worker_;
+  mover_actor mover_;
+  std::set<std::int32_t> still_linked_; ///< leader, leaving: members whose links are up
+  peer_gone suspect_;                   ///< waiting for the rendezvous' word on it
+
+};
+
+member_actor::behavior_type member_root(member_actor::stateful_pointer<member_state> self, member_setup how);
+
+} // namespace farandole

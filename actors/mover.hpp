@@ -1,0 +1,58 @@
+// A member's mover for one process set: it introduces this member's data paths to the others, has the lane connect
+// them, feeds the lane with bundles, and makes it give up when the generation ends. On the leader it also gathers
+// everybody's introductions and hands them out.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "actors/interfaces.hpp"
+#include "actors/kit/log.hpp"
+#include "actors/lane.hpp"
+#include "collectives/paths/data_paths.hpp"
+
+namespace farandole {
+
+struct mover_setup {
+  set_view set;
+  path_options paths;
+  farandole::address self; ///< generation, set, own global rank
+  std::int32_t leader = 0; ///< global rank
+  post_actor post;
+  member_actor member;
+  std::shared_ptr<lane_thread> lane; ///< shared with the runtime, which joins its thread
+  std::chrono::nanoseconds connect_timeout{};
+  std::string connect_citation;
+  /// Once connected, from the lane's thread.
+  std::function<void(std::shared_ptr<board>)> connected;
+  logger* log = nullptr;
+};
+
+struct mover_state {
+  static inline const char* name = "mover";
+
+  explicit mover_state(mover_actor::pointer owner) : self(owner) {}
+  void begin(mover_setup how);
+
+  void hear(const envelope& message);
+  void run(const lane_job_ptr& job);
+  void end(const error& why);
+  void drain();
+  void introduce(const introduction& mine);
+  const member_actor& member() const { return setup_.member; }
+
+private:
+  void gather(const introduction& one);
+  void connect(std::vector<introduction> all);
+
+  mover_actor::pointer self;
+  mover_setup setup_;
+  std::vector<std::optional<introduction>> gathered_; ///< on the leader
+};
+
+mover_actor::behavior_type mover(mover_actor::stateful_pointer<mover_state> self, mover_setup how);
+
+} // namespace farandole

@@ -1,0 +1,68 @@
+// Who is reached by which link. The post of a member owns its links: to the rendezvous, and between the leader and the
+// others. It checks what comes in against the link that it came by, drops what is stale, holds what is early, and
+// hands the rest to whom it concerns in this process.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "actors/interfaces.hpp"
+#include "actors/kit/link.hpp"
+#include "actors/kit/log.hpp"
+#include "collectives/plan/generation_gate.hpp"
+
+namespace farandole {
+
+struct post_setup {
+  member_actor member;
+  link_settings links;
+  std::string rendezvous_ip; ///< empty: a job of one
+  std::uint16_t rendezvous_port = 0;
+  logger* log = nullptr;
+};
+
+struct post_state {
+  static inline const char* name = "post";
+
+  explicit post_state(post_actor::pointer owner) : self(owner) {}
+  void begin(post_setup how);
+
+  void send(const outbound& what);
+  void send_to_rendezvous(const envelope& message);
+  void enter(const generation_entered& what);
+  void close();
+  void opened(const link_opened& what);
+  void received(const link_received& what);
+  void closed(const link_closed& what);
+
+private:
+  struct neighbour {
+    caf::actor handle;
+    std::int32_t rank = -1; ///< -1 until it has greeted
+    std::string peer;
+  };
+
+  bool leads() const { return rank_ == 0; }
+  void route(const envelope& message);
+  void greet(link_id link, neighbour& from, const envelope& message);
+  void drop(link_id link, const std::string& why);
+  void finish_if_closed();
+
+  post_actor::pointer self;
+  post_setup setup_;
+  generation_entered current_;
+  std::int32_t rank_ = -1;
+  caf::actor rendezvous_;
+  std::vector<envelope> for_rendezvous_; ///< until its link is up
+  std::vector<envelope> for_leader_;     ///< likewise
+  std::map<link_id, neighbour> links_;
+  std::map<std::int32_t, link_id> by_rank_;
+  generation_gate gate_;
+  bool closing_ = false;
+};
+
+post_actor::behavior_type post(post_actor::stateful_pointer<post_state> self, post_setup how);
+
+} // namespace farandole

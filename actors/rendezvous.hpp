@@ -1,0 +1,70 @@
+// Who is in, for the whole job: listens for members, lets elastic/membership decide, and says so. Where the process of
+// a slot is watched by a host driver, the exit it reports names the cause of a loss; a link that ends by itself waits
+// a moment for it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "actors/interfaces.hpp"
+#include "actors/kit/link.hpp"
+#include "actors/kit/log.hpp"
+#include "elastic/membership.hpp"
+#include "messages/settings.hpp"
+
+namespace farandole {
+
+struct rendezvous_options {
+  std::int32_t size = 1;
+  farandole::settings settings; ///< whose job-wide values are handed out
+  link_settings links;
+  std::string bind_ip = "127.0.0.1";
+  std::uint16_t port = 0; ///< 0: any free one
+  logger* log = nullptr;
+};
+
+struct rendezvous_service {
+  rendezvous_actor actor;
+  std::uint16_t port = 0;
+};
+
+/// Starts listening. From any thread but the loop's.
+expected<rendezvous_service> start_rendezvous(caf::actor_system& system, const rendezvous_options& options);
+
+struct rendezvous_state {
+  static inline const char* name = "rendezvous";
+
+  explicit rendezvous_state(rendezvous_actor::pointer owner) : self(owner), members_(1, 1) {}
+  void begin(rendezvous_options how);
+
+  void exited(const slot_exited& what);
+  void stayed_down(const link_stayed_down& what);
+  void take_report(const member_reported& what);
+  void close();
+  void opened(const link_opened& what);
+  void received(const link_received& what);
+  void closed(const link_closed& what);
+
+private:
+  struct caller {
+    caf::actor handle;
+    std::string peer;
+  };
+
+  void carry_out(const membership_decision& what);
+  void tell(link_id link, const envelope& message);
+  void refuse(link_id link, const std::string& why);
+
+  rendezvous_actor::pointer self;
+  rendezvous_options how_;
+  membership members_;
+  std::unordered_map<link_id, caller> links_;
+  bool closing_ = false;
+};
+
+rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<rendezvous_state> self,
+                                           rendezvous_options how);
+
+} // namespace farandole

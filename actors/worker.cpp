@@ -1,0 +1,309 @@
+#include "actors/worker.hpp"
+
+#include <cassert>
+#include <utility>
+
+#include "collectives/operation.hpp"
+
+namespace farandole {
+
+void worker_state::begin(worker_setup how) { setup_ = std::move(how); }
+
+// ---- from the door to the leader -------------------------------------------------------------------------------------
+
+void worker_state::drain_door() {
+  auto queued = setup_.door->take_queue();
+  if (over_) {
+    for (auto& operation : queued)
+      operation->claim_and_settle(phase::queued, over_);
+    return;
+  }
+  requests out;
+  for (auto& operation : queued)
+    take(std::move(operation), out);
+  send(out);
+}
+
+void worker_state::take(pending_ptr operation, requests& out) {
+  if (operation->withdrawal) {
+    out.withdraw.push_back(operation->name);
+    return;
+  }
+  out.left.insert(out.left.end(), operation->left.begin(), operation->left.end());
+  if (operation->id != 0) {
+    out.ids.push_back(operation->id);
+    by_id_[operation->id] = std::move(operation);
+    return;
+  }
+  if (operation->signature.operation == operation::join)
+    out.join = true;
+  else
+    out.full.push_back({operation->name, operation->signature, operation->group, operation->group_size});
+  by_name_[operation->name] = std::move(operation);
+}
+
+void worker_state::send(const requests& what) {
+  if (!what.empty())
+    self->send(setup_.post, outbound{setup_.leader, encode(setup_.self, what)});
+}
+
+void worker_state::leave() {
+  requests out;
+  out.shutdown = true;
+  send(out);
+}
+
+// ---- the leader's schedule, part by part in the order that negotiation.capnp gives -----------------------------------
+
+void worker_state::follow(const envelope& message) {
+  auto plan = decode_schedule(message, setup_.members);
+  if (!plan) {
+    self->send(setup_.member, generation_broken{"the leader's schedule was not understood: " + plan.error().text});
+    return;
+  }
+  if (over_)
+    return;
+  apply_assignments(*plan);
+  for (auto id : plan->forget)
+    setup_.door->forget(id);
+  apply_retractions(*plan);
+  apply_failures(*plan);
+  answer_questions(*plan);
+  run_bundles(*plan);
+  if (plan->joined >= 0)
+    finish_join(plan->joined);
+  if (plan->end) {
+    end({error_kind::unknown, "Farandole has been shut down: a member called shutdown() while this operation was "
+                              "pending; call init() again to go on"});
+    self->send(setup_.member, generation_over{over_});
+  }
+}
+
+void worker_state::apply_assignments(const schedule& plan) {
+  for (auto& one : plan.assignments) {
+    auto named = by_name_.find(one.name);
+    auto known = by_id_.find(one.id);
+    if (named != by_name_.end()) {
+      known = by_id_.insert_or_assign(one.id, std::move(named->second)).first;
+      by_name_.erase(named);
+    }
+    if (known != by_id_.end())
+      setup_.door->learn(one.id, *known->second, seat_for(one, known->second->signature));
+  }
+}
+
+std::shared_ptr<board_seat> worker_state::seat_for(const assignment& what, const signature& own) {
+  auto board = what.cell >= 0 && setup_.board ? setup_.board() : nullptr;
+  if (!board)
+    return nullptr;
+  board_task task;
+  task.operation = own.operation;
+  task.dtype = own.dtype;
+  task.reduce_op = own.reduce_op;
+  task.prescale = own.prescale;
+  task.postscale = own.postscale;
+  task.root = own.root;
+  task.bytes = static_cast<std::size_t>(element_count(own.shape)) * size_of(own.dtype);
+  auto cell = board->open(what.id, what.cell, what.cell_bytes, task);
+  if (!cell) {
+    self->send(setup_.member, generation_broken{"the board has no such cell: " + cell.error().text});
+    return nullptr;
+  }
+  return std::make_shared<board_seat>(std::move(board), *cell);
+}
+
+void worker_state::apply_retractions(const schedule& plan) {
+  for (auto& one : plan.retract)
+    retract(one);
+}
+
+// Takes our cell back if we wait on the board in just that round; the tensor then goes to the leader in full.
+void worker_state::retract(board_round what) {
+  pending_ptr taken;
+  if (setup_.door->retract(what, taken) == door::attempt::busy) {
+    retractions_.push_back(what);
+    try_later();
+    return;
+  }
+  if (!taken)
+    return;
+  requests out;
+  out.full.push_back({taken->name, taken->signature, taken->group, taken->group_size});
+  by_name_[taken->name] = std::move(taken);
+  send(out);
+}
+
+void worker_state::apply_failures(const schedule& plan) {
+  for (auto& one : plan.failures) {
+    pending_ptr failed;
+    if (auto named = by_name_.find(one.name); named != by_name_.end()) {
+      failed = std::move(named->second);
+      by_name_.erase(named);
+    } else {
+      // Rare enough for a look at every id.
+      for (auto known = by_id_.begin(); known != by_id_.end() && !failed; ++known)
+        if (known->second->name == one.name) {
+          failed = std::move(known->second);
+          by_id_.erase(known);
+          break;
+        }
+    }
+    if (failed)
+      failed->claim_and_settle(phase::queued, one.reason);
+  }
+}
+
+void worker_state::answer_questions(const schedule& plan) {
+  requests out;
+  for (auto id : plan.ask) {
+    auto known = by_id_.find(id);
+    if (known == by_id_.end())
+      continue;
+    auto operation = std::move(known->second);
+    by_id_.erase(known);
+    setup_.door->forget(id);
+    out.full.push_back({operation->name, operation->signature, operation->group, operation->group_size});
+    by_name_[operation->name] = std::move(operation);
+  }
+  send(out);
+}
+
+void worker_state::finish_join(std::int32_t last_rank) {
+  for (auto position = by_name_.begin(); position != by_name_.end(); ++position)
+    if (position->second->signature.operation == operation::join) {
+      auto operation = std::move(position->second);
+      by_name_.erase(position);
+      operation->outcome.last_rank = last_rank;
+      operation->claim_and_settle(phase::queued, {});
+      return;
+    }
+}
+
+// ---- bundles -----------------------------------------------------------------------------------------------------------
+
+void worker_state::run_bundles(const schedule& plan) {
+  for (auto& one : plan.bundles) {
+    error problem;
+    auto job = build(one, problem);
+    if (problem) {
+      self->send(setup_.member, generation_broken{problem.text});
+      return;
+    }
+    self->send(setup_.mover, std::make_shared<std::unique_ptr<lane_job>>(std::move(job)));
+  }
+}
+
+std::unique_ptr<lane_job> worker_state::build(const bundle& what, error& problem) {
+  auto job = std::make_unique<lane_job>();
+  auto& moved = job->bundle;
+  moved.sequence = what.sequence;
+  moved.operation = what.operation;
+  moved.dtype = what.dtype;
+  moved.reduce_op = what.reduce_op;
+  moved.prescale = what.prescale;
+  moved.postscale = what.postscale;
+  moved.root = what.root;
+  moved.parts.reserve(what.entries.size());
+  job->operations.reserve(what.entries.size());
+  for (auto& entry : what.entries) {
+    job->operations.push_back(claim(entry));
+    auto& operation = job->operations.back();
+    // A joined member stands in with zeros; nobody else may be without the tensor.
+    if (!operation && !row_of(what.operation).takes_zeros) {
+      problem = {error_kind::unknown, "bundle " + std::to_string(what.sequence) + " names tensor " +
+                                          (entry.id ? "id " + std::to_string(entry.id) : entry.name) +
+                                          ", which this rank has not submitted"};
+      return job;
+    }
+    add_part(what, entry, *job);
+  }
+  return job;
+}
+
+void worker_state::add_part(const bundle& what, const bundle_entry& entry, lane_job& job) {
+  auto& operation = job.operations.back();
+  part one;
+  one.input_bytes = static_cast<std::size_t>(entry.elements) * size_of(what.dtype);
+  if (operation) {
+    one.input = operation->input;
+    one.output = operation->output;
+    one.input_bytes = operation->bytes;
+  }
+  if (what.operation == operation::allgather) {
+    auto row_bytes = static_cast<std::size_t>(entry.row_elements) * size_of(what.dtype);
+    for (auto rows : entry.first_dims)
+      job.bundle.gathered.push_back(static_cast<std::size_t>(rows) * row_bytes);
+    operation->outcome.first_dims = entry.first_dims;
+  }
+  job.bundle.parts.push_back(one);
+}
+
+// The operation leaves the table: from here on only the lane may settle it.
+pending_ptr worker_state::claim(const bundle_entry& entry) {
+  pending_ptr found;
+  if (entry.id != 0) {
+    if (auto known = by_id_.find(entry.id); known != by_id_.end()) {
+      found = std::move(known->second);
+      by_id_.erase(known);
+    }
+  } else if (auto named = by_name_.find(entry.name); named != by_name_.end()) {
+    found = std::move(named->second);
+    by_name_.erase(named);
+  }
+  if (found) {
+    auto claimed = found->advance(phase::queued, phase::claimed);
+    assert(claimed && "what the worker holds is queued");
+    static_cast<void>(claimed);
+  }
+  return found;
+}
+
+// ---- the end -------------------------------------------------------------------------------------------------------------
+
+void worker_state::end(const error& why) {
+  if (over_)
+    return;
+  over_ = why;
+  door_told_ = false;
+  retry();
+}
+
+void worker_state::retry() {
+  retrying_ = false;
+  for (auto one : std::exchange(retractions_, {}))
+    if (!over_)
+      retract(one);
+  if (over_ && !door_told_) {
+    if (setup_.door->end(over_) == door::attempt::busy)
+      return try_later();
+    door_told_ = true;
+    drain_door();
+    settle_all(over_);
+  }
+}
+
+void worker_state::try_later() {
+  if (!std::exchange(retrying_, true))
+    self->delayed_send(self, std::chrono::microseconds(50), retry_atom::value);
+}
+
+void worker_state::settle_all(const error& why) {
+  for (auto& [id, operation] : std::exchange(by_id_, {}))
+    operation->claim_and_settle(phase::queued, why);
+  for (auto& [name, operation] : std::exchange(by_name_, {}))
+    operation->claim_and_settle(phase::queued, why);
+}
+
+worker_actor::behavior_type worker(worker_actor::stateful_pointer<worker_state> self, worker_setup how) {
+  auto& state = self->state;
+  state.begin(std::move(how));
+  return {
+      [&state](doorbell_atom) { state.drain_door(); },
+      [&state](const envelope& message) { state.follow(message); },
+      [&state](leave_atom) { state.leave(); },
+      [&state](const generation_over& what) { state.end(what.why); },
+      [&state](retry_atom) { state.retry(); },
+  };
+}
+
+} // namespace farandole

@@ -1,0 +1,75 @@
+// A member's worker for one process set: it carries what framework threads queued at the door to the leader, keeps
+// every operation until the schedule says what becomes of it, and hands bundles to the mover. Whatever the worker
+// holds when the generation ends, it settles.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "actors/door.hpp"
+#include "actors/interfaces.hpp"
+#include "actors/kit/log.hpp"
+#include "actors/lane.hpp"
+#include "collectives/paths/board.hpp"
+
+namespace farandole {
+
+struct worker_setup {
+  std::shared_ptr<farandole::door> door;
+  farandole::address self;   ///< generation, set, own global rank
+  std::int32_t leader = 0;   ///< global rank
+  std::int32_t members = 1;  ///< of the set
+  post_actor post;
+  mover_actor mover;
+  member_actor member;       ///< hears of an orderly end; may be null in tests
+  std::function<std::shared_ptr<farandole::board>()> board; ///< of this generation, once connected; null where there is none
+  logger* log = nullptr;
+};
+
+struct worker_state {
+  static inline const char* name = "worker";
+
+  explicit worker_state(worker_actor::pointer owner) : self(owner) {}
+  void begin(worker_setup how);
+
+  void drain_door();
+  void follow(const envelope& message);
+  void leave();
+  void end(const error& why);
+  void retry();
+
+private:
+  using by_name = std::unordered_map<std::string, pending_ptr>;
+
+  void take(pending_ptr operation, requests& out);
+  void send(const requests& what);
+  void apply_assignments(const schedule& plan);
+  void apply_retractions(const schedule& plan);
+  void apply_failures(const schedule& plan);
+  void answer_questions(const schedule& plan);
+  void run_bundles(const schedule& plan);
+  void finish_join(std::int32_t last_rank);
+  void retract(board_round what);
+  std::unique_ptr<lane_job> build(const bundle& what, error& problem);
+  void add_part(const bundle& what, const bundle_entry& entry, lane_job& job);
+  pending_ptr claim(const bundle_entry& entry);
+  void settle_all(const error& why);
+  std::shared_ptr<board_seat> seat_for(const assignment& what, const signature& own);
+  void try_later();
+
+  worker_actor::pointer self;
+  worker_setup setup_;
+  std::unordered_map<std::uint32_t, pending_ptr> by_id_;
+  by_name by_name_;
+  std::vector<board_round> retractions_; ///< the door was busy
+  error over_;                           ///< why the generation ended
+  bool door_told_ = true;                ///< of over_
+  bool retrying_ = false;
+};
+
+worker_actor::behavior_type worker(worker_actor::stateful_pointer<worker_state> self, worker_setup how);
+
+} // namespace farandole

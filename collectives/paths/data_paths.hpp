@@ -1,0 +1,75 @@
+// The paths of one process set on one member, for one generation: opened, made known to the others, connected, and
+// then chosen from. Which path takes a bundle is the table below, not a chain of ifs at the caller.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/paths/board.hpp"
+#include "collectives/paths/path.hpp"
+#include "collectives/paths/window.hpp"
+#include "messages/membership.hpp"
+
+namespace farandole {
+
+class window_offer;
+class ucx_path;
+
+/// What the set looks like from this member.
+struct set_view {
+  std::uint64_t generation = 0;
+  std::uint32_t set = 0;
+  std::int32_t rank = 0;       ///< within the set
+  std::vector<member> members; ///< by rank within the set
+
+  /// Ranks within the set of those on this member's host, in order.
+  std::vector<std::int32_t> neighbours() const;
+  bool one_host() const { return neighbours().size() == members.size(); }
+};
+
+struct path_options {
+  std::string secret;
+  std::size_t chunk_bytes = std::size_t{1} << 20;
+  std::uint32_t slots = 4;
+  std::size_t board_bytes = 0; ///< of each member's board area; 0: no board
+  std::string forced = "auto"; ///< cpu path setting
+};
+
+/// Used on its lane's thread, but for board().
+class data_paths {
+public:
+  /// Opens what this set needs: a window where members share one host, UCX where there is a second host, neither for a
+  /// set of one. `unimplemented` when the forced path cannot serve this set, with the reason.
+  static expected<std::unique_ptr<data_paths>> open(const set_view& set, const path_options& how);
+  ~data_paths();
+
+  /// To be told to the other members.
+  introduction introduce() const;
+
+  /// Everybody's introductions, by rank within the set. Blocks until this member is connected.
+  error connect(std::span<const introduction> all, const limits& until);
+
+  /// For this bundle; never null once connected.
+  path& choose(const work& bundle);
+
+  /// Null where there is none: several hosts, or switched off. Thread-safe once connected.
+  std::shared_ptr<farandole::board> board() const { return board_; }
+
+private:
+  data_paths(const set_view& set, const path_options& how);
+  error share_window(std::span<const introduction> all, const limits& until);
+  window_layout layout() const;
+
+  set_view set_;
+  path_options how_;
+  std::unique_ptr<window_offer> offer_;
+  std::shared_ptr<window> window_;
+  std::shared_ptr<farandole::board> board_;
+  std::unique_ptr<path> local_;
+  std::unique_ptr<ucx_path> ucx_;
+};
+
+} // namespace farandole
