@@ -1,0 +1,114 @@
+#include "actors/kit/log.hpp"
+
+#include <spdlog/pattern_formatter.h>
+#include <spdlog/sinks/base_sink.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <mutex>
+
+namespace farandole {
+
+namespace {
+
+constexpr std::array<std::string_view, 7> names = {"trace", "debug", "info", "warning",
+                                                   "error", "fatal", "off"};
+
+spdlog::level::level_enum to_spdlog(log_level level) {
+  return static_cast<spdlog::level::level_enum>(static_cast<int>(level));
+}
+
+/// The interface's letters: spdlog calls the last one critical.
+class level_letter final : public spdlog::custom_flag_formatter {
+public:
+  void format(const spdlog::details::log_msg& line, const std::tm&, spdlog::memory_buf_t& target) override {
+    target.push_back("TDIWEFO"[std::min<int>(line.level, 6)]);
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override { return std::make_unique<level_letter>(); }
+};
+
+/// "[3]", or nothing while the rank is unknown.
+class rank_number final : public spdlog::custom_flag_formatter {
+public:
+  explicit rank_number(const std::atomic<std::int32_t>& rank) : rank_(rank) {}
+  void format(const spdlog::details::log_msg&, const std::tm&, spdlog::memory_buf_t& target) override {
+    if (auto rank = rank_.load(std::memory_order_relaxed); rank >= 0)
+      fmt::format_to(std::back_inserter(target), " [{}]", rank);
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<rank_number>(rank_);
+  }
+
+private:
+  const std::atomic<std::int32_t>& rank_;
+};
+
+class line_sink final : public spdlog::sinks::base_sink<std::mutex> {
+public:
+  explicit line_sink(std::function<void(log_level, std::string_view)> target) : target_(std::move(target)) {}
+
+private:
+  void sink_it_(const spdlog::details::log_msg& line) override {
+    spdlog::memory_buf_t text;
+    formatter_->format(line, text);
+    target_(static_cast<log_level>(line.level), {text.data(), text.size()});
+  }
+  void flush_() override {}
+
+  std::function<void(log_level, std::string_view)> target_;
+};
+
+void to_standard_streams(log_level level, std::string_view line) {
+  auto* stream = level < log_level::warning ? stdout : stderr;
+  std::string whole{line};
+  whole.push_back('\n');
+  std::fwrite(whole.data(), 1, whole.size(), stream);
+  std::fflush(stream);
+}
+
+} // namespace
+
+std::optional<log_level> log_level_from(std::string_view text) {
+  std::string lower{text};
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  auto found = std::find(names.begin(), names.end(), lower);
+  if (found == names.end())
+    return std::nullopt;
+  return static_cast<log_level>(found - names.begin());
+}
+
+logger::logger(const log_options& options) : logger(options, to_standard_streams) {}
+
+logger::logger(const log_options& options, std::function<void(log_level, std::string_view)> target) {
+  auto formatter = std::make_unique<spdlog::pattern_formatter>(spdlog::pattern_time_type::local, "");
+  formatter->add_flag<level_letter>('*').add_flag<rank_number>('&', rank_);
+  formatter->set_pattern(options.hide_time ? "[%* %s:%#]%&: %v" : "[%Y-%m-%d %H:%M:%S.%f: %* %s:%#]%&: %v");
+  auto sink = std::make_shared<line_sink>(std::move(target));
+  sink->set_formatter(std::move(formatter));
+  sink_ = std::make_unique<spdlog::logger>("farandole", std::move(sink));
+  sink_->set_level(to_spdlog(options.level));
+}
+
+logger::~logger() = default;
+
+bool logger::enabled(log_level level) const {
+  return sink_->should_log(to_spdlog(level));
+}
+
+void logger::write(log_level level, std::string_view text, std::source_location from) {
+  if (!enabled(level))
+    return;
+  spdlog::source_loc place{from.file_name(), static_cast<int>(from.line()), from.function_name()};
+  // Handed over as it is: what looks like a format in it stays what it is.
+  sink_->log(place, to_spdlog(level), spdlog::string_view_t{text.data(), text.size()});
+}
+
+void logger::fatal(std::string_view text, place from) {
+  write(log_level::fatal, text, from);
+  std::abort();
+}
+
+} // namespace farandole

@@ -1,0 +1,76 @@
+#include "actors/kit/log.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <regex>
+#include <thread>
+#include <vector>
+
+namespace farandole {
+namespace {
+
+struct captured {
+  std::vector<std::pair<log_level, std::string>> lines;
+  logger log;
+  explicit captured(const log_options& options)
+      : log(options, [this](log_level level, std::string_view line) { lines.emplace_back(level, line); }) {}
+};
+
+TEST_CASE("a line carries time, level, place, rank and text") {
+  captured it{{.level = log_level::trace}};
+  it.log.rank(3);
+  it.log.warning("stalled: {not a format} %v");
+  REQUIRE(it.lines.size() == 1);
+  std::regex shape{
+      R"(\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: W log_test\.cpp:\d+\] \[3\]: stalled: \{not a format\} %v)"};
+  CHECK(std::regex_match(it.lines[0].second, shape));
+}
+
+TEST_CASE("the time can be hidden, and an unknown rank is left out") {
+  captured it{{.level = log_level::trace, .hide_time = true}};
+  it.log.info("hello");
+  REQUIRE(it.lines.size() == 1);
+  CHECK(std::regex_match(it.lines[0].second, std::regex{R"(\[I log_test\.cpp:\d+\]: hello)"}));
+}
+
+TEST_CASE("every level has its letter, and what is below the chosen one is dropped") {
+  captured it{{.level = log_level::debug, .hide_time = true}};
+  it.log.trace("x");
+  it.log.debug("x");
+  it.log.info("x");
+  it.log.warning("x");
+  it.log.error("x");
+  it.log.write(log_level::fatal, "x");
+  std::string letters;
+  for (const auto& [level, line] : it.lines)
+    letters += line[1];
+  CHECK(letters == "DIWEF");
+  CHECK_FALSE(it.log.enabled(log_level::trace));
+  CHECK(it.log.enabled(log_level::debug));
+}
+
+TEST_CASE("level names are read in any case, and unknown ones are refused") {
+  CHECK(log_level_from("TRACE") == log_level::trace);
+  CHECK(log_level_from("Warning") == log_level::warning);
+  CHECK(log_level_from("fatal") == log_level::fatal);
+  CHECK_FALSE(log_level_from("loud"));
+  CHECK_FALSE(log_level_from(""));
+}
+
+TEST_CASE("threads may write at once, and no line is torn") {
+  captured it{{.level = log_level::info, .hide_time = true}};
+  std::vector<std::thread> writers;
+  for (int i = 0; i < 4; ++i)
+    writers.emplace_back([&] {
+      for (int k = 0; k < 500; ++k)
+        it.log.info("a line of text");
+    });
+  for (auto& writer : writers)
+    writer.join();
+  REQUIRE(it.lines.size() == 2000);
+  for (const auto& [level, line] : it.lines)
+    REQUIRE(line.ends_with("]: a line of text"));
+}
+
+} // namespace
+} // namespace farandole
