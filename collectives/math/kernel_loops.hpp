@@ -10,7 +10,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
+#include "collectives/math/float16_pass.hpp"
 #include "collectives/math/kernels.hpp"
 #include "collectives/math/narrow_floats.hpp"
 
@@ -123,122 +125,134 @@ inline T settled(T value) {
     return value;
 }
 
-/// One run over `count` elements that takes N more inputs. The first run starts from its first input, later
-/// ones from `output`, where the earlier ones left their result; the last run multiplies and settles NaNs.
-template <class T, combination C, int N, bool First, bool Last, bool Scaled>
-void pass(void* output, const void* partial, const void* const* inputs, std::size_t count, scales factors) {
-  using lane = typename unaligned<T>::type;
-  const factor<T> before{factors.before};
-  const factor<T> after{factors.after};
-  auto take = [&before](T element) { return Scaled ? before(element) : element; };
-  auto* out = static_cast<lane*>(output);
-  const auto* so_far = static_cast<const lane*>(partial);
-  const auto* a = static_cast<const lane*>(inputs[0]);
-  const auto* b = static_cast<const lane*>(inputs[N > 1 ? 1 : 0]);
-  const auto* c = static_cast<const lane*>(inputs[N > 2 ? 2 : 0]);
-  const auto* d = static_cast<const lane*>(inputs[N > 3 ? 3 : 0]);
-  FARANDOLE_INDEPENDENT
-  for (std::size_t i = 0; i < count; ++i) {
-    T value;
-    if constexpr (First)
-      value = take(a[i]);
-    else
-      value = combine<C, T>(so_far[i], take(a[i]));
-    if constexpr (N > 1)
-      value = combine<C, T>(value, take(b[i]));
-    if constexpr (N > 2)
-      value = combine<C, T>(value, take(c[i]));
-    if constexpr (N > 3)
-      value = combine<C, T>(value, take(d[i]));
-    if constexpr (Last)
-      value = settled<T>(Scaled ? after(value) : value);
-    out[i] = value;
-  }
-}
-
-/// The last run, for as many inputs as are left (at least one).
-template <class T, combination C, bool First, bool Scaled, int Most>
-void last_pass(void* output, const void* partial, const void* const* inputs, std::size_t left,
-               std::size_t count, scales factors) {
-  if constexpr (Most > 1) {
-    if (left < Most)
-      return last_pass<T, C, First, Scaled, Most - 1>(output, partial, inputs, left, count, factors);
-  }
-  pass<T, C, Most, First, true, Scaled>(output, partial, inputs, count, factors);
-}
-
 /// Elements that are reduced as they are.
 template <class T>
 struct same {
+  using storage = T;
   using value = T;
-  static constexpr std::size_t bytes = sizeof(T);
-  static constexpr bool narrow = false;
+  static value load(storage element) { return element; }
+  static storage store(value result) { return result; }
 };
 
-/// Elements that are widened to float first and rounded back, once, at the end.
-template <void (*Widen)(float*, const std::byte*, std::size_t),
-          void (*Narrow)(std::byte*, const float*, std::size_t)>
-struct widened {
+/// Elements that are widened to float, and rounded back once, at the end.
+struct brain {
+  using storage = std::uint16_t;
   using value = float;
-  static constexpr std::size_t bytes = 2;
-  static constexpr bool narrow = true;
-  static void widen(float* to, const std::byte* from, std::size_t count) { Widen(to, from, count); }
-  static void round(std::byte* to, const float* from, std::size_t count) { Narrow(to, from, count); }
+  static value load(storage element) { return widened_bfloat16(element); }
+  static storage store(value result) { return rounded_bfloat16(result); }
 };
 
-/// One block: `inputs` already point at it.
-template <class Format, combination C, bool Scaled, int Width>
-class block_reducer {
-public:
+struct half {
+  using storage = std::uint16_t;
+  using value = float;
+  static value load(storage element) { return widened_float16(element); }
+  static storage store(value result) { return rounded_float16(result); }
+};
+
+/// What one run over a stretch of elements is to do. It takes `inputs` more inputs. The first run starts from
+/// its first input, later ones from `partial`, where the earlier ones left their result; the last run
+/// multiplies, settles NaNs and stores elements, the others leave values.
+template <combination C, int Inputs, bool First, bool Last, bool Scaled>
+struct run {
+  static constexpr combination combine_by = C;
+  static constexpr int inputs = Inputs;
+  static constexpr bool first = First;
+  static constexpr bool last = Last;
+  static constexpr bool scaled = Scaled;
+};
+
+template <class Format, class Run>
+struct pass {
   using value = typename Format::value;
+  using element = typename unaligned<typename Format::storage>::type;
+  using target = typename unaligned<std::conditional_t<Run::last, typename Format::storage, value>>::type;
 
-  void operator()(std::byte* output, const std::byte* const* inputs, std::size_t members, std::size_t start,
-                  std::size_t count, scales factors) {
-    std::size_t taken = members < Width ? members : Width;
-    stage(inputs, start, taken, count);
-    void* target = output + start * Format::bytes;
-    if constexpr (Format::narrow)
-      target = partial_;
-    if (taken == members) {
-      last_pass<value, C, true, Scaled, Width>(target, nullptr, staged_, taken, count, factors);
-    } else {
-      pass<value, C, Width, true, false, Scaled>(partial_, nullptr, staged_, count, factors);
-      for (; members - taken > Width; taken += Width) {
-        stage(inputs + taken, start, Width, count);
-        pass<value, C, Width, false, false, Scaled>(partial_, partial_, staged_, count, factors);
-      }
-      stage(inputs + taken, start, members - taken, count);
-      last_pass<value, C, false, Scaled, Width>(target, partial_, staged_, members - taken, count, factors);
+  static void go(void* output, const value* partial, const std::byte* const* inputs, std::size_t count,
+                 scales factors) {
+    constexpr auto combination = Run::combine_by;
+    const factor<value> before{factors.before};
+    const factor<value> after{factors.after};
+    auto take = [&before](typename Format::storage one) {
+      value wide = Format::load(one);
+      return Run::scaled ? before(wide) : wide;
+    };
+    auto* out = static_cast<target*>(output);
+    const auto* a = reinterpret_cast<const element*>(inputs[0]);
+    const auto* b = reinterpret_cast<const element*>(inputs[Run::inputs > 1 ? 1 : 0]);
+    const auto* c = reinterpret_cast<const element*>(inputs[Run::inputs > 2 ? 2 : 0]);
+    const auto* d = reinterpret_cast<const element*>(inputs[Run::inputs > 3 ? 3 : 0]);
+    FARANDOLE_INDEPENDENT
+    for (std::size_t i = 0; i < count; ++i) {
+      value result;
+      if constexpr (Run::first)
+        result = take(a[i]);
+      else
+        result = combine<combination, value>(partial[i], take(a[i]));
+      if constexpr (Run::inputs > 1)
+        result = combine<combination, value>(result, take(b[i]));
+      if constexpr (Run::inputs > 2)
+        result = combine<combination, value>(result, take(c[i]));
+      if constexpr (Run::inputs > 3)
+        result = combine<combination, value>(result, take(d[i]));
+      if constexpr (Run::last)
+        out[i] = Format::store(settled<value>(Run::scaled ? after(result) : result));
+      else
+        out[i] = result;
     }
-    if constexpr (Format::narrow)
-      Format::round(output + start * Format::bytes, partial_, count);
   }
-
-private:
-  void stage(const std::byte* const* inputs, std::size_t start, std::size_t members, std::size_t count) {
-    for (std::size_t i = 0; i < members; ++i) {
-      const auto* from = inputs[i] + start * Format::bytes;
-      if constexpr (Format::narrow)
-        Format::widen(wide_[i], from, count);
-      staged_[i] = Format::narrow ? static_cast<const void*>(wide_[i]) : from;
-    }
-  }
-
-  // Left uninitialised: a small reduction must not pay for a block.
-  value partial_[block_elements];
-  value wide_[Format::narrow ? Width : 1][Format::narrow ? block_elements : 1];
-  const void* staged_[Width];
 };
+
+#if defined(__F16C__)
+template <class Run>
+struct pass<half, Run> : float16_pass<Run> {};
+#endif
+
+/// The last run, for as many inputs as are left (at least one).
+template <class Format, combination C, bool First, bool Scaled, int Most>
+void last_pass(std::byte* output, const typename Format::value* partial, const std::byte* const* inputs,
+               std::size_t left, std::size_t count, scales factors) {
+  if constexpr (Most > 1) {
+    if (left < Most)
+      return last_pass<Format, C, First, Scaled, Most - 1>(output, partial, inputs, left, count, factors);
+  }
+  pass<Format, run<C, Most, First, true, Scaled>>::go(output, partial, inputs, count, factors);
+}
+
+/// Where there are more inputs than one run takes, a block of partial results is kept in the cache between
+/// runs.
+template <class Format, combination C, bool Scaled, int Width>
+void reduce_in_blocks(std::byte* output, const std::byte* const* inputs, std::size_t members,
+                      std::size_t count, scales factors) {
+  typename Format::value partial[block_elements];
+  const std::byte* here[Width];
+  constexpr std::size_t element_bytes = sizeof(typename Format::storage);
+  for (std::size_t start = 0; start < count; start += block_elements) {
+    std::size_t size = count - start < block_elements ? count - start : block_elements;
+    auto point = [&](std::size_t taken, std::size_t more) {
+      for (std::size_t i = 0; i < more; ++i)
+        here[i] = inputs[taken + i] + start * element_bytes;
+    };
+    point(0, Width);
+    pass<Format, run<C, Width, true, false, Scaled>>::go(partial, nullptr, here, size, factors);
+    std::size_t taken = Width;
+    for (; members - taken > Width; taken += Width) {
+      point(taken, Width);
+      pass<Format, run<C, Width, false, false, Scaled>>::go(partial, partial, here, size, factors);
+    }
+    point(taken, members - taken);
+    last_pass<Format, C, false, Scaled, Width>(output + start * element_bytes, partial, here, members - taken,
+                                               size, factors);
+  }
+}
 
 template <class Format, combination C, bool Scaled>
 void reduce_elements(std::byte* output, const std::byte* const* inputs, std::size_t members,
                      std::size_t count, scales factors) {
   constexpr int width = is_float<typename Format::value> && C == combination::sum ? 4 : 2;
-  block_reducer<Format, C, Scaled, width> reducer;
-  // Without a partial result to keep nor anything to widen, one run goes over everything.
-  std::size_t step = !Format::narrow && members <= width ? count : block_elements;
-  for (std::size_t start = 0; start < count; start += step)
-    reducer(output, inputs, members, start, count - start < step ? count - start : step, factors);
+  if (members <= width)
+    last_pass<Format, C, true, Scaled, width>(output, nullptr, inputs, members, count, factors);
+  else
+    reduce_in_blocks<Format, C, Scaled, width>(output, inputs, members, count, factors);
 }
 
 template <class Format, combination C>
@@ -263,8 +277,8 @@ constexpr kernel_table make_kernels(const char* name) {
   fill<same<std::int16_t>>(table, dtype::int16);
   fill<same<std::int32_t>>(table, dtype::int32);
   fill<same<std::int64_t>>(table, dtype::int64);
-  fill<widened<widen_float16, round_to_float16>>(table, dtype::float16);
-  fill<widened<widen_bfloat16, round_to_bfloat16>>(table, dtype::bfloat16);
+  fill<half>(table, dtype::float16);
+  fill<brain>(table, dtype::bfloat16);
   fill<same<float>>(table, dtype::float32);
   fill<same<double>>(table, dtype::float64);
   return table;
