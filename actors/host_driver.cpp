@@ -31,7 +31,7 @@ host_driver_actor::behavior_type host_driver_state::begin(const host_driver_spec
 
 void host_driver_state::start() {
   assert(slots_.empty());
-  const auto me = caf::actor_cast<caf::actor>(self_);
+  const slot_owner_actor me = caf::actor_cast<host_driver_actor>(self_);
   for (const auto& spec : spec_.slots)
     slots_.push_back(self_->spawn(slot, spec, writer_, me));
   for (const auto& each : slots_)

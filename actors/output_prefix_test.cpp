@@ -29,7 +29,8 @@ TEST_CASE("the same bytes in any pieces give the same text", "[output]") {
   std::string whole;
   {
     output_prefix out("[7]:");
-    whole = out.take(text, "") + out.end("");
+    whole = out.take(text, "");
+    whole += out.end("");
   }
   for (std::size_t piece = 1; piece <= text.size(); ++piece) {
     output_prefix out("[7]:");

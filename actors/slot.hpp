@@ -28,6 +28,8 @@ struct slot_finished {
   std::int32_t slot = 0;
 };
 
+using slot_owner_actor = caf::typed_actor<caf::reacts_to<slot_ended>, caf::reacts_to<slot_finished>>;
+
 using start_atom = caf::atom_constant<caf::atom("start")>;
 using signal_atom = caf::atom_constant<caf::atom("signal")>;
 using ended_atom = caf::atom_constant<caf::atom("ended")>;
@@ -66,7 +68,8 @@ public:
   explicit slot_state(slot_actor::pointer self) : self_(self) {}
   ~slot_state();
 
-  slot_actor::behavior_type begin(slot_spec spec, std::shared_ptr<output_writer> writer, caf::actor driver);
+  slot_actor::behavior_type begin(slot_spec spec, std::shared_ptr<output_writer> writer,
+                                  slot_owner_actor driver);
 
 private:
   struct stream {
@@ -92,7 +95,7 @@ private:
   slot_actor::pointer self_;
   slot_spec spec_;
   std::shared_ptr<output_writer> writer_;
-  caf::actor driver_;
+  slot_owner_actor driver_;
   farandole::process process_;
   descriptor_watch watched_;
   stream streams_[2];
@@ -101,7 +104,7 @@ private:
 };
 
 slot_actor::behavior_type slot(slot_actor::stateful_pointer<slot_state> self, const slot_spec& spec,
-                               const std::shared_ptr<output_writer>& writer, const caf::actor& driver);
+                               const std::shared_ptr<output_writer>& writer, const slot_owner_actor& driver);
 
 } // namespace farandole
 
