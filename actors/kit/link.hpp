@@ -40,8 +40,9 @@ struct listening {
 expected<listening> listen(caf::actor_system& system, const std::string& bind_ip, std::uint16_t port,
                            caf::actor owner, const link_settings& settings);
 
-/// Connects; never blocks. The owner hears link_opened{id} or link_closed{id, reason}, once. `id` is the
-/// owner's choice, below 2^63, and never reused. A link ends when its owner does.
+/// Connects; never blocks. The owner hears link_opened{id} or link_closed{id, reason} first; after
+/// link_opened, link_closed comes once. `id` is the owner's choice, below 2^63, and never reused. A link ends
+/// when its owner does.
 void dial(caf::actor_system& system, const std::string& ip, std::uint16_t port, caf::actor owner, link_id id,
           const link_settings& settings);
 

@@ -34,8 +34,7 @@ void drain(int fd) {
 
 } // namespace
 
-// ---- watches
-// ------------------------------------------------------------------------------------------------------
+// ---- watches ----
 
 class descriptor_watch::handler final : public caf::io::network::event_handler {
 public:
@@ -137,8 +136,7 @@ void loop::settle_watches() {
   stopped_watches_.clear();
 }
 
-// ---- the loop
-// -----------------------------------------------------------------------------------------------------
+// ---- the loop ----
 
 loop::loop(caf::actor_system* system) : default_multiplexer(system) {
   descriptor bell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
@@ -292,8 +290,7 @@ void loop::set_timer(std::chrono::steady_clock::time_point when) {
   ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &wanted, nullptr);
 }
 
-// ---- systems
-// ------------------------------------------------------------------------------------------------------
+// ---- systems ----
 
 void use_one_loop(caf::actor_system_config& config) {
   config.load<caf::io::middleman, loop>();

@@ -58,8 +58,7 @@ public:
   explicit loop(caf::actor_system* system);
   ~loop() override;
 
-  // ---- from the loop's thread
-  // -------------------------------------------------------------------------------------
+  // ---- from the loop's thread ----
 
   bool here() const { return std::this_thread::get_id() == const_cast<loop*>(this)->thread_id(); }
 
@@ -75,8 +74,7 @@ public:
   /// set).
   std::uint64_t next_accepted_link() { return (std::uint64_t{1} << 63) | ++accepted_links_; }
 
-  // ---- from any thread
-  // ----------------------------------------------------------------------------------------------
+  // ---- from any thread ----
 
   // post(f), inherited: runs f on the loop.
 

@@ -1,0 +1,38 @@
+// What a link and the listener that accepts it share. Not for anybody else.
+#pragma once
+
+#include <caf/all.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "actors/kit/descriptor.hpp"
+#include "actors/kit/link.hpp"
+#include "actors/kit/loop.hpp"
+
+namespace farandole {
+
+using readable_atom = caf::atom_constant<caf::atom("readable")>;
+using writable_atom = caf::atom_constant<caf::atom("writable")>;
+using hangup_atom = caf::atom_constant<caf::atom("hangup")>;
+/// To the listener, once from each link: it opened or ended.
+using settled_atom = caf::atom_constant<caf::atom("settled")>;
+
+/// Passes what a descriptor reports to an actor, which must own the watch.
+descriptor_watch watch_for(caf::event_based_actor* self, descriptor fd);
+
+/// What a link begins with. A socket that comes with it was accepted; otherwise it is made from the target.
+struct link_start {
+  std::shared_ptr<descriptor> accepted;
+  std::string ip;
+  std::uint16_t port = 0;
+  caf::actor owner;
+  caf::actor listener; ///< of an accepted one
+  link_id id = 0;
+  link_settings settings;
+};
+
+void spawn_link(caf::actor_system& system, const link_start& start);
+
+} // namespace farandole

@@ -1,0 +1,381 @@
+#include "actors/kit/link.hpp"
+
+#include "actors/kit/framing.hpp"
+#include "actors/kit/loop.hpp"
+#include "actors/kit/sockets.hpp"
+#include "messages/membership.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <condition_variable>
+#include <mutex>
+
+namespace farandole {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto patience = 30s; // nothing here takes that long; a hang fails instead of hanging
+
+/// The lines of a log, for the thread that waits for one.
+class lines {
+public:
+  void add(log_level level, std::string_view line) {
+    std::lock_guard lock{guard_};
+    all_.emplace_back(line);
+    if (level >= log_level::warning)
+      ++warnings_;
+    changed_.notify_all();
+  }
+  bool wait_for(const std::string& part) {
+    std::unique_lock lock{guard_};
+    return changed_.wait_for(lock, patience, [&] { return count(part) > 0; });
+  }
+  std::size_t warnings() {
+    std::lock_guard lock{guard_};
+    return warnings_;
+  }
+
+private:
+  std::size_t count(const std::string& part) const {
+    return static_cast<std::size_t>(std::count_if(
+        all_.begin(), all_.end(), [&](const auto& line) { return line.find(part) != std::string::npos; }));
+  }
+  std::mutex guard_;
+  std::condition_variable changed_;
+  std::vector<std::string> all_;
+  std::size_t warnings_ = 0;
+};
+
+/// One process of the two: a loop, a log, and this thread as the owner of links.
+struct party {
+  lines said;
+  logger log{{.level = log_level::trace}, [this](log_level l, std::string_view t) { said.add(l, t); }};
+  loop_system system;
+  caf::scoped_actor self{system.get()};
+  link_settings settings;
+
+  explicit party(std::string_view secret = "the job's secret") {
+    settings.credentials = std::make_shared<const tls_credentials>(secret);
+    settings.log = &log;
+  }
+  caf::actor owner() { return caf::actor_cast<caf::actor>(self); }
+
+  template <class T>
+  T next() {
+    std::optional<T> got;
+    self->receive([&](const T& message) { got = message; },
+                  caf::after(patience) >> [] { FAIL("nothing came"); });
+    return std::move(*got);
+  }
+  template <class T>
+  bool has_none() {
+    bool none = false;
+    self->receive([&](const T&) {}, caf::after(0s) >> [&] { none = true; });
+    return none;
+  }
+};
+
+envelope numbered(std::uint64_t number, std::size_t extra = 0) {
+  return envelope::write([&](wire::Envelope::Builder to) {
+    to.setGeneration(number);
+    to.initBody().initRefused().setReason(std::string(extra, 'x'));
+  });
+}
+
+struct connected {
+  party left, right;
+  listening door;
+  link_opened at_left, at_right;
+
+  explicit connected(const std::function<void(connected&)>& prepare = {}) {
+    if (prepare)
+      prepare(*this);
+    auto made = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+    REQUIRE(made);
+    door = *made;
+    dial(left.system.get(), "127.0.0.1", door.port, left.owner(), 7, left.settings);
+    at_left = left.next<link_opened>();
+    at_right = right.next<link_opened>();
+  }
+};
+
+/// A peer that speaks plain TCP.
+struct stranger {
+  descriptor socket;
+  explicit stranger(std::uint16_t port) {
+    auto made = start_connecting("127.0.0.1", port);
+    REQUIRE(made);
+    socket = std::move(*made);
+    REQUIRE(ready(POLLOUT));
+    REQUIRE(connect_result(socket.get()) == 0);
+  }
+  bool ready(short events) {
+    pollfd one{socket.get(), events, 0};
+    return ::poll(&one, 1, 30'000) == 1;
+  }
+  void say(std::span<const std::byte> bytes) {
+    REQUIRE(::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(bytes.size()));
+  }
+  /// Reads until the other end hangs up.
+  std::vector<std::byte> rest() {
+    std::vector<std::byte> all;
+    for (;;) {
+      std::byte buffer[4096];
+      REQUIRE(ready(POLLIN));
+      auto got = ::recv(socket.get(), buffer, sizeof buffer, 0);
+      if (got <= 0)
+        return all;
+      all.insert(all.end(), buffer, buffer + got);
+    }
+  }
+};
+
+TEST_CASE("both owners hear of a link, with its numbers and its peer") {
+  connected pair;
+  CHECK(pair.at_left.link == 7);
+  CHECK_FALSE(pair.at_left.accepted);
+  CHECK(pair.at_left.peer == "127.0.0.1:" + std::to_string(pair.door.port));
+  CHECK(pair.at_right.accepted);
+  CHECK(pair.at_right.link >= link_id{1} << 63);
+}
+
+TEST_CASE("ten thousand messages cross a link both ways, whole and in order") {
+  connected pair;
+  constexpr std::uint64_t count = 10'000;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    caf::anon_send(pair.at_left.handle, numbered(i, i % 50));
+    caf::anon_send(pair.at_right.handle, numbered(count + i, i % 1000));
+  }
+  for (std::uint64_t i = 0; i < count; ++i) {
+    auto at_right = pair.right.next<link_received>();
+    REQUIRE(at_right.link == pair.at_right.link);
+    REQUIRE(at_right.message.generation() == i);
+    REQUIRE(decode_refused(at_right.message)->reason.size() == i % 50);
+    REQUIRE(pair.left.next<link_received>().message.generation() == count + i);
+  }
+}
+
+TEST_CASE("a message of megabytes arrives whole") {
+  connected pair;
+  caf::anon_send(pair.at_left.handle, numbered(1, 20 << 20));
+  caf::anon_send(pair.at_left.handle, numbered(2));
+  CHECK(pair.right.next<link_received>().message.bytes().size() > 20 << 20);
+  CHECK(pair.right.next<link_received>().message.generation() == 2);
+}
+
+TEST_CASE("closing sends what is queued first, and both ends know that it was wanted") {
+  connected pair;
+  constexpr std::uint64_t count = 300;
+  for (std::uint64_t i = 0; i < count; ++i)
+    caf::anon_send(pair.at_left.handle, numbered(i, 10'000));
+  caf::anon_send(pair.at_left.handle, close_atom::value);
+  for (std::uint64_t i = 0; i < count; ++i)
+    REQUIRE(pair.right.next<link_received>().message.generation() == i);
+  CHECK(pair.right.next<link_closed>().reason.empty());
+  CHECK(pair.left.next<link_closed>().reason.empty());
+  CHECK(pair.left.said.warnings() == 0);
+  CHECK(pair.right.said.warnings() == 0);
+}
+
+TEST_CASE("both ends may close at once") {
+  connected pair;
+  caf::anon_send(pair.at_left.handle, close_atom::value);
+  caf::anon_send(pair.at_right.handle, close_atom::value);
+  CHECK(pair.left.next<link_closed>().link == 7);
+  CHECK(pair.right.next<link_closed>().link == pair.at_right.link);
+  CHECK(pair.left.said.warnings() + pair.right.said.warnings() == 0);
+}
+
+TEST_CASE("an owner hears that its peer vanished, and one line says so") {
+  connected pair;
+  caf::anon_send_exit(pair.at_left.handle, caf::exit_reason::kill);
+  auto closed = pair.right.next<link_closed>();
+  CHECK(closed.link == pair.at_right.link);
+  CHECK_THAT(closed.reason, Catch::Contains("gone"));
+  CHECK(pair.right.said.wait_for("closed: the peer is gone"));
+  CHECK(pair.right.said.warnings() == 1);
+}
+
+TEST_CASE("a link ends with its owner, and its peer takes that for a wish") {
+  connected pair;
+  auto owner = pair.left.system.get().spawn([](caf::event_based_actor*) -> caf::behavior {
+    return {[](const link_opened&) {}, [](const link_closed&) {}};
+  });
+  dial(pair.left.system.get(), "127.0.0.1", pair.door.port, owner, 8, pair.left.settings);
+  auto opened = pair.right.next<link_opened>();
+  caf::anon_send_exit(owner, caf::exit_reason::user_shutdown);
+  auto closed = pair.right.next<link_closed>();
+  CHECK(closed.link == opened.link);
+  CHECK(closed.reason.empty());
+}
+
+TEST_CASE("a peer with the wrong secret gets no link") {
+  party right{"right"}, wrong{"wrong"};
+  auto door = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(door);
+  dial(wrong.system.get(), "127.0.0.1", door->port, wrong.owner(), 1, wrong.settings);
+  CHECK(wrong.next<link_closed>().link == 1);
+  CHECK(right.said.wait_for("secret"));
+  CHECK(right.said.warnings() == 1);
+  CHECK(right.has_none<link_opened>());
+}
+
+TEST_CASE("a peer without TLS is shut out, whatever it says") {
+  party right;
+  auto door = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(door);
+  stranger peer{door->port};
+  SECTION("a message in the clear") {
+    std::vector<std::byte> bytes;
+    append_frame(bytes, numbered(1).bytes());
+    peer.say(bytes);
+  }
+  SECTION("garbage") {
+    peer.say(std::vector<std::byte>(1000, std::byte{0x5a}));
+  }
+  SECTION("another protocol") {
+    std::string text = "GET / HTTP/1.1\r\n\r\n";
+    peer.say(std::as_bytes(std::span{text}));
+  }
+  peer.rest();
+  CHECK(right.said.wait_for("does not speak TLS 1.3"));
+  CHECK(right.said.warnings() == 1);
+  CHECK(right.has_none<link_opened>());
+}
+
+TEST_CASE("a peer that says nothing is shut out at the deadline, which is named") {
+  party right;
+  right.settings.connect_timeout = 20ms;
+  right.settings.connect_timeout_setting = "start timeout = 0.02 s";
+  auto door = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(door);
+  stranger peer{door->port};
+  CHECK(peer.rest().empty());
+  CHECK(right.said.wait_for("no proof of the secret within start timeout = 0.02 s"));
+}
+
+TEST_CASE("a listener that shakes as many hands as it may lets the others wait, then takes them") {
+  party right;
+  right.settings.handshakes = 2;
+  auto door = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(door);
+  auto first = std::make_unique<stranger>(door->port);
+  auto second = std::make_unique<stranger>(door->port);
+  party left;
+  dial(left.system.get(), "127.0.0.1", door->port, left.owner(), 1, left.settings);
+  first.reset();
+  CHECK(left.next<link_opened>().link == 1);
+}
+
+TEST_CASE("a message beyond the limit closes the link, and only that link") {
+  connected pair{[](connected& p) { p.right.settings.limits.bytes = 4096; }};
+  dial(pair.left.system.get(), "127.0.0.1", pair.door.port, pair.left.owner(), 8, pair.left.settings);
+  auto other = pair.left.next<link_opened>();
+  caf::anon_send(pair.at_left.handle, numbered(1, 5000));
+  auto closed = pair.right.next<link_closed>();
+  CHECK(closed.link == pair.at_right.link);
+  CHECK_THAT(closed.reason, Catch::Contains("limit of 4096"));
+  CHECK(pair.right.has_none<link_received>());
+  CHECK(pair.left.next<link_closed>().link == 7);
+  caf::anon_send(other.handle, numbered(5));
+  CHECK(pair.right.next<link_received>().message.generation() == 5);
+}
+
+TEST_CASE("a peer that knows the secret and sends nonsense is shut out") {
+  party right;
+  auto door = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(door);
+  stranger peer{door->port};
+  tls_session tls{right.settings.credentials, tls_side::client};
+  std::vector<std::byte> wire, plain;
+  REQUIRE(!tls.feed({}, plain, wire));
+  peer.say(wire);
+  while (tls.state() == tls_state::handshaking) {
+    std::byte buffer[4096];
+    REQUIRE(peer.ready(POLLIN));
+    auto got = ::recv(peer.socket.get(), buffer, sizeof buffer, 0);
+    REQUIRE(got > 0);
+    wire.clear();
+    REQUIRE(!tls.feed(std::span{buffer}.first(static_cast<std::size_t>(got)), plain, wire));
+  }
+  std::vector<std::byte> nonsense;
+  SECTION("where a frame should begin") {
+    nonsense.assign(64, std::byte{0xab});
+  }
+  SECTION("inside a frame") {
+    append_frame(nonsense, std::vector<std::byte>(64, std::byte{0xab}));
+  }
+  REQUIRE(!tls.seal(nonsense, wire));
+  peer.say(wire);
+  peer.rest();
+  right.next<link_opened>();
+  CHECK_FALSE(right.next<link_closed>().reason.empty());
+  CHECK(right.has_none<link_received>());
+  CHECK(right.said.warnings() == 1);
+}
+
+TEST_CASE("a peer that does not read costs a bounded queue, then its link") {
+  party right;
+  right.settings.queue_bytes = 1 << 20;
+  auto door = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(door);
+  stranger peer{door->port};
+  tls_session tls{right.settings.credentials, tls_side::client};
+  std::vector<std::byte> wire, plain;
+  REQUIRE(!tls.feed({}, plain, wire));
+  while (tls.state() == tls_state::handshaking) {
+    peer.say(wire);
+    wire.clear();
+    std::byte buffer[4096];
+    REQUIRE(peer.ready(POLLIN));
+    auto got = ::recv(peer.socket.get(), buffer, sizeof buffer, 0);
+    REQUIRE(got > 0);
+    REQUIRE(!tls.feed(std::span{buffer}.first(static_cast<std::size_t>(got)), plain, wire));
+  }
+  peer.say(wire);
+  auto opened = right.next<link_opened>();
+  auto big = numbered(1, 100'000);
+  for (int i = 0; i < 2000; ++i) // 200 MB: more than any socket buffer
+    caf::anon_send(opened.handle, big);
+  CHECK_THAT(right.next<link_closed>().reason, Catch::Contains("too long to read"));
+}
+
+TEST_CASE("dialling where nobody listens, or no address at all, ends with the reason") {
+  party left;
+  auto unused = open_listener("127.0.0.1", 0);
+  REQUIRE(unused);
+  auto port = port_of(*unused);
+  unused->close();
+  dial(left.system.get(), "127.0.0.1", port, left.owner(), 1, left.settings);
+  CHECK_THAT(left.next<link_closed>().reason, Catch::Contains("refused"));
+  dial(left.system.get(), "no address", 1, left.owner(), 2, left.settings);
+  auto closed = left.next<link_closed>();
+  CHECK(closed.link == 2);
+  CHECK_THAT(closed.reason, Catch::Contains("'no address'"));
+}
+
+TEST_CASE("a port that is taken is refused with its address") {
+  party right;
+  auto first = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(first);
+  auto second = listen(right.system.get(), "127.0.0.1", first->port, right.owner(), right.settings);
+  REQUIRE_FALSE(second);
+  CHECK_THAT(second.error().text, Catch::Contains("127.0.0.1:" + std::to_string(first->port)));
+}
+
+TEST_CASE("a closed listener takes no more, and its links live on") {
+  connected pair;
+  pair.right.self->monitor(pair.door.handle);
+  caf::anon_send(pair.door.handle, close_atom::value);
+  pair.right.next<caf::down_msg>();
+  caf::anon_send(pair.at_left.handle, numbered(9));
+  CHECK(pair.right.next<link_received>().message.generation() == 9);
+}
+
+} // namespace
+} // namespace farandole

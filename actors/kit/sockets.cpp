@@ -1,0 +1,141 @@
+#include "actors/kit/sockets.hpp"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+namespace farandole {
+
+namespace {
+
+/// A dead host is noticed after about this many seconds of silence, without waking this process.
+constexpr int keepalive_idle_s = 15;
+constexpr int keepalive_interval_s = 5;
+constexpr int keepalive_count = 3;
+
+struct socket_address {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
+};
+
+expected<socket_address> address_of(const std::string& ip, std::uint16_t port) {
+  socket_address result;
+  auto* four = reinterpret_cast<sockaddr_in*>(&result.storage);
+  auto* six = reinterpret_cast<sockaddr_in6*>(&result.storage);
+  if (::inet_pton(AF_INET, ip.c_str(), &four->sin_addr) == 1) {
+    four->sin_family = AF_INET;
+    four->sin_port = htons(port);
+    result.length = sizeof *four;
+  } else if (::inet_pton(AF_INET6, ip.c_str(), &six->sin6_addr) == 1) {
+    six->sin6_family = AF_INET6;
+    six->sin6_port = htons(port);
+    result.length = sizeof *six;
+  } else {
+    return error{error_kind::invalid_argument, "'" + ip + "' is no IP address"};
+  }
+  return result;
+}
+
+std::string shown(const sockaddr_storage& address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address.ss_family == AF_INET) {
+    const auto& four = reinterpret_cast<const sockaddr_in&>(address);
+    ::inet_ntop(AF_INET, &four.sin_addr, text, sizeof text);
+    return std::string{text} + ":" + std::to_string(ntohs(four.sin_port));
+  }
+  const auto& six = reinterpret_cast<const sockaddr_in6&>(address);
+  ::inet_ntop(AF_INET6, &six.sin6_addr, text, sizeof text);
+  return "[" + std::string{text} + "]:" + std::to_string(ntohs(six.sin6_port));
+}
+
+void set(int socket, int level, int option, int value) {
+  // Each of these only improves a connection; one that the system does not know is done without.
+  [[maybe_unused]] int done = ::setsockopt(socket, level, option, &value, sizeof value);
+}
+
+void tune(int socket) {
+  set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, keepalive_idle_s);
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, keepalive_interval_s);
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, keepalive_count);
+}
+
+error system_error(const std::string& what) {
+  return {error_kind::unknown, what + ": " + text_of_errno(errno)};
+}
+
+} // namespace
+
+std::string text_of_errno(int number) {
+  return std::generic_category().message(number);
+}
+
+expected<descriptor> open_listener(const std::string& ip, std::uint16_t port) {
+  auto address = address_of(ip, port);
+  if (!address)
+    return address.error();
+  descriptor socket{
+      ::socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP)};
+  if (!socket)
+    return system_error("cannot make a socket");
+  set(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  if (::bind(socket.get(), address->get(), address->length) != 0 || ::listen(socket.get(), SOMAXCONN) != 0)
+    return system_error("cannot listen on " + shown(address->storage));
+  return socket;
+}
+
+std::uint16_t port_of(const descriptor& socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0)
+    return 0;
+  return ntohs(address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
+                                             : reinterpret_cast<sockaddr_in&>(address).sin_port);
+}
+
+expected<descriptor> start_connecting(const std::string& ip, std::uint16_t port) {
+  auto address = address_of(ip, port);
+  if (!address)
+    return address.error();
+  descriptor socket{
+      ::socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP)};
+  if (!socket)
+    return system_error("cannot make a socket");
+  tune(socket.get());
+  if (::connect(socket.get(), address->get(), address->length) != 0 && errno != EINPROGRESS)
+    return system_error("cannot connect to " + shown(address->storage));
+  return socket;
+}
+
+int connect_result(int socket) {
+  int result = 0;
+  socklen_t length = sizeof result;
+  if (::getsockopt(socket, SOL_SOCKET, SO_ERROR, &result, &length) != 0)
+    return errno;
+  return result;
+}
+
+accepted_socket accept_one(int listener) {
+  descriptor socket{::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)};
+  if (!socket)
+    return {{}, errno};
+  tune(socket.get());
+  return {std::move(socket), 0};
+}
+
+std::string peer_of(int socket) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  if (::getpeername(socket, reinterpret_cast<sockaddr*>(&address), &length) != 0)
+    return "a peer that is gone";
+  return shown(address);
+}
+
+} // namespace farandole

@@ -1,0 +1,35 @@
+// TCP sockets as links need them: non-blocking, closed on exec, no delay for small writes, and a dead host
+// noticed by keep-alive. Addresses are numbers ("127.0.0.1", "::1"): nothing in here looks up a name, so
+// nothing blocks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "actors/kit/descriptor.hpp"
+#include "messages/error.hpp"
+
+namespace farandole {
+
+/// Bound and listening. Port 0: the system picks one.
+expected<descriptor> open_listener(const std::string& ip, std::uint16_t port);
+std::uint16_t port_of(const descriptor& socket);
+
+/// On its way to the peer, or there already; writable tells when it is decided.
+expected<descriptor> start_connecting(const std::string& ip, std::uint16_t port);
+/// How it ended, once it was reported writable: an error of the system, or 0.
+int connect_result(int socket);
+
+struct accepted_socket {
+  descriptor socket;
+  int error = 0; ///< of the system, when the socket is empty
+};
+accepted_socket accept_one(int listener);
+
+/// "127.0.0.1:4711".
+std::string peer_of(int socket);
+
+/// "Connection refused".
+std::string text_of_errno(int number);
+
+} // namespace farandole
