@@ -61,15 +61,20 @@ private:
     std::chrono::nanoseconds since;
   };
   bool fits(const ready_tensor& head, const ready_tensor& other) const;
-  std::size_t pick();
+  void pick();
   bundle cut();
-  bool gains_by_waiting() const;
+  void drop_picked();
 
   fusion_options options_;
   std::size_t threshold_;
   std::deque<item> queue_;
-  std::vector<std::size_t> picked_; ///< positions in queue_ of the next bundle
+  // The next bundle, as far as it is known: positions in queue_, the oldest first.
+  std::vector<std::size_t> picked_;
   std::size_t picked_bytes_ = 0;
+  std::size_t picked_words_ = 0; ///< what it takes of a message
+  std::size_t skipped_bytes_ = 0;
+  std::size_t scanned_ = 0;
+  bool full_ = false; ///< nothing that comes later can join
   std::uint64_t next_sequence_ = 0;
   std::uint64_t next_finish_ = 0;
 };

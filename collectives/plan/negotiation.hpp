@@ -9,7 +9,8 @@
 // - it answers a question about an id with the full request of whatever it has pending that it sent under
 // that id, also
 //   after it was told to forget the id, and with nothing if nothing is pending so;
-// - it sends what is on the board only together with the `left` of that id.
+// - it sends what is on the board only together with the `left` of that id;
+// - once it has joined, it leaves all its cells, and round 0 of any cell that it is granted later.
 #pragma once
 
 #include <chrono>
@@ -49,18 +50,24 @@ public:
 
 private:
   struct step; // one receive(): who sent it, when, and what came of it
-  void take_left(step& now, const std::vector<board_round>& left);
-  void take_ids(step& now, const std::vector<std::uint32_t>& ids);
-  void take_full(step& now, const request& what);
-  void take_withdrawal(step& now, const std::string& name);
-  void take_join(step& now);
-  void turn_away(step& now, tally::row_id row, const request& what);
-  void complete(step& now, tally::row_id row);
-  void complete_known(step& now, cached_tensor& tensor);
-  void complete_written(step& now, tally::row_id row);
-  void replay(step& now, std::vector<std::pair<std::int32_t, request>> early);
-  void grant(step& now, cached_tensor& tensor);
-  void forget(step& now, std::uint32_t id);
+  void take_left(step& current, const std::vector<board_round>& left);
+  void take_ids(step& current, const std::vector<std::uint32_t>& ids);
+  void count_known(step& current, cached_tensor& tensor);
+  request spelled_out(const cached_tensor& tensor, std::int32_t member) const;
+  void take_full(step& current, const request& what);
+  void take_withdrawal(step& current, const std::string& name);
+  void take_join(step& current);
+  void refuse(step& current, std::int32_t rank, tally::row_id row);
+  void turn_away(step& current, tally::row_id row, const request& what);
+  void complete(step& current, tally::row_id row);
+  void complete_known(step& current, cached_tensor& tensor);
+  void complete_written(step& current, tally::row_id row);
+  void fail(step& current, tally::row_id row, error reason);
+  std::vector<tally::group_claim> claims_of(tally::row_id row);
+  std::uint32_t give_id(step& current, tally::row_id row, const cached_tensor& tensor);
+  void grant(step& current, cached_tensor& tensor);
+  void drop(const cached_tensor& tensor);
+  void forgotten(const cached_tensor& old);
 
   tally tally_;
   response_cache cache_;

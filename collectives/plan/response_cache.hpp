@@ -26,10 +26,10 @@ struct cached_tensor {
   std::uint32_t group_size = 0;
   ready_tensor as_ready;  ///< what to hand on when all have asked
   std::uint64_t uses = 0; ///< times it has gone by the leader
-  std::int64_t cell = -1; ///< on the board when not negative; then it is never evicted
+  std::int64_t cell = -1; ///< on the board when not negative; then it is pinned
 
-  /// Whether `rank` asks for just this.
-  bool matches(const request& asked, std::int32_t rank) const;
+  /// Whether this member (position in the set) asks for just this.
+  bool matches(const request& asked, std::int32_t member) const;
 };
 
 class response_cache {
@@ -49,8 +49,11 @@ public:
   /// Marks as the most recently used.
   void touch(const cached_tensor& tensor);
 
-  /// Gives `tensor` an id; an id that had to make way is appended to `evicted`. Null when there is no room:
-  /// then the tensor travels by name. Sets `as_ready.id`.
+  /// Never evict it: its users no longer show up here.
+  void pin(const cached_tensor& tensor);
+
+  /// Gives `tensor` an id, also in `as_ready`; who had to make way for it is appended to `evicted`. Null when
+  /// there is no room: then the tensor travels by name.
   cached_tensor* insert(cached_tensor&& tensor, std::vector<cached_tensor>& evicted);
 
   /// Takes an id out and returns what it stood for.
@@ -76,11 +79,11 @@ private:
     std::uint64_t touched = 0;
     std::uint32_t newer = none;
     std::uint32_t older = none;
+    bool pinned = false; ///< then in no list
   };
 
   void link(std::uint32_t index);
   void unlink(std::uint32_t index);
-  std::uint32_t evictable() const;
 
   std::size_t capacity_;
   std::vector<slot> slots_;

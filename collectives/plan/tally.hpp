@@ -77,10 +77,11 @@ public:
 
   // ---- taking back
 
-  /// The tensor of this row fails: returns the ranks that have asked. The row stays, to turn away those that
-  /// have not asked yet, until every member has asked once.
-  std::vector<std::int32_t> withdraw(row_id row);
-  bool withdrawn(row_id row) const { return stories_[row].withdrawn; }
+  /// The tensor of this row fails, because of `by`: returns the ranks that have asked. The row stays, to turn
+  /// away those that have not asked yet, until every member has asked once.
+  std::vector<std::int32_t> withdraw(row_id row, std::int32_t by);
+  std::int32_t withdrawn_by(row_id row) const { return stories_[row].withdrawn_by; }
+  bool withdrawn(row_id row) const { return heads_[row].withdrawn; }
   /// A member asks again while others have yet to be turned away: its request is kept until the row is
   /// cleared.
   void keep_early(row_id row, std::int32_t member, const request& what);
@@ -103,13 +104,13 @@ private:
     std::uint64_t opened = 0; ///< order of the first request; 0: nobody waits
     std::chrono::nanoseconds since{0};
     std::uint32_t missing = 0; ///< members that have neither asked nor joined
+    bool withdrawn = false;
   };
   struct story {
     std::string name;
     std::uint32_t id = 0;
-    bool in_use = false;
     bool written = false;
-    bool withdrawn = false;
+    std::int32_t withdrawn_by = -1;
     farandole::signature reference;
     std::vector<std::int64_t> first_dims;
     std::vector<std::pair<std::int32_t, farandole::signature>>
@@ -118,7 +119,8 @@ private:
     std::vector<std::pair<std::int32_t, request>> early;
   };
 
-  count mark(row_id row, std::int32_t member, std::chrono::nanoseconds now);
+  void end(row_id row);
+  signature signature_of(row_id row, std::int32_t member) const;
   std::uint64_t* bits(row_id row) { return asked_.data() + row * words_; }
   const std::uint64_t* bits(row_id row) const { return asked_.data() + row * words_; }
 

@@ -1,0 +1,55 @@
+#include "collectives/plan/group.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole;
+
+namespace {
+
+using names = std::vector<std::string_view>;
+
+ready_tensor tensor(std::uint32_t id) {
+  ready_tensor one;
+  one.id = id;
+  return one;
+}
+
+} // namespace
+
+TEST_CASE("a group's number comes from its names, not from their order") {
+  CHECK(group_number(names{"a", "b"}) == group_number(names{"b", "a"}));
+  CHECK(group_number(names{"a", "b"}) != group_number(names{"a", "c"}));
+  CHECK(group_number(names{"a"}) != group_number(names{"a", "a"}));
+  CHECK(group_number(names{}) != 0);
+}
+
+TEST_CASE("nothing of a group goes before all of it is decided") {
+  group_gate gate;
+  std::vector<ready_tensor> out;
+  gate.ready(7, 3, tensor(1), out);
+  gate.ready(8, 1, tensor(9), out);
+  CHECK(out == std::vector{tensor(9)});
+  out.clear();
+  gate.gone(7, 3, out);
+  CHECK(out.empty());
+  CHECK(gate.held() == 1);
+  gate.ready(7, 3, tensor(2), out);
+  CHECK(out == std::vector{tensor(1), tensor(2)});
+  CHECK(gate.held() == 0);
+  // The next call of the same group starts anew.
+  out.clear();
+  gate.ready(7, 3, tensor(1), out);
+  CHECK(out.empty());
+}
+
+TEST_CASE("what waits in a group while its id is forgotten goes by its name") {
+  group_gate gate;
+  std::vector<ready_tensor> out;
+  gate.ready(7, 2, tensor(1), out);
+  gate.forget(1, "a");
+  gate.ready(7, 2, tensor(2), out);
+  REQUIRE(out.size() == 2);
+  CHECK(out[0].id == 0);
+  CHECK(out[0].name == "a");
+  CHECK(out[1].id == 2);
+}

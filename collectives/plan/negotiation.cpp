@@ -1,0 +1,339 @@
+#include "collectives/plan/negotiation.hpp"
+
+#include <cassert>
+#include <utility>
+
+#include "collectives/operation.hpp"
+
+namespace farandole {
+
+namespace {
+
+error breach_of(std::int32_t rank, const std::string& what) {
+  return {error_kind::invalid_argument, "rank " + std::to_string(rank) + " broke the protocol: " + what};
+}
+
+// All that a bundle needs to know of a tensor. False when its elements cannot be counted.
+bool describe_ready(const signature& what, const std::vector<std::int64_t>& first_dims, ready_tensor& out) {
+  out.operation = what.operation;
+  out.dtype = what.dtype;
+  out.reduce_op = what.reduce_op;
+  out.root = what.root;
+  out.prescale = what.prescale;
+  out.postscale = what.postscale;
+  out.elements = element_count(what.shape);
+  if (row_of(what.operation).first_dim_free) {
+    out.first_dims = first_dims;
+    out.row_elements = element_count(shape(what.shape.begin() + 1, what.shape.end()));
+    std::int64_t rows = 0;
+    for (auto extent : first_dims)
+      if (__builtin_add_overflow(rows, extent, &rows))
+        return false;
+    if (__builtin_mul_overflow(rows, out.row_elements, &out.elements))
+      return false;
+  }
+  return !__builtin_mul_overflow(out.elements, static_cast<std::int64_t>(size_of(what.dtype)), &out.bytes);
+}
+
+} // namespace
+
+struct negotiation::step {
+  std::int32_t member;
+  std::chrono::nanoseconds now;
+  verdict out;
+};
+
+negotiation::negotiation(const negotiation_options& options)
+    : tally_(options.members), cache_(options.cache_capacity), board_(options.board) {}
+
+verdict negotiation::receive(std::int32_t rank, const requests& what, std::chrono::nanoseconds now) {
+  if (ended_)
+    return {};
+  const auto member = tally_.member_of(rank);
+  step current{member.value_or(-1), now, {}};
+  if (!member) {
+    current.out.breach = breach_of(rank, "it is not in this process set");
+    return std::move(current.out);
+  }
+  cache_.mark();
+  take_left(current, what.left);
+  take_ids(current, what.ids);
+  for (const auto& one : what.full)
+    if (!current.out.breach)
+      take_full(current, one);
+  if (current.out.breach)
+    return std::move(current.out);
+  for (const auto& name : what.withdraw)
+    take_withdrawal(current, name);
+  if (what.join)
+    take_join(current);
+  if (what.shutdown)
+    current.out.end = ended_ = true;
+  return std::move(current.out);
+}
+
+std::vector<stall> negotiation::stalled(std::chrono::nanoseconds now, std::chrono::nanoseconds limit) const {
+  return tally_.stalled(now, limit);
+}
+
+// ---- what a member may send ---------------------------------------------------------------------
+
+// All who leave a cell leave it in the same round: nobody can be further than the first who did not publish.
+// So the first word counts, and later ones find the id forgotten.
+void negotiation::take_left(step& current, const std::vector<board_round>& left) {
+  for (const auto& round : left) {
+    const auto* tensor = cache_.find(round.id);
+    if (!tensor || tensor->cell < 0)
+      continue;
+    current.out.retract.push_back(round);
+    drop(*tensor);
+  }
+}
+
+void negotiation::take_ids(step& current, const std::vector<std::uint32_t>& ids) {
+  for (const auto id : ids) {
+    auto* tensor = cache_.find(id);
+    if (!tensor || tensor->cell >= 0)
+      current.out.questions.push_back({tally_.rank_of(current.member), id});
+    else
+      count_known(current, *tensor);
+  }
+}
+
+void negotiation::count_known(step& current, cached_tensor& tensor) {
+  if (tally_.withdrawn(tensor.row))
+    turn_away(current, tensor.row, spelled_out(tensor, current.member));
+  else if (tally_.add_known(tensor.row, current.member, current.now) == tally::count::complete)
+    complete_known(current, tensor);
+}
+
+request negotiation::spelled_out(const cached_tensor& tensor, std::int32_t member) const {
+  request result{tensor.name, tensor.signature, tensor.group, tensor.group_size};
+  if (!tensor.first_dims.empty())
+    result.signature.shape[0] = tensor.first_dims[static_cast<std::size_t>(member)];
+  return result;
+}
+
+void negotiation::take_full(step& current, const request& what) {
+  const auto rank = tally_.rank_of(current.member);
+  if (what.signature.operation == operation::join) {
+    current.out.breach = breach_of(rank, what.name + " asks to join by name");
+    return;
+  }
+  const auto known = tally_.find(what.name);
+  if (auto* tensor = known ? cache_.find(tally_.id(*known)) : nullptr) {
+    if (tensor->cell >= 0) {
+      current.out.breach = breach_of(rank, what.name + " is on the board, and its cell was not left");
+      return;
+    }
+    if (tensor->matches(what, current.member)) {
+      count_known(current, *tensor);
+      return;
+    }
+    if (tally_.asked(*known, current.member) && !tally_.withdrawn(*known)) {
+      current.out.breach = breach_of(rank, what.name + " was asked for twice at once, differently");
+      return;
+    }
+    current.out.forget.push_back(tensor->id);
+    drop(*tensor);
+  }
+  const auto row = tally_.open(what.name);
+  if (tally_.withdrawn(row)) {
+    turn_away(current, row, what);
+    return;
+  }
+  switch (tally_.add(row, current.member, what, current.now)) {
+  case tally::count::waiting:
+    break;
+  case tally::count::complete:
+    complete_written(current, row);
+    break;
+  case tally::count::repeated:
+    if (!tally_.same(row, current.member, what))
+      current.out.breach = breach_of(rank, what.name + " was asked for twice at once, differently");
+  }
+}
+
+void negotiation::take_withdrawal(step& current, const std::string& name) {
+  const auto row = tally_.find(name);
+  // What is not pending here has been scheduled, or has failed.
+  if (!row || !tally_.asked(*row, current.member) || tally_.withdrawn(*row))
+    return;
+  const auto by = tally_.rank_of(current.member);
+  auto claims = claims_of(*row);
+  for (const auto rank : tally_.withdraw(*row, by))
+    refuse(current, rank, *row);
+  for (const auto& claim : claims)
+    if (claim.group != 0)
+      groups_.gone(claim.group, claim.size, current.out.ready);
+}
+
+void negotiation::take_join(step& current) {
+  if (tally_.has_joined(current.member))
+    return;
+  for (const auto row : tally_.join(current.member))
+    complete(current, row);
+  if (tally_.joined() < tally_.members())
+    return;
+  current.out.joined = tally_.rank_of(current.member);
+  tally_.leave_join();
+}
+
+// ---- taken back ---------------------------------------------------------------------------------
+
+void negotiation::refuse(step& current, std::int32_t rank, tally::row_id row) {
+  current.out.refusals.push_back({rank,
+                                  {tally_.name(row),
+                                   {error_kind::aborted, tally_.name(row) + " was taken back by rank " +
+                                                             std::to_string(tally_.withdrawn_by(row)) +
+                                                             " before every rank had asked for it"}}});
+}
+
+void negotiation::turn_away(step& current, tally::row_id row, const request& what) {
+  switch (tally_.add_known(row, current.member, current.now)) {
+  case tally::count::repeated:
+    tally_.keep_early(row, current.member, what);
+    return;
+  case tally::count::waiting:
+    refuse(current, tally_.rank_of(current.member), row);
+    return;
+  case tally::count::complete:
+    refuse(current, tally_.rank_of(current.member), row);
+    complete(current, row);
+  }
+}
+
+// ---- complete rows ------------------------------------------------------------------------------
+
+void negotiation::complete(step& current, tally::row_id row) {
+  if (tally_.withdrawn(row)) {
+    auto early = tally_.take_early(row);
+    tally_.clear(row);
+    const auto sender = current.member;
+    for (const auto& [member, what] : early) {
+      current.member = member;
+      take_full(current, what);
+    }
+    current.member = sender;
+  } else if (auto* tensor = cache_.find(tally_.id(row))) {
+    complete_known(current, *tensor);
+  } else {
+    complete_written(current, row);
+  }
+}
+
+void negotiation::complete_known(step& current, cached_tensor& tensor) {
+  if (tally_.joined() > 0 && !row_of(tensor.signature.operation).takes_zeros) {
+    tally_.write_down(tensor.row, tensor);
+    fail(current, tensor.row, tally_.disagreement(tensor.row));
+    return;
+  }
+  tally_.clear(tensor.row);
+  cache_.touch(tensor);
+  ++tensor.uses;
+  // Zeros stand in for who has joined, and nobody can do that on the board.
+  if (tensor.cell < 0 && tensor.group == 0 && tally_.joined() == 0)
+    grant(current, tensor);
+  if (tensor.group == 0)
+    current.out.ready.push_back(tensor.as_ready);
+  else
+    groups_.ready(tensor.group, tensor.group_size, ready_tensor(tensor.as_ready), current.out.ready);
+}
+
+void negotiation::complete_written(step& current, tally::row_id row) {
+  if (auto problem = tally_.disagreement(row)) {
+    fail(current, row, std::move(problem));
+    return;
+  }
+  cached_tensor tensor;
+  tensor.row = row;
+  tensor.name = tally_.name(row);
+  tensor.signature = tally_.reference(row);
+  tensor.first_dims = tally_.first_dims(row);
+  if (!tensor.first_dims.empty())
+    tensor.signature.shape[0] = tensor.first_dims[0];
+  tensor.uses = 1;
+  if (!describe_ready(tensor.signature, tensor.first_dims, tensor.as_ready)) {
+    fail(current, row,
+         {error_kind::precondition,
+          tensor.name + ": the ranks' parts together hold more than can be counted"});
+    return;
+  }
+  // Ranks that do not agree on its company share none.
+  const auto claims = claims_of(row);
+  if (claims.size() == 1) {
+    tensor.group = tensor.as_ready.group = claims[0].group;
+    tensor.group_size = claims[0].size;
+  }
+  auto ready = tensor.as_ready;
+  ready.id = give_id(current, row, tensor);
+  if (ready.id == 0)
+    ready.name = tensor.name;
+  tally_.clear(row);
+  if (tensor.group != 0)
+    groups_.ready(tensor.group, tensor.group_size, std::move(ready), current.out.ready);
+  else
+    current.out.ready.push_back(std::move(ready));
+  for (const auto& claim : claims)
+    if (claim.group != 0 && tensor.group == 0)
+      groups_.gone(claim.group, claim.size, current.out.ready);
+}
+
+void negotiation::fail(step& current, tally::row_id row, error reason) {
+  assert(reason);
+  const auto claims = claims_of(row);
+  current.out.failures.push_back({tally_.name(row), std::move(reason)});
+  tally_.clear(row);
+  for (const auto& claim : claims)
+    if (claim.group != 0)
+      groups_.gone(claim.group, claim.size, current.out.ready);
+}
+
+std::vector<tally::group_claim> negotiation::claims_of(tally::row_id row) {
+  if (tally_.written(row))
+    return tally_.groups(row);
+  const auto* tensor = cache_.find(tally_.id(row));
+  assert(tensor);
+  return {{tensor->group, tensor->group_size}};
+}
+
+// ---- ids ----------------------------------------------------------------------------------------
+
+std::uint32_t negotiation::give_id(step& current, tally::row_id row, const cached_tensor& tensor) {
+  // Who has joined brought no signature, so it could not use the id.
+  if (!row_of(tensor.signature.operation).cacheable || tally_.joined() > 0)
+    return 0;
+  std::vector<cached_tensor> evicted;
+  const auto* kept = cache_.insert(cached_tensor(tensor), evicted);
+  for (const auto& old : evicted) {
+    current.out.forget.push_back(old.id);
+    forgotten(old);
+  }
+  if (!kept)
+    return 0;
+  tally_.tie(row, kept->id);
+  current.out.assignments.push_back({kept->id, kept->name, -1, 0, kept->signature});
+  return kept->id;
+}
+
+void negotiation::grant(step& current, cached_tensor& tensor) {
+  const auto cell = board_.grant(tensor.signature, tensor.as_ready.bytes, tensor.uses);
+  if (!cell)
+    return;
+  tensor.cell = *cell;
+  cache_.pin(tensor);
+  current.out.assignments.push_back({tensor.id, tensor.name, tensor.cell,
+                                     static_cast<std::uint32_t>(tensor.as_ready.bytes), tensor.signature});
+}
+
+void negotiation::drop(const cached_tensor& tensor) {
+  forgotten(cache_.forget(tensor.id));
+}
+
+void negotiation::forgotten(const cached_tensor& old) {
+  tally_.write_down(old.row, old);
+  tally_.tie(old.row, 0);
+  groups_.forget(old.id, old.name);
+}
+
+} // namespace farandole

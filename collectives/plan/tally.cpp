@@ -1,0 +1,267 @@
+#include "collectives/plan/tally.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "collectives/operation.hpp"
+#include "collectives/plan/agreement.hpp"
+
+namespace farandole {
+
+namespace {
+
+constexpr std::size_t word_bits = 64;
+
+bool test(const std::uint64_t* bits, std::int32_t member) {
+  return (bits[static_cast<std::size_t>(member) / word_bits] >>
+          (static_cast<std::size_t>(member) % word_bits)) &
+         1;
+}
+
+void set(std::uint64_t* bits, std::int32_t member) {
+  bits[static_cast<std::size_t>(member) / word_bits] |= std::uint64_t{1}
+                                                        << (static_cast<std::size_t>(member) % word_bits);
+}
+
+bool free_first(const signature& what) {
+  return row_of(what.operation).first_dim_free && !what.shape.empty();
+}
+
+// Whether they are equal but for a first extent that may differ.
+bool alike(const signature& reference, const signature& other) {
+  if (!free_first(reference) || other.shape.empty())
+    return reference == other;
+  if (other.shape[0] == reference.shape[0])
+    return reference == other;
+  auto as_reference = other;
+  as_reference.shape[0] = reference.shape[0];
+  return reference == as_reference;
+}
+
+} // namespace
+
+tally::tally(std::vector<std::int32_t> ranks)
+    : ranks_(std::move(ranks)), words_((ranks_.size() + word_bits - 1) / word_bits), joined_bits_(words_) {
+  assert(!ranks_.empty());
+  for (std::int32_t member = 0; member < members(); ++member)
+    member_of_.emplace(rank_of(member), member);
+}
+
+std::optional<std::int32_t> tally::member_of(std::int32_t rank) const {
+  auto place = member_of_.find(rank);
+  return place == member_of_.end() ? std::nullopt : std::optional{place->second};
+}
+
+// ---- rows ---------------------------------------------------------------------------------------
+
+tally::row_id tally::open(std::string_view name) {
+  if (auto place = by_name_.find(name); place != by_name_.end())
+    return place->second;
+  row_id row;
+  if (free_.empty()) {
+    row = static_cast<row_id>(heads_.size());
+    heads_.emplace_back();
+    stories_.emplace_back();
+    asked_.resize(asked_.size() + words_);
+  } else {
+    row = free_.back();
+    free_.pop_back();
+  }
+  stories_[row].name = name;
+  by_name_.emplace(stories_[row].name, row);
+  return row;
+}
+
+std::optional<tally::row_id> tally::find(std::string_view name) const {
+  auto place = by_name_.find(name);
+  return place == by_name_.end() ? std::nullopt : std::optional{place->second};
+}
+
+void tally::tie(row_id row, std::uint32_t id) {
+  stories_[row].id = id;
+  if (id == 0 && !busy(row))
+    end(row);
+}
+
+void tally::clear(row_id row) {
+  std::fill_n(bits(row), words_, 0);
+  auto& story = stories_[row];
+  if (story.written || withdrawn(row)) {
+    story.written = false;
+    story.first_dims.clear();
+    story.others.clear();
+    story.groups.clear();
+    story.early.clear();
+  }
+  heads_[row] = {};
+  if (story.id == 0)
+    end(row);
+}
+
+void tally::end(row_id row) {
+  by_name_.erase(stories_[row].name);
+  free_.push_back(row);
+}
+
+// ---- asking -------------------------------------------------------------------------------------
+
+tally::count tally::add_known(row_id row, std::int32_t member, std::chrono::nanoseconds now) {
+  auto* asked = bits(row);
+  if (test(asked, member))
+    return count::repeated;
+  set(asked, member);
+  auto& head = heads_[row];
+  if (head.opened == 0) {
+    head.opened = ++opened_;
+    head.since = now;
+    head.missing = static_cast<std::uint32_t>(members() - joined_);
+  }
+  if (joined_ == 0 || !has_joined(member))
+    --head.missing;
+  return head.missing == 0 ? count::complete : count::waiting;
+}
+
+tally::count tally::add(row_id row, std::int32_t member, const request& what, std::chrono::nanoseconds now) {
+  if (asked(row, member))
+    return count::repeated;
+  auto& story = stories_[row];
+  if (!story.written) {
+    assert(!busy(row));
+    story.written = true;
+    story.reference = what.signature;
+    if (free_first(what.signature))
+      story.first_dims.assign(ranks_.size(), 0);
+  } else if (!alike(story.reference, what.signature)) {
+    story.others.emplace_back(member, what.signature);
+  }
+  if (!story.first_dims.empty() && !what.signature.shape.empty())
+    story.first_dims[static_cast<std::size_t>(member)] = what.signature.shape[0];
+  const group_claim claim{what.group, what.group_size};
+  if (std::find(story.groups.begin(), story.groups.end(), claim) == story.groups.end())
+    story.groups.push_back(claim);
+  return add_known(row, member, now);
+}
+
+bool tally::asked(row_id row, std::int32_t member) const {
+  return test(bits(row), member);
+}
+
+bool tally::same(row_id row, std::int32_t member, const request& what) const {
+  return signature_of(row, member) == what.signature;
+}
+
+void tally::write_down(row_id row, const cached_tensor& meaning) {
+  auto& story = stories_[row];
+  if (!busy(row) || story.written)
+    return;
+  story.written = true;
+  story.reference = meaning.signature;
+  story.first_dims = meaning.first_dims;
+  story.groups = {{meaning.group, meaning.group_size}};
+}
+
+// ---- what a row says ----------------------------------------------------------------------------
+
+signature tally::signature_of(row_id row, std::int32_t member) const {
+  const auto& story = stories_[row];
+  for (const auto& [other, signature] : story.others)
+    if (other == member)
+      return signature;
+  auto result = story.reference;
+  if (!story.first_dims.empty() && !result.shape.empty())
+    result.shape[0] = story.first_dims[static_cast<std::size_t>(member)];
+  return result;
+}
+
+error tally::disagreement(row_id row) const {
+  const auto& story = stories_[row];
+  assert(story.written);
+  std::vector<std::int32_t> joined;
+  std::vector<std::int32_t> who;
+  for (std::int32_t member = 0; member < members(); ++member) {
+    // One stands for all who asked for the same.
+    if (asked(row, member) && (who.empty() || !story.others.empty()))
+      who.push_back(member);
+    if (joined_ > 0 && has_joined(member))
+      joined.push_back(rank_of(member));
+  }
+  std::vector<signature> signatures;
+  signatures.reserve(who.size());
+  std::vector<asked_by> asked;
+  asked.reserve(who.size());
+  for (auto member : who) {
+    signatures.push_back(signature_of(row, member));
+    asked.push_back({rank_of(member), &signatures.back()});
+  }
+  return farandole::disagreement(story.name, asked, joined);
+}
+
+// ---- taking back --------------------------------------------------------------------------------
+
+std::vector<std::int32_t> tally::withdraw(row_id row, std::int32_t by) {
+  heads_[row].withdrawn = true;
+  stories_[row].withdrawn_by = by;
+  std::vector<std::int32_t> told;
+  for (std::int32_t member = 0; member < members(); ++member)
+    if (asked(row, member))
+      told.push_back(rank_of(member));
+  return told;
+}
+
+void tally::keep_early(row_id row, std::int32_t member, const request& what) {
+  auto& early = stories_[row].early;
+  auto same_member = [&](const auto& kept) { return kept.first == member; };
+  if (std::none_of(early.begin(), early.end(), same_member))
+    early.emplace_back(member, what);
+}
+
+std::vector<std::pair<std::int32_t, request>> tally::take_early(row_id row) {
+  return std::exchange(stories_[row].early, {});
+}
+
+// ---- joining ------------------------------------------------------------------------------------
+
+std::vector<tally::row_id> tally::join(std::int32_t member) {
+  std::vector<row_id> complete;
+  if (has_joined(member))
+    return complete;
+  set(joined_bits_.data(), member);
+  ++joined_;
+  for (row_id row = 0; row < heads_.size(); ++row)
+    if (busy(row) && !asked(row, member) && --heads_[row].missing == 0)
+      complete.push_back(row);
+  std::sort(complete.begin(), complete.end(),
+            [&](row_id a, row_id b) { return heads_[a].opened < heads_[b].opened; });
+  return complete;
+}
+
+bool tally::has_joined(std::int32_t member) const {
+  return test(joined_bits_.data(), member);
+}
+
+void tally::leave_join() {
+  joined_ = 0;
+  std::fill(joined_bits_.begin(), joined_bits_.end(), 0);
+}
+
+std::vector<stall> tally::stalled(std::chrono::nanoseconds now, std::chrono::nanoseconds limit) const {
+  std::vector<row_id> late;
+  for (row_id row = 0; row < heads_.size(); ++row)
+    if (busy(row) && !withdrawn(row) && now - heads_[row].since > limit)
+      late.push_back(row);
+  std::sort(late.begin(), late.end(),
+            [&](row_id a, row_id b) { return heads_[a].opened < heads_[b].opened; });
+  std::vector<stall> result;
+  for (auto row : late) {
+    stall one{name(row), now - heads_[row].since, {}};
+    for (std::int32_t member = 0; member < members(); ++member)
+      if (!asked(row, member) && !has_joined(member))
+        one.missing.push_back(rank_of(member));
+    std::sort(one.missing.begin(), one.missing.end());
+    result.push_back(std::move(one));
+  }
+  return result;
+}
+
+} // namespace farandole

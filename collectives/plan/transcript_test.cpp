@@ -1,0 +1,207 @@
+// Negotiation told as transcripts: the files in transcripts/ are scripts with the exact exchange, readable
+// without C++. What a line may say is told in transcripts/README.md.
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "collectives/operation.hpp"
+#include "collectives/plan/negotiation.hpp"
+
+using namespace farandole;
+
+namespace {
+
+std::chrono::nanoseconds seconds(const std::string& text) {
+  return std::chrono::seconds(std::stoll(text));
+}
+
+template <std::size_t N, class Value>
+Value named(const std::string& text, std::string_view (*name)(Value)) {
+  for (std::size_t i = 0; i < N; ++i)
+    if (name(static_cast<Value>(i)) == text)
+      return static_cast<Value>(i);
+  throw std::runtime_error("no such word: " + text);
+}
+
+request full_request(std::istringstream& words) {
+  request result;
+  std::string operation_name, dtype_name, word;
+  words >> result.name >> operation_name >> dtype_name;
+  result.signature.operation =
+      named<operation_count, operation>(operation_name, [](operation id) { return row_of(id).name; });
+  result.signature.dtype = named<dtype_count, dtype>(dtype_name, [](dtype id) { return to_string(id); });
+  while (words >> word) {
+    const auto equals = word.find('=');
+    const auto key = word.substr(0, equals);
+    const auto value = equals == std::string::npos ? "" : word.substr(equals + 1);
+    if (key == "op")
+      result.signature.reduce_op =
+          named<reduce_op_count, reduce_op>(value, [](reduce_op id) { return to_string(id); });
+    else if (key == "pre")
+      result.signature.prescale = std::stod(value);
+    else if (key == "post")
+      result.signature.postscale = std::stod(value);
+    else if (key == "root")
+      result.signature.root = std::stoi(value);
+    else if (key == "group") {
+      result.group = static_cast<std::uint32_t>(std::stoul(value));
+      result.group_size = static_cast<std::uint32_t>(std::stoul(value.substr(value.find('/') + 1)));
+    } else { // 3x4, or "scalar"
+      std::istringstream extents(word == "scalar" ? "" : word);
+      for (std::string extent; std::getline(extents, extent, 'x');)
+        result.signature.shape.push_back(std::stoll(extent));
+    }
+  }
+  return result;
+}
+
+void add_part(requests& what, const std::string& part) {
+  std::istringstream words(part);
+  std::string verb, word;
+  words >> verb;
+  if (verb == "full")
+    what.full.push_back(full_request(words));
+  else if (verb == "ids")
+    while (words >> word)
+      what.ids.push_back(static_cast<std::uint32_t>(std::stoul(word)));
+  else if (verb == "left")
+    while (words >> word)
+      what.left.push_back(
+          {static_cast<std::uint32_t>(std::stoul(word)), std::stoull(word.substr(word.find(':') + 1))});
+  else if (verb == "withdraw")
+    while (words >> word)
+      what.withdraw.push_back(word);
+  else if (verb == "join")
+    what.join = true;
+  else if (verb == "shutdown")
+    what.shutdown = true;
+  else
+    throw std::runtime_error("no such verb: " + verb);
+}
+
+std::string told(const failure& what) {
+  return what.name + " " + std::string(to_string(what.reason.kind)) + ": " + what.reason.text + "\n";
+}
+
+std::string told(const verdict& what) {
+  std::ostringstream out;
+  for (const auto& one : what.assignments) {
+    out << "< assign " << one.id << " " << one.name;
+    if (one.cell >= 0)
+      out << " cell " << one.cell << " for " << one.cell_bytes << " bytes";
+    out << "\n";
+  }
+  for (auto id : what.forget)
+    out << "< forget " << id << "\n";
+  for (const auto& round : what.retract)
+    out << "< retract " << round.id << ":" << round.round << "\n";
+  for (const auto& one : what.failures)
+    out << "< fail " << told(one);
+  for (const auto& one : what.refusals)
+    out << "< to " << one.rank << ": fail " << told(one.failure);
+  for (const auto& one : what.questions)
+    out << "< to " << one.rank << ": ask " << one.id << "\n";
+  for (const auto& one : what.ready) {
+    out << "< ready " << (one.id ? std::to_string(one.id) : one.name);
+    for (std::size_t i = 0; i < one.first_dims.size(); ++i)
+      out << (i ? "+" : " rows ") << one.first_dims[i];
+    out << "\n";
+  }
+  if (what.joined >= 0)
+    out << "< joined " << what.joined << "\n";
+  if (what.end)
+    out << "< end\n";
+  if (what.breach)
+    out << "< breach " << what.breach.text << "\n";
+  return out.str();
+}
+
+std::string told(const std::vector<stall>& stalls) {
+  std::string out;
+  for (const auto& one : stalls) {
+    out += "< stalled " + one.name + " " +
+           std::to_string(std::chrono::duration_cast<std::chrono::seconds>(one.waited).count()) + "s missing";
+    for (auto rank : one.missing)
+      out += " " + std::to_string(rank);
+    out += "\n";
+  }
+  return out;
+}
+
+negotiation_options options_of(std::istringstream& words) {
+  negotiation_options options;
+  for (std::string key, value; words >> key >> value;) {
+    if (key == "members")
+      for (std::int32_t rank = 0; rank < std::stoi(value); ++rank)
+        options.members.push_back(rank);
+    else if (key == "ranks") {
+      std::istringstream ranks(value);
+      for (std::string rank; std::getline(ranks, rank, ',');)
+        options.members.push_back(std::stoi(rank));
+    } else if (key == "cache")
+      options.cache_capacity = std::stoul(value);
+    else if (key == "board")
+      options.board = {true, true, 256, std::stoul(value), [](std::size_t bytes) { return bytes + 64; }};
+    else
+      throw std::runtime_error("no such option: " + key);
+  }
+  return options;
+}
+
+/// Plays the script and returns it with what really came out in place of its "<" lines.
+std::string played(std::istream& script) {
+  std::string out, line;
+  std::unique_ptr<negotiation> leader;
+  std::chrono::nanoseconds now{0};
+  while (std::getline(script, line)) {
+    if (line.starts_with("<"))
+      continue;
+    out += line + "\n";
+    std::istringstream words(line);
+    std::string first;
+    if (!(words >> first) || first.starts_with("#"))
+      continue;
+    if (first == "set") {
+      leader = std::make_unique<negotiation>(options_of(words));
+    } else if (first == "at") {
+      words >> first;
+      now = seconds(first);
+    } else if (first == "stalled?") {
+      words >> first;
+      out += told(leader->stalled(now, seconds(first)));
+    } else {
+      requests what;
+      std::string rest;
+      std::getline(words, rest);
+      std::istringstream parts(rest);
+      for (std::string part; std::getline(parts, part, ';');)
+        add_part(what, part);
+      out += told(leader->receive(std::stoi(first), what, now));
+    }
+  }
+  return out;
+}
+
+} // namespace
+
+TEST_CASE("negotiation goes as the transcripts tell") {
+  std::size_t scripts = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(FARANDOLE_TRANSCRIPTS)) {
+    if (entry.path().extension() != ".txt")
+      continue;
+    ++scripts;
+    INFO(entry.path().filename());
+    std::ifstream file(entry.path());
+    std::stringstream text;
+    text << file.rdbuf();
+    const auto wanted = text.str();
+    const auto real = played(text);
+    if (std::getenv("FARANDOLE_WRITE_TRANSCRIPTS"))
+      std::ofstream(entry.path()) << real;
+    CHECK(real == wanted);
+  }
+  CHECK(scripts >= 8);
+}
