@@ -16,7 +16,7 @@ namespace farandole {
 struct generation_setup {
   std::shared_ptr<standing> shared; ///< with rank and members; gets its door and its lane here
   std::uint64_t generation = 0;
-  farandole::settings settings; ///< the job's values
+  farandole::settings settings = farandole::settings::built_in(); ///< the job's values
   std::string secret;
   post_actor post;
   member_actor member;

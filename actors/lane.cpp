@@ -27,11 +27,12 @@ lane_thread::lane_thread(wiring how) : wiring_(std::move(how)) {
   pthread_setname_np(thread_.native_handle(), wiring_.name.c_str());
 }
 
-lane_thread::~lane_thread() {
-  abort({error_kind::disconnected, "the runtime is being taken down"});
+void lane_thread::stop() {
+  abort({error_kind::unknown, "Farandole has been shut down; call init() again to go on"});
   stop_ = true;
   push([] {});
-  thread_.join();
+  if (thread_.joinable())
+    thread_.join();
 }
 
 void lane_thread::run(std::unique_ptr<lane_job> job) {

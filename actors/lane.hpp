@@ -14,11 +14,12 @@
 #include <vector>
 
 #include "actors/pending.hpp"
+#include "collectives/paths/data_paths.hpp"
 #include "collectives/paths/path.hpp"
 
 namespace farandole {
 
-class data_paths;
+
 
 /// One bundle and the operations it settles; operations[i] belongs to bundle.parts[i] and is null where this member
 /// has joined and stands in with neutral elements.
@@ -54,8 +55,11 @@ public:
     std::function<void(std::uint64_t sequence, std::uint64_t bytes, const error& how)> finished;
   };
   explicit lane_thread(wiring how);
-  /// Aborts, waits for the thread.
-  ~lane_thread() override;
+  ~lane_thread() override { stop(); }
+
+  /// Aborts, and waits for the thread; nothing queued is run afterwards, and what was is settled. Idempotent. Blocks for
+  /// as long as the path needs to give up: not for the loop.
+  void stop();
 
   void run(std::unique_ptr<lane_job> job) override;
   void abort(error why) override;

@@ -23,7 +23,7 @@ namespace farandole {
 
 struct member_setup {
   std::shared_ptr<standing> shared;
-  farandole::settings settings;
+  farandole::settings settings = farandole::settings::built_in();
   hello introduce; ///< this process
   std::string secret;
   std::string rendezvous_ip; ///< empty: a job of one

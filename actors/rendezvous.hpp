@@ -18,7 +18,7 @@ namespace farandole {
 
 struct rendezvous_options {
   std::int32_t size = 1;
-  farandole::settings settings; ///< whose job-wide values are handed out
+  farandole::settings settings = farandole::settings::built_in(); ///< whose job-wide values are handed out
   link_settings links;
   std::string bind_ip = "127.0.0.1";
   std::uint16_t port = 0; ///< 0: any free one

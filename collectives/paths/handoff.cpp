@@ -181,20 +181,20 @@ struct visitor {
 
   step answer_question(const std::string& name, const handoff_terms& terms, std::uint32_t members) {
     question asked;
-    if (!receive_packet(socket.number(), asked) || asked.member < 1 || asked.member >= members)
+    if (!receive_packet(socket.get(), asked) || asked.member < 1 || asked.member >= members)
       return step::refuse;
     member = asked.member;
     const bytes32 nonce = fresh_nonce();
     expected_proof = prove(take_label, name, terms, member, asked.nonce, nonce);
     const challenge answer{nonce, prove(offer_label, name, terms, member, asked.nonce, nonce)};
-    return send_packet(socket.number(), answer) ? step::stay : step::refuse;
+    return send_packet(socket.get(), answer) ? step::stay : step::refuse;
   }
 
   step answer_proof(int shared) {
     bytes32 proof;
-    if (!receive_packet(socket.number(), proof) || !equal(proof, *expected_proof))
+    if (!receive_packet(socket.get(), proof) || !equal(proof, *expected_proof))
       return step::refuse;
-    return send_descriptor(socket.number(), shared) ? step::served : step::refuse;
+    return send_descriptor(socket.get(), shared) ? step::served : step::refuse;
   }
 };
 
@@ -211,9 +211,9 @@ expected<std::unique_ptr<window_offer>> window_offer::open() {
     name += "0123456789abcdef"[random[i] & 15];
   }
   const abstract_address where(name);
-  if (bind(listener.number(), where.get(), where.size) != 0)
+  if (bind(listener.get(), where.get(), where.size) != 0)
     return failed("bind");
-  if (listen(listener.number(), SOMAXCONN) != 0)
+  if (listen(listener.get(), SOMAXCONN) != 0)
     return failed("listen");
   return std::unique_ptr<window_offer>(new window_offer(std::move(name), std::move(listener)));
 }
@@ -231,9 +231,9 @@ error window_offer::serve(const handoff_terms& terms, int shared, std::uint32_t 
     if (auto end = ended(until))
       return *end;
     const bool room = visitors.size() < most_connections;
-    polled.assign(1, pollfd{room ? listener_.number() : -1, POLLIN, 0});
+    polled.assign(1, pollfd{room ? listener_.get() : -1, POLLIN, 0});
     for (const auto& one : visitors)
-      polled.push_back({one.socket.number(), POLLIN, 0});
+      polled.push_back({one.socket.get(), POLLIN, 0});
     if (poll(polled.data(), polled.size(), poll_time(until)) < 0 && errno != EINTR)
       return failed("poll");
     const auto now = steady_clock::now();
@@ -250,8 +250,8 @@ error window_offer::serve(const handoff_terms& terms, int shared, std::uint32_t 
         visitors.erase(visitors.begin() + static_cast<std::ptrdiff_t>(i));
     }
     if (polled[0].revents != 0)
-      if (descriptor socket(accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-          socket && same_user(socket.number()))
+      if (descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+          socket && same_user(socket.get()))
         visitors.push_back({std::move(socket), now, 0, std::nullopt});
   }
   return {};
@@ -276,15 +276,15 @@ expected<descriptor> ask_once(const std::string& name, const handoff_terms& term
   if (!socket)
     return failed("socket");
   const abstract_address where(name);
-  if (connect(socket.number(), where.get(), where.size) != 0)
+  if (connect(socket.get(), where.get(), where.size) != 0)
     return descriptor(); // not there yet, or its queue is full
-  if (!same_user(socket.number()))
+  if (!same_user(socket.get()))
     return error{error_kind::precondition, "the shared window is offered by another user"};
   const question asked{member, fresh_nonce()};
-  if (!send_packet(socket.number(), asked) || !await_readable(socket.number(), until))
+  if (!send_packet(socket.get(), asked) || !await_readable(socket.get(), until))
     return descriptor();
   challenge answer;
-  if (!receive_packet(socket.number(), answer))
+  if (!receive_packet(socket.get(), answer))
     return descriptor();
   if (!equal(answer.proof, prove(offer_label, name, terms, member, asked.nonce, answer.nonce)))
     return error{
@@ -292,9 +292,9 @@ expected<descriptor> ask_once(const std::string& name, const handoff_terms& term
         "the shared window is offered by a process that does not know this job's secret or belongs to "
         "another generation or process set"};
   const bytes32 proof = prove(take_label, name, terms, member, asked.nonce, answer.nonce);
-  if (!send_packet(socket.number(), proof) || !await_readable(socket.number(), until))
+  if (!send_packet(socket.get(), proof) || !await_readable(socket.get(), until))
     return descriptor();
-  return receive_descriptor(socket.number());
+  return receive_descriptor(socket.get());
 }
 
 } // namespace

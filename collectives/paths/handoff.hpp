@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "collectives/paths/descriptor.hpp"
+#include "messages/descriptor.hpp"
 #include "collectives/paths/path.hpp"
 #include "messages/error.hpp"
 

@@ -70,8 +70,7 @@ error window_layout::check() const {
   };
   if (members < 1 || members > 4096)
     return wrong("the number of members", members);
-  // The local path packs one chunk ahead while one is reduced and one unpacked.
-  if (slots < 3 || slots > 64)
+  if (slots < 2 || slots > 64)
     return wrong("the number of slots", slots);
   if (chunk_bytes < page || chunk_bytes > (std::uint64_t{1} << 30))
     return wrong("the chunk in bytes", chunk_bytes);
@@ -90,11 +89,11 @@ expected<std::unique_ptr<window>> window::create(const window_layout& layout) {
   descriptor shared(memfd_create("farandole-window", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!shared)
     return failed("memfd_create");
-  if (ftruncate(shared.number(), static_cast<off_t>(layout.total_bytes())) != 0)
+  if (ftruncate(shared.get(), static_cast<off_t>(layout.total_bytes())) != 0)
     return failed("setting its size to " + std::to_string(layout.total_bytes()) + " bytes");
-  if (fcntl(shared.number(), F_ADD_SEALS, wanted_seals) != 0)
+  if (fcntl(shared.get(), F_ADD_SEALS, wanted_seals) != 0)
     return failed("sealing");
-  std::byte* base = map(shared.number(), layout.total_bytes());
+  std::byte* base = map(shared.get(), layout.total_bytes());
   if (!base)
     return failed("mapping");
   // Fresh pages are zero, and zero is what counters and cells start from.
@@ -107,15 +106,15 @@ expected<std::unique_ptr<window>> window::adopt(descriptor shared, const window_
   if (auto problem = wanted.check())
     return problem;
   struct stat status {};
-  if (fstat(shared.number(), &status) != 0)
+  if (fstat(shared.get(), &status) != 0)
     return failed("looking at the descriptor");
   if (static_cast<std::uint64_t>(status.st_size) != wanted.total_bytes())
     return refused("it has " + std::to_string(status.st_size) + " bytes, not " +
                    std::to_string(wanted.total_bytes()));
-  const int seals = fcntl(shared.number(), F_GET_SEALS);
+  const int seals = fcntl(shared.get(), F_GET_SEALS);
   if (seals < 0 || (seals & wanted_seals) != wanted_seals)
     return refused("it is not sealed against a change of size");
-  std::byte* base = map(shared.number(), wanted.total_bytes());
+  std::byte* base = map(shared.get(), wanted.total_bytes());
   if (!base)
     return failed("mapping");
   auto result = std::unique_ptr<window>(new window(wanted, {}, base));

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/paths/descriptor.hpp"
+#include "messages/descriptor.hpp"
 #include "collectives/paths/waiting.hpp"
 #include "messages/error.hpp"
 
@@ -52,7 +52,7 @@ public:
 
   const window_layout& layout() const { return layout_; }
   /// To hand to the other members; -1 in a window that was adopted or once dropped.
-  int shared_descriptor() const { return shared_.number(); }
+  int shared_descriptor() const { return shared_.get(); }
   /// Everybody has it: nobody else will.
   void drop_descriptor() { shared_.close(); }
 

@@ -1,0 +1,97 @@
+#include "actors/member_runtime.hpp"
+
+#include <future>
+#include <unistd.h>
+#include <utility>
+
+#include "actors/this_host.hpp"
+
+namespace farandole {
+
+namespace {
+
+log_options log_of(const settings& values) {
+  log_options options;
+  options.level = log_level_from(values.text(setting::log_level)).value_or(log_level::warning);
+  options.hide_time = values.flag(setting::log_hide_time);
+  return options;
+}
+
+} // namespace
+
+member_runtime::member_runtime(settings values)
+    : values_(std::move(values)), log_(log_of(values_)), standing_(std::make_shared<farandole::standing>()) {}
+
+expected<std::unique_ptr<member_runtime>> member_runtime::start(settings values, const std::string& secret) {
+  std::unique_ptr<member_runtime> runtime{new member_runtime(std::move(values))};
+  for (auto& warning : runtime->values_.warnings())
+    runtime->log_.warning(warning);
+  if (auto problem = runtime->join(secret))
+    return problem;
+  return runtime;
+}
+
+error member_runtime::join(const std::string& secret) {
+  member_setup setup;
+  setup.shared = standing_;
+  setup.settings = values_;
+  setup.log = &log_;
+  setup.secret = secret;
+  setup.introduce.slot = static_cast<std::int32_t>(values_.integer(setting::rank));
+  setup.introduce.size = static_cast<std::int32_t>(values_.integer(setting::size));
+  setup.introduce.host = host_identity(values_);
+  setup.introduce.host_name = host_name();
+  setup.introduce.process = getpid();
+  if (auto& where = values_.text(setting::rendezvous_address); !where.empty()) {
+    if (secret.empty())
+      return {error_kind::precondition, "a rendezvous is named (HOROVOD_GLOO_RENDEZVOUS_ADDR=" + where +
+                                            "), but no job secret: start the process with horovodrun, or pass "
+                                            "FARANDOLE_SECRET_FILE"};
+    auto remote = resolve(where);
+    if (!remote)
+      return remote.error();
+    auto own = own_address_towards(*remote, values_);
+    if (!own)
+      return own.error();
+    setup.rendezvous_ip = *remote;
+    setup.rendezvous_port = static_cast<std::uint16_t>(values_.integer(setting::rendezvous_port));
+    setup.bind_ip = *own;
+    setup.links.credentials = std::make_shared<const tls_credentials>(secret);
+    setup.links.connect_timeout = values_.duration(setting::start_timeout);
+    setup.links.connect_timeout_setting = values_.cited(setting::start_timeout);
+    setup.links.log = &log_;
+  }
+  system_ = std::make_unique<loop_system>();
+  auto started = standing_->started.get_future();
+  member_ = system_->get().spawn(member_root, std::move(setup));
+  auto patience = values_.duration(setting::start_timeout);
+  if (started.wait_for(patience) != std::future_status::ready)
+    return {error_kind::timed_out, "the job did not come together within " + values_.cited(setting::start_timeout) +
+                                       ": rank " + std::to_string(values_.integer(setting::rank)) + " of " +
+                                       std::to_string(values_.integer(setting::size)) +
+                                       " waited for the other members; see whether all of them were started"};
+  return started.get();
+}
+
+void member_runtime::shutdown() {
+  if (std::exchange(left_, true) || !system_)
+    return;
+  caf::anon_send(member_, leave_atom::value);
+  // The member has a deadline of its own; this one only guards against a fault in it.
+  standing_->ended.get_future().wait_for(2 * values_.duration(setting::shutdown_timeout) + std::chrono::seconds{1});
+}
+
+member_runtime::~member_runtime() {
+  shutdown();
+  if (standing_->door)
+    standing_->door->close();
+  // The lane's last tasks may still send messages: its thread ends before the system does.
+  if (standing_->lane)
+    standing_->lane->stop();
+  if (member_)
+    caf::anon_send_exit(member_, caf::exit_reason::user_shutdown);
+  member_ = nullptr;
+  system_.reset();
+}
+
+} // namespace farandole

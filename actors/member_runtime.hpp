@@ -1,0 +1,48 @@
+// Builds one member and takes it down: actor system, member tree, lane, logger, in an order in which nothing outlives
+// what it needs. The bindings' runtime stands on this. No globals; several may live in one process.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "actors/kit/log.hpp"
+#include "actors/kit/loop.hpp"
+#include "actors/member.hpp"
+#include "actors/standing.hpp"
+#include "messages/error.hpp"
+#include "messages/settings.hpp"
+
+namespace farandole {
+
+class member_runtime {
+public:
+  /// Joins the job that the settings name. Blocks at most the start timeout.
+  static expected<std::unique_ptr<member_runtime>> start(settings values, const std::string& secret);
+  ~member_runtime();
+  member_runtime(const member_runtime&) = delete;
+  member_runtime& operator=(const member_runtime&) = delete;
+
+  /// Leaves in order, within the shutdown timeout. Idempotent.
+  void shutdown();
+
+  bool alive() const { return standing_->alive; }
+  const member& self() const { return standing_->members[static_cast<std::size_t>(standing_->rank)]; }
+  const farandole::standing& standing() const { return *standing_; }
+  farandole::door& door() { return *standing_->door; }
+  std::uint64_t loop_wakeups() { return system_->loop().wakeups(); }
+
+private:
+  explicit member_runtime(settings values);
+  error join(const std::string& secret);
+
+  settings values_;
+  logger log_;
+  std::shared_ptr<farandole::standing> standing_;
+  std::unique_ptr<loop_system> system_;
+  member_actor member_;
+  bool left_ = false;
+};
+
+} // namespace farandole

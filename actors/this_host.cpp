@@ -1,0 +1,130 @@
+#include "actors/this_host.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace farandole {
+
+namespace {
+
+std::string namespace_of(const char* kind) {
+  std::array<char, 64> target{};
+  auto length = readlink((std::string("/proc/self/ns/") + kind).c_str(), target.data(), target.size() - 1);
+  return length > 0 ? std::string(target.data(), static_cast<std::size_t>(length)) : std::string(kind) + ":?";
+}
+
+std::string text_of(const in_addr& address) {
+  std::array<char, INET_ADDRSTRLEN> text{};
+  inet_ntop(AF_INET, &address, text.data(), text.size());
+  return text.data();
+}
+
+expected<std::string> address_of_interface(const std::string& name) {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0)
+    return error{error_kind::unknown, std::string("the network interfaces cannot be listed: ") + std::strerror(errno)};
+  std::string found;
+  for (auto* one = all; one && found.empty(); one = one->ifa_next)
+    if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET && name == one->ifa_name)
+      found = text_of(reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr);
+  freeifaddrs(all);
+  if (found.empty())
+    return error{error_kind::invalid_argument,
+                 "HOROVOD_GLOO_IFACE names interface \"" + name + "\", which has no IPv4 address here"};
+  return found;
+}
+
+std::string trimmed(std::string text) {
+  auto end = text.find_last_not_of(" \t\r\n");
+  text.resize(end == std::string::npos ? 0 : end + 1);
+  return text;
+}
+
+} // namespace
+
+std::string host_identity(const settings& values) {
+  if (auto& given = values.text(setting::host_id); !given.empty())
+    return given;
+  std::string boot;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), boot);
+  return boot + " " + namespace_of("ipc") + " " + namespace_of("net");
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+expected<std::string> own_address_towards(const std::string& remote_ip, const settings& values) {
+  // A connected datagram socket sends nothing; it only asks the routing table.
+  sockaddr_in remote{};
+  remote.sin_family = AF_INET;
+  remote.sin_port = htons(9);
+  if (inet_pton(AF_INET, remote_ip.c_str(), &remote.sin_addr) != 1)
+    return error{error_kind::invalid_argument, "\"" + remote_ip + "\" is no IPv4 address"};
+  auto& wanted = values.text(setting::interface);
+  auto loopback = (ntohl(remote.sin_addr.s_addr) >> 24) == 127;
+  if (!wanted.empty() && !loopback)
+    return address_of_interface(wanted.substr(0, wanted.find(',')));
+  auto probe = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_in own{};
+  socklen_t length = sizeof own;
+  auto routed = probe >= 0 && connect(probe, reinterpret_cast<sockaddr*>(&remote), sizeof remote) == 0 &&
+                getsockname(probe, reinterpret_cast<sockaddr*>(&own), &length) == 0;
+  auto why = std::string(std::strerror(errno));
+  if (probe >= 0)
+    close(probe);
+  if (!routed)
+    return error{error_kind::unknown, "no route to the rendezvous at " + remote_ip + ": " + why};
+  return text_of(own.sin_addr);
+}
+
+expected<std::string> resolve(const std::string& host) {
+  addrinfo wanted{};
+  wanted.ai_family = AF_INET;
+  wanted.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (auto code = getaddrinfo(host.c_str(), nullptr, &wanted, &found); code != 0)
+    return error{error_kind::invalid_argument, "the name \"" + host + "\" has no IPv4 address: " + gai_strerror(code)};
+  auto text = text_of(reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr);
+  freeaddrinfo(found);
+  return text;
+}
+
+expected<std::string> job_secret(const settings& values) {
+  auto descriptor = values.integer(setting::secret_descriptor);
+  if (descriptor >= 0) {
+    // Read in place: the descriptor serves every init() of this process, and its children.
+    std::array<char, 4096> text{};
+    auto length = pread(static_cast<int>(descriptor), text.data(), text.size(), 0);
+    if (length > 0)
+      return trimmed(std::string(text.data(), static_cast<std::size_t>(length)));
+    if (values.text(setting::secret_file).empty())
+      return error{error_kind::invalid_argument,
+                   "FARANDOLE_SECRET_FD=" + std::to_string(descriptor) +
+                       " cannot be read: start the process so that it inherits the launcher's descriptor "
+                       "(close_fds=False), or pass FARANDOLE_SECRET_FILE"};
+  }
+  auto& path = values.text(setting::secret_file);
+  if (path.empty())
+    return std::string();
+  std::ifstream file(path);
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  text = trimmed(text);
+  if (text.empty())
+    return error{error_kind::invalid_argument, "FARANDOLE_SECRET_FILE=" + path + " cannot be read or is empty"};
+  return text;
+}
+
+} // namespace farandole

@@ -1,0 +1,27 @@
+// What a process knows of where it runs: whether it can share memory with another, what people call its host, by which
+// address others reach it, and the job's secret as it was handed down.
+#pragma once
+
+#include <string>
+
+#include "messages/error.hpp"
+#include "messages/settings.hpp"
+
+namespace farandole {
+
+/// Boot id plus IPC and network namespace, or what FARANDOLE_HOST_ID says. Equal text: memory can be shared.
+std::string host_identity(const settings& values);
+
+/// For people.
+std::string host_name();
+
+/// The address that a peer at `remote_ip` would see, or that of the interface setting. An error names what is missing.
+expected<std::string> own_address_towards(const std::string& remote_ip, const settings& values);
+
+/// Numeric IPv4 address of a host name. Blocks: not for the loop.
+expected<std::string> resolve(const std::string& host);
+
+/// From the inherited descriptor or the file that the settings name. Empty when they name none.
+expected<std::string> job_secret(const settings& values);
+
+} // namespace farandole

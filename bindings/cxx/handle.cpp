@@ -1,0 +1,69 @@
+#include <algorithm>
+#include <utility>
+
+#include "actors/door.hpp"
+#include "actors/pending.hpp"
+#include "bindings/cxx/farandole.hpp"
+
+namespace farandole {
+
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+// Longest sleep of a waiter that has been asked to look at signals.
+constexpr std::chrono::milliseconds slice{100};
+
+error still_waiting(const pending& operation, error_kind kind, const char* why) {
+  return {kind, operation.name + ": " + why + "; the operation goes on and can be waited for again"};
+}
+
+// One sleep in the phase it is in; returns when something may have changed.
+void sleep(const pending& operation, clock::time_point until) {
+  auto seen = operation.now();
+  if (seen != phase::boarded)
+    return operation.wait_for_change(seen, until);
+  // The other members' cells and our own word, for the loop may take the operation off the board.
+  pending::watcher watching(operation);
+  auto& seat = *operation.seat;
+  seat.board().wait(seat.cell(), operation.round, operation.word(), static_cast<std::uint32_t>(phase::boarded), until);
+}
+
+} // namespace
+
+handle::handle() = default;
+handle::handle(pending* adopted) noexcept : pending_(adopted) {}
+handle::handle(const handle& other) noexcept : pending_(pending_ptr::share(other.pending_).release()) {}
+handle::handle(handle&& other) noexcept : pending_(std::exchange(other.pending_, nullptr)) {}
+handle& handle::operator=(handle other) noexcept {
+  std::swap(pending_, other.pending_);
+  return *this;
+}
+handle::~handle() { pending_ptr::adopt(pending_); }
+
+bool handle::settled() const { return pending_->settled() || pending_->try_settle(); }
+
+error handle::wait(clock::time_point until, const std::function<bool()>& interrupted) const {
+  while (!settled()) {
+    auto now = clock::now();
+    if (now >= until)
+      return still_waiting(*pending_, error_kind::timed_out, "not settled at the caller's deadline");
+    if (interrupted && interrupted())
+      return still_waiting(*pending_, error_kind::aborted, "the wait was interrupted");
+    sleep(*pending_, interrupted ? std::min(until, now + slice) : std::min(until, now + std::chrono::hours{1}));
+  }
+  return pending_->problem;
+}
+
+error handle::problem() const { return settled() ? pending_->problem : error{}; }
+
+const result& handle::result() const { return pending_->outcome; }
+
+void handle::on_settled(std::function<void()> callback) { pending_->on_settled(std::move(callback)); }
+
+void handle::cancel() {
+  if (auto home = pending_->home.lock())
+    home->withdraw(*pending_);
+}
+
+} // namespace farandole
