@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstring>
-#include <limits>
+#include <string>
 
 #include "collectives/operation.hpp"
 #include "collectives/paths/bundle_bytes.hpp"
+#include "collectives/paths/local_job.hpp"
 
 namespace farandole {
 
@@ -15,45 +15,14 @@ namespace {
 /// Up to here every member reduces everything itself: the bytes are cheaper than a second round of waking
 /// each other.
 constexpr std::size_t at_once_bytes = std::size_t{128} << 10;
-/// Smallest chunk worth its two rounds.
-constexpr std::size_t least_chunk_bytes = std::size_t{64} << 10;
-/// Shares begin at cache lines: a line has one writer, and no element is split.
-constexpr std::size_t share_alignment = 64;
-
-constexpr std::size_t round_up(std::size_t value, std::size_t unit) {
-  return (value + unit - 1) / unit * unit;
-}
-
-struct range {
-  std::size_t from;
-  std::size_t bytes;
-};
-
 /// The part of a chunk of `bytes` that this member reduces.
-range share_of(std::size_t bytes, std::uint32_t member, std::uint32_t members) {
-  const std::size_t each = round_up((bytes + members - 1) / members, share_alignment);
+chunk_range share_of(std::size_t bytes, std::uint32_t member, std::uint32_t members) {
+  const std::size_t each = rounded_up((bytes + members - 1) / members, share_alignment);
   const std::size_t from = std::min(bytes, each * member);
   return {from, std::min(each, bytes - from)};
 }
 
 } // namespace
-
-struct local_path::job {
-  const work& bundle;
-  const limits& until;
-  const concatenation& stream; ///< of all parts; allgather: of this member's
-  std::uint64_t first;         ///< step of chunk 0
-  std::size_t chunk_bytes;
-  std::size_t chunks = 0;
-  error problem{};
-
-  range chunk(std::size_t index) const { return chunk_of(stream, index); }
-  /// Empty past the stream's end.
-  range chunk_of(const concatenation& which, std::size_t index) const {
-    const std::size_t from = std::min(which.bytes(), index * chunk_bytes);
-    return {from, std::min(chunk_bytes, which.bytes() - from)};
-  }
-};
 
 local_path::local_path(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy, probe watch)
     : window_(std::move(shared)), rank_(rank), members_(window_->layout().members), waiting_(policy),
@@ -112,12 +81,12 @@ bool local_path::allreduce(job& now) {
   const std::size_t bytes = now.stream.bytes();
   if (bytes == 0)
     return true;
-  if (bytes <= std::min(at_once_bytes, now.chunk_bytes))
+  if (bytes <= std::min(at_once_bytes / members_, now.chunk_bytes))
     return allreduce_at_once(now);
   // With few chunks, smaller ones let the members work at the same time sooner.
-  now.chunk_bytes = std::clamp(round_up(bytes / 4, share_alignment),
+  now.chunk_bytes = std::clamp(rounded_up(bytes / 4, share_alignment),
                                std::min(least_chunk_bytes, now.chunk_bytes), now.chunk_bytes);
-  now.chunks = (bytes + now.chunk_bytes - 1) / now.chunk_bytes;
+  now.chunks = chunks_of(bytes, now.chunk_bytes);
   return allreduce_in_chunks(now);
 }
 
@@ -155,17 +124,18 @@ bool local_path::allreduce_at_once(job& now) {
 /// others.
 bool local_path::allreduce_in_chunks(job& now) {
   step_ += now.chunks;
-  if (!pack_chunk(now, 0))
-    return false;
-  for (std::size_t k = 0; k < now.chunks; ++k) {
-    if (k + 1 < now.chunks && !pack_chunk(now, k + 1))
+  // A chunk is packed, reduced and unpacked at a time; with only two slots each would wait for the others'
+  // unpacking.
+  const std::size_t ahead = window_->layout().slots > 2 ? 1 : 0;
+  for (std::size_t k = 0; k < now.chunks + ahead; ++k) {
+    if (k < now.chunks && !pack_chunk(now, k))
       return false;
-    if (!reduce_share(now, k))
+    if (k >= ahead && !reduce_share(now, k - ahead))
       return false;
-    if (k > 0 && !unpack_shares(now, k - 1))
+    if (k >= 2 * ahead && !unpack_shares(now, k - 2 * ahead))
       return false;
   }
-  return unpack_shares(now, now.chunks - 1);
+  return ahead == 0 || unpack_shares(now, now.chunks - 1);
 }
 
 bool local_path::pack_chunk(job& now, std::size_t chunk) {
@@ -181,7 +151,7 @@ bool local_path::pack_chunk(job& now, std::size_t chunk) {
     });
   };
   // This member's own share is read where it stands, when it stands in one piece.
-  const range share = share_of(bytes, rank_, members_);
+  const chunk_range share = share_of(bytes, rank_, members_);
   if (input_in_place(now.bundle, now.stream.sole_piece(from + share.from, share.bytes))) {
     copy(0, share.from);
     copy(share.from + share.bytes, bytes);
@@ -196,7 +166,7 @@ bool local_path::reduce_share(job& now, std::size_t chunk) {
   const std::uint64_t step = now.first + chunk;
   observe(local_phase::reduce, step);
   const auto [from, bytes] = now.chunk(chunk);
-  const range share = share_of(bytes, rank_, members_);
+  const chunk_range share = share_of(bytes, rank_, members_);
   if (share.bytes == 0)
     return true;
   if (!await_all(now, &member_counters::packed, step + 1))
@@ -216,7 +186,7 @@ bool local_path::unpack_shares(job& now, std::size_t chunk) {
   const auto [from, bytes] = now.chunk(chunk);
   for (std::uint32_t i = 0; i < members_; ++i) {
     const std::uint32_t owner = (rank_ + i) % members_; // each begins elsewhere, with what is there already
-    const range share = share_of(bytes, owner, members_);
+    const chunk_range share = share_of(bytes, owner, members_);
     if (share.bytes == 0)
       continue;
     if (owner != rank_ && !await(now, owner, &member_counters::reduced, step + 1))
@@ -226,114 +196,6 @@ bool local_path::unpack_shares(job& now, std::size_t chunk) {
       copy_output(now.bundle, piece, reduced + piece.at);
     });
   }
-  publish(&member_counters::released, step + 1);
-  return true;
-}
-
-// ---- allgather
-// -------------------------------------------------------------------------------------------------
-
-bool local_path::allgather(job& now) {
-  std::size_t longest = 0;
-  for (const auto& stream : streams_)
-    longest = std::max(longest, stream.bytes());
-  now.chunks = (longest + now.chunk_bytes - 1) / now.chunk_bytes;
-  step_ += now.chunks;
-  if (now.chunks > 0 && !pack_gathered(now, 0))
-    return false;
-  for (std::size_t k = 0; k < now.chunks; ++k) {
-    if (k + 1 < now.chunks && !pack_gathered(now, k + 1))
-      return false;
-    if (!unpack_gathered(now, k))
-      return false;
-  }
-  return true;
-}
-
-bool local_path::pack_gathered(job& now, std::size_t chunk) {
-  const std::uint64_t step = now.first + chunk;
-  observe(local_phase::pack, step);
-  const auto [from, bytes] = now.chunk(chunk);
-  if (bytes == 0)
-    return true; // nobody waits for what does not exist
-  if (!await_slot(now, step))
-    return false;
-  std::byte* const own = own_slot(step, bytes);
-  now.stream.each(from, bytes,
-                  [&](const concatenation::piece& piece) { copy_input(now.bundle, piece, own + piece.at); });
-  publish(&member_counters::packed, step + 1);
-  return true;
-}
-
-bool local_path::unpack_gathered(job& now, std::size_t chunk) {
-  const std::uint64_t step = now.first + chunk;
-  observe(local_phase::unpack, step);
-  const work& bundle = now.bundle;
-  for (std::uint32_t i = 0; i < members_; ++i) {
-    const std::uint32_t source = (rank_ + i) % members_;
-    const auto [from, bytes] = now.chunk_of(streams_[source], chunk);
-    if (bytes == 0)
-      continue;
-    if (source != rank_ && !await(now, source, &member_counters::packed, step + 1))
-      return false;
-    streams_[source].each(from, bytes,
-                          [&, source, base = slot(source, step)](const concatenation::piece& piece) {
-                            const auto* sizes = bundle.gathered.data() + piece.part * members_;
-                            std::byte* output = bundle.parts[piece.part].output;
-                            for (std::uint32_t before = 0; before < source; ++before)
-                              output += sizes[before];
-                            std::memcpy(output + piece.offset, base + piece.at, piece.bytes);
-                          });
-  }
-  publish(&member_counters::released, step + 1);
-  return true;
-}
-
-// ---- broadcast and barrier
-// -------------------------------------------------------------------------------------
-
-bool local_path::broadcast(job& now) {
-  const work& bundle = now.bundle;
-  const auto root = static_cast<std::uint32_t>(bundle.root);
-  const std::size_t bytes = now.stream.bytes();
-  now.chunk_bytes = std::clamp(round_up(bytes / 8, share_alignment),
-                               std::min(least_chunk_bytes, now.chunk_bytes), now.chunk_bytes);
-  now.chunks = (bytes + now.chunk_bytes - 1) / now.chunk_bytes;
-  step_ += now.chunks;
-  for (std::size_t k = 0; k < now.chunks; ++k) {
-    const std::uint64_t step = now.first + k;
-    const auto [from, length] = now.chunk(k);
-    if (rank_ == root) {
-      observe(local_phase::pack, step);
-      if (!await_slot(now, step))
-        return false;
-      std::byte* const own = own_slot(step, length);
-      now.stream.each(from, length, [&](const concatenation::piece& piece) {
-        copy_input(bundle, piece, own + piece.at);
-        if (bundle.parts[piece.part].output != bundle.parts[piece.part].input)
-          copy_output(bundle, piece, own + piece.at);
-      });
-      publish(&member_counters::packed, step + 1);
-    } else {
-      observe(local_phase::unpack, step);
-      if (!await(now, root, &member_counters::packed, step + 1))
-        return false;
-      now.stream.each(from, length, [&, base = slot(root, step)](const concatenation::piece& piece) {
-        copy_output(bundle, piece, base + piece.at);
-      });
-    }
-    publish(&member_counters::released, step + 1);
-  }
-  return true;
-}
-
-bool local_path::barrier(job& now) {
-  const std::uint64_t step = step_++;
-  observe(local_phase::pack, step);
-  publish(&member_counters::packed, step + 1);
-  observe(local_phase::unpack, step);
-  if (!await_all(now, &member_counters::packed, step + 1))
-    return false;
   publish(&member_counters::released, step + 1);
   return true;
 }
