@@ -1,0 +1,45 @@
+"""tools/bench: what is measured, and how often."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from benchmarks import collectives, operation, report
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tools/bench", description="Measures; docs/benchmarks.md keeps the numbers.")
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    both = commands.add_parser("collectives", help="Farandole beside its rivals, in one run, taking turns")
+    both.add_argument("--np", type=int, nargs="+", default=[2, 4], help="numbers of ranks (2 4)")
+    both.add_argument("--rounds", type=int, default=15)
+    both.add_argument("--horovod-python", default="", metavar="PATH", help="an interpreter that has Horovod")
+    both.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks.md")
+    both.add_argument("--smoke", action="store_true", help="tiny works, two rounds: does the benchmark itself work?")
+
+    one = commands.add_parser("op", help="one work under Farandole alone, for profilers")
+    one.add_argument("work", help="a work's name, a size in bytes, or TENSORSxBYTES")
+    one.add_argument("--np", type=int, default=2)
+    one.add_argument("--seconds", type=float, default=5.0)
+    one.add_argument("--no-board", action="store_true")
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = parse()
+    if arguments.command == "op":
+        operation.profile(arguments.work, arguments.np, arguments.seconds, not arguments.no_board)
+        return 0
+    rounds = 2 if arguments.smoke else arguments.rounds
+    measured = [collectives.measure(np, rounds, arguments.horovod_python, arguments.smoke) for np in arguments.np]
+    text = report.markdown(measured, rounds)
+    print(text)
+    if arguments.write and not arguments.smoke:
+        report.write(text)
+    return 1 if any(each.problems for each in measured) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

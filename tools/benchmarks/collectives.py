@@ -1,0 +1,162 @@
+"""Farandole beside its rivals: rounds in which the crews take turns, so that drift of the machine hits all alike."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from benchmarks.crew import Crew, CrewFailed
+from benchmarks.works import MIB, SMALL, SMOKE_WORKS, WORKS, Work
+
+OURS = "farandole"
+WITHOUT_BOARD = "farandole without board"
+FEWER = {
+    # What each stack has no use for: buckets where the library fuses by itself, single tensors where it cannot.
+    OURS: ["1000 × 1 KiB, buckets"],
+    "horovod": ["1000 × 1 KiB, buckets"],
+    "gloo": ["1000 KiB at once"],
+    "mpi4py": ["1000 × 1 KiB", "1000 KiB at once"],
+}
+ONLY = {WITHOUT_BOARD: ["4 B", "64 KiB"]}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One block: seconds a work took, and processor seconds of all ranks together."""
+
+    wall: float
+    cpu: float
+
+
+@dataclass
+class Extras:
+    """Farandole alone: seconds, KiB and shares of a core, the worst rank's where ranks differ."""
+
+    init_seconds: float = 0.0
+    submit_seconds: float = 0.0
+    idle_cores: float = 0.0
+    idle_wakeups: float = 0.0
+    private_kib: float = 0.0
+    shared_kib: float = 0.0
+
+
+@dataclass
+class Measured:
+    """Everything of one number of ranks."""
+
+    np: int
+    samples: dict[tuple[str, str], list[Sample]] = field(default_factory=dict)  # by (stack, work), one a round
+    extras: Extras = field(default_factory=Extras)
+    problems: list[str] = field(default_factory=list)
+
+    def median(self, stack: str, work: str) -> float:
+        return statistics.median(sample.wall for sample in self.samples[stack, work])
+
+    def share(self, stack: str, work: str, rival: str, rival_work: str) -> float:
+        """Median over the rounds of our time by theirs in the same round."""
+        pairs = zip(self.samples[stack, work], self.samples[rival, rival_work])
+        return statistics.median(ours.wall / theirs.wall for ours, theirs in pairs)
+
+
+def say(text: str) -> None:
+    print(f"bench: {text}", file=sys.stderr, flush=True)
+
+
+def does(stack: str, work: Work) -> bool:
+    return work.name in ONLY.get(stack, [work.name]) and work.name not in FEWER.get(stack, [])
+
+
+def crew_of(stack: str, np: int, horovod_python: str) -> Crew:
+    environment = {"FARANDOLE_BOARD": "0"} if stack == WITHOUT_BOARD else {}
+    return Crew(stack, np, horovod_python if stack == "horovod" else "", environment)
+
+
+def started(stacks: Iterable[str], np: int, horovod_python: str, into: Measured) -> list[Crew]:
+    crews = []
+    for stack in stacks:
+        try:
+            crew = crew_of(stack, np, horovod_python)
+            joined = crew.join()
+            if stack == OURS:
+                into.extras.init_seconds = max(answer["seconds"] for answer in joined)
+            crews.append(crew)
+            still(crew, True)
+        except CrewFailed as problem:
+            say(str(problem))
+            into.problems.append(str(problem))
+    return crews
+
+
+def still(crew: Crew, frozen: bool) -> None:
+    # Horovod's thread polls all the time; it must not do so while others are measured.
+    if crew.name == "horovod":
+        crew.freeze(frozen)
+
+
+def run_rounds(crews: list[Crew], works: list[Work], rounds: int, into: Measured) -> None:
+    alive = list(crews)
+    for number in range(rounds):
+        for work in works:
+            for crew in alive[number % len(alive) :] + alive[: number % len(alive)] if alive else []:
+                if not does(crew.name, work):
+                    continue
+                try:
+                    still(crew, False)
+                    if number == 0 and not all(answer["good"] for answer in crew.do("check", work=work)):
+                        raise CrewFailed(f"{crew.name} at {crew.np} ranks: {work.name}: the sum is wrong")
+                    answers = crew.do("time", work=work)
+                    still(crew, True)
+                except CrewFailed as problem:
+                    say(str(problem))
+                    into.problems.append(str(problem))
+                    crew.kill()
+                    alive = [other for other in alive if other is not crew]
+                    continue
+                wall = max(answer["wall"] for answer in answers)
+                cpu = sum(answer["cpu"] for answer in answers)
+                into.samples.setdefault((crew.name, work.name), []).append(Sample(wall, cpu))
+        say(f"{into.np} ranks: round {number + 1} of {rounds}")
+    for crew in alive:
+        still(crew, False)
+        crew.stop()
+
+
+def measure_extras(np: int, idle_seconds: float, into: Measured) -> None:
+    """What is asked of Farandole alone, in fresh processes."""
+    extras = into.extras
+    crew = Crew(OURS, np)
+    try:
+        crew.join()
+        idle = crew.do("idle", seconds=idle_seconds)
+        extras.idle_cores = max(answer["cores"] for answer in idle)
+        extras.idle_wakeups = max(answer["wakeups"] for answer in idle)
+        extras.submit_seconds = max(a["seconds"] for a in crew.do("submit", work=Work("submit", SMALL, 20)))
+    finally:
+        crew.stop()
+    largest = Work("256 MiB", (64 * MIB,), 1)
+    ours, plain = Crew(OURS, np), Crew("nothing", np)
+    try:
+        ours.join()
+        with_us, without = ours.do("memory", work=largest), plain.do("memory", work=largest)
+        before = statistics.mean(answer["VmHWM"] - answer["RssShmem"] for answer in without)
+        extras.private_kib = max(answer["VmHWM"] - answer["RssShmem"] for answer in with_us) - before
+        extras.shared_kib = sum(answer["shared"] for answer in with_us)
+    finally:
+        ours.stop()
+        plain.stop()
+
+
+def measure(np: int, rounds: int, horovod_python: str, smoke: bool) -> Measured:
+    measured = Measured(np)
+    stacks = [OURS, WITHOUT_BOARD, "gloo", "mpi4py"] + (["horovod"] if horovod_python else [])
+    say(f"{np} ranks: starting {', '.join(stacks)}")
+    crews = started(stacks, np, horovod_python, measured)
+    run_rounds(crews, SMOKE_WORKS if smoke else WORKS, rounds, measured)
+    try:
+        measure_extras(np, 1.0 if smoke else 20.0, measured)
+    except CrewFailed as problem:
+        say(str(problem))
+        measured.problems.append(str(problem))
+    return measured

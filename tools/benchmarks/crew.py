@@ -1,0 +1,135 @@
+"""The processes of one stack: started by that stack's own launcher, then told by the coordinator what to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from benchmarks.works import Work
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+START_SECONDS = 120
+ANSWER_SECONDS = 300
+
+
+class CrewFailed(Exception):
+    """A stack could not be started, or one of its workers ended or reported a problem."""
+
+
+class Member:
+    """One worker, at the other end of a connection."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        connection.settimeout(START_SECONDS)
+        self.connection = connection
+        self.lines = connection.makefile("rw")
+        self.pid = int(json.loads(self.lines.readline())["pid"])
+
+    def tell(self, command: dict[str, Any]) -> None:
+        self.lines.write(json.dumps(command) + "\n")
+        self.lines.flush()
+
+    def hear(self) -> dict[str, Any]:
+        self.connection.settimeout(ANSWER_SECONDS)
+        line = self.lines.readline()
+        if not line:
+            raise CrewFailed("a worker ended")
+        answer: dict[str, Any] = json.loads(line)
+        if "problem" in answer:
+            raise CrewFailed(answer["problem"])
+        return answer
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+class Crew:
+    """`name` is the stack, with words behind it for other settings of the same library."""
+
+    def __init__(self, name: str, np: int, python: str = "", environment: dict[str, str] | None = None) -> None:
+        self.name = name
+        self.np = np
+        self.python = python or sys.executable
+        self.environment = {**os.environ, "OMP_NUM_THREADS": "1", **(environment or {})}
+        self.launched: list[subprocess.Popen[bytes]] = []
+        self.members: list[Member] = []
+        self.start()
+
+    def start(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as door:
+            door.settimeout(START_SECONDS)
+            where = f"127.0.0.1:{door.getsockname()[1]}"
+            self.launch([self.python, "-m", "benchmarks.worker", self.name, where])
+            try:
+                for _ in range(self.np):
+                    self.members.append(Member(door.accept()[0]))
+            except TimeoutError as late:
+                self.kill()
+                raise CrewFailed(f"{self.name}: no {self.np} workers came up in {START_SECONDS} s") from late
+
+    def launch(self, worker: list[str]) -> None:
+        library = self.name.split()[0]
+        bin_folder = ROOT / ".venv" / "bin"
+        if library == "farandole":
+            self.spawn([str(bin_folder / "horovodrun"), "-np", str(self.np), *worker])
+        elif library == "horovod":
+            self.spawn([self.python, "-m", "horovod.runner.launch", "-np", str(self.np), *worker])
+        elif library == "mpi4py":
+            as_root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+            self.spawn(["mpirun", "--oversubscribe", *as_root, "-np", str(self.np), *worker])
+        else:
+            shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": str(self.np)}
+            for rank in range(self.np):
+                self.spawn(worker, {**shared, "RANK": str(rank), "GLOO_SOCKET_IFNAME": "lo"})
+
+    def spawn(self, command: list[str], more: dict[str, str] | None = None) -> None:
+        environment = {**self.environment, **(more or {})}
+        self.launched.append(subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=2))
+
+    def do(self, command: str, **arguments: Any) -> list[dict[str, Any]]:
+        """Tells every member, then hears every member."""
+        if isinstance(arguments.get("work"), Work):
+            arguments["work"] = asdict(arguments["work"])
+        try:
+            for member in self.members:
+                member.tell({"do": command, **arguments})
+            return [member.hear() for member in self.members]
+        except (OSError, TimeoutError, CrewFailed) as problem:
+            raise CrewFailed(f"{self.name} at {self.np} ranks: {command}: {problem}") from problem
+
+    def join(self) -> list[dict[str, Any]]:
+        """Loads the library, then joins the job: all members at the same moment."""
+        self.do("load")
+        return self.do("init")
+
+    def freeze(self, still: bool) -> None:
+        """Holds the members, for libraries that burn processors while they wait."""
+        for member in self.members:
+            os.kill(member.pid, signal.SIGSTOP if still else signal.SIGCONT)
+
+    def stop(self) -> None:
+        try:
+            self.do("stop")
+            for process in self.launched:
+                process.wait(timeout=30)
+        except (CrewFailed, subprocess.TimeoutExpired):
+            self.kill()
+
+    def kill(self) -> None:
+        for member in self.members:
+            try:
+                os.kill(member.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        for process in self.launched:
+            process.kill()
+            process.wait()

@@ -1,0 +1,35 @@
+"""One work under Farandole alone, over and over: something to point a profiler at."""
+
+from __future__ import annotations
+
+import statistics
+
+from benchmarks.crew import Crew
+from benchmarks.works import WORKS, Work
+
+
+def work_named(name: str) -> Work:
+    """One of the table's, or a size such as `4096` (bytes) or `1000x1024` (tensors × bytes)."""
+    for work in WORKS:
+        if work.name == name:
+            return work
+    many, _, size = name.rpartition("x")
+    return Work(name, (max(1, int(size) // 4),) * int(many or 1), 20)
+
+
+def profile(name: str, np: int, seconds: float, board: bool) -> None:
+    work = work_named(name)
+    crew = Crew("farandole", np, environment={} if board else {"FARANDOLE_BOARD": "0"})
+    try:
+        crew.join()
+        print(f"{work.name}: workers {', '.join(str(member.pid) for member in crew.members)}", flush=True)
+        spent = 0.0
+        walls, cpus = [], []
+        while spent < seconds:
+            answers = crew.do("time", work=work)
+            walls.append(max(answer["wall"] for answer in answers))
+            cpus.append(sum(answer["cpu"] for answer in answers))
+            spent += walls[-1] * work.count
+        print(f"median {statistics.median(walls) * 1e6:.1f} µs, CPU {statistics.median(cpus) * 1e6:.1f} µs")
+    finally:
+        crew.stop()

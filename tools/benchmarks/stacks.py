@@ -1,0 +1,196 @@
+"""How each library does a work: one class a library, all with the same few verbs. Runs inside the workers only.
+
+Imports are inside the classes: a worker must not load a library that it does not measure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from benchmarks.works import Work
+
+Tensors = list[Any]
+
+
+class Stack:
+    """What a worker needs: to join the job, and a function that does a work once on given tensors."""
+
+    def load(self) -> None:
+        """Imports the library."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Joins the job."""
+        raise NotImplementedError
+
+    def rank(self) -> int:
+        raise NotImplementedError
+
+    def size(self) -> int:
+        raise NotImplementedError
+
+    def ready(self, work: Work, tensors: Tensors) -> Callable[[], None]:
+        """The work as a function without arguments; what can be prepared once is prepared here."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        raise NotImplementedError
+
+
+class HorovodInterface(Stack):
+    """Farandole and Horovod, through the same interface: everything is handed in one by one."""
+
+    def load(self) -> None:
+        import horovod.torch as hvd
+
+        self.hvd: Any = hvd
+
+    def start(self) -> None:
+        self.hvd.init()
+
+    def rank(self) -> int:
+        return int(self.hvd.rank())
+
+    def size(self) -> int:
+        return int(self.hvd.size())
+
+    def ready(self, work: Work, tensors: Tensors) -> Callable[[], None]:
+        hvd = self.hvd
+        if len(tensors) == 1:
+            tensor = tensors[0]
+            return lambda: hvd.allreduce_(tensor, name=work.name, op=hvd.Sum)
+        named = [(tensor, f"{work.name}.{index}") for index, tensor in enumerate(tensors)]
+
+        def one_by_one() -> None:
+            handles = [hvd.allreduce_async_(tensor, name=name, op=hvd.Sum) for tensor, name in named]
+            for handle in handles:
+                hvd.synchronize(handle)
+
+        return one_by_one
+
+    def stop(self) -> None:
+        self.hvd.shutdown()
+
+
+class Gloo(Stack):
+    """torch.distributed over Gloo, with its rendezvous variables in the environment."""
+
+    def load(self) -> None:
+        import torch.distributed as dist
+
+        self.dist: Any = dist
+
+    def start(self) -> None:
+        self.dist.init_process_group("gloo")
+
+    def rank(self) -> int:
+        return int(self.dist.get_rank())
+
+    def size(self) -> int:
+        return int(self.dist.get_world_size())
+
+    def ready(self, work: Work, tensors: Tensors) -> Callable[[], None]:
+        dist = self.dist
+        if len(tensors) == 1:
+            return lambda: dist.all_reduce(tensors[0])
+        if work.bucket_bytes:
+            return self.in_buckets(work, tensors)
+
+        def one_by_one() -> None:
+            pending = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+            for each in pending:
+                each.wait()
+
+        return one_by_one
+
+    def in_buckets(self, work: Work, tensors: Tensors) -> Callable[[], None]:
+        dist = self.dist
+        packed = buckets(tensors, work.bucket_bytes)
+
+        def each_bucket() -> None:
+            pending = []
+            for flat, views, members in packed:
+                copy_all(views, members)
+                pending.append(dist.all_reduce(flat, async_op=True))
+            for handle, (_, views, members) in zip(pending, packed):
+                handle.wait()
+                copy_all(members, views)
+
+        return each_bucket
+
+    def stop(self) -> None:
+        self.dist.destroy_process_group()
+
+
+class Mpi4py(Stack):
+    """MPI's own allreduce in place; several tensors are packed by hand into one buffer."""
+
+    def load(self) -> None:
+        import mpi4py
+
+        mpi4py.rc.finalize = False
+
+    def start(self) -> None:
+        from mpi4py import MPI
+
+        self.mpi: Any = MPI
+        self.world: Any = MPI.COMM_WORLD
+
+    def rank(self) -> int:
+        return int(self.world.Get_rank())
+
+    def size(self) -> int:
+        return int(self.world.Get_size())
+
+    def ready(self, work: Work, tensors: Tensors) -> Callable[[], None]:
+        world, in_place = self.world, self.mpi.IN_PLACE
+        if len(tensors) == 1:
+            array = tensors[0].numpy()
+            return lambda: world.Allreduce(in_place, array)
+        ((flat, views, members),) = buckets(tensors, work.bytes)
+        array = flat.numpy()
+
+        def packed() -> None:
+            copy_all(views, members)
+            world.Allreduce(in_place, array)
+            copy_all(members, views)
+
+        return packed
+
+    def stop(self) -> None:
+        self.mpi.Finalize()
+
+
+def buckets(tensors: Tensors, limit_bytes: int) -> list[tuple[Any, Tensors, Tensors]]:
+    """(flat buffer, one view into it a member, members) for as many buckets as the limit makes."""
+    import torch
+
+    groups: list[Tensors] = [[]]
+    filled = 0
+    for tensor in tensors:
+        size = 4 * tensor.numel()
+        if groups[-1] and filled + size > limit_bytes:
+            groups.append([])
+            filled = 0
+        groups[-1].append(tensor)
+        filled += size
+    packed = []
+    for group in groups:
+        flat = torch.zeros(sum(tensor.numel() for tensor in group))
+        packed.append((flat, list(flat.split([tensor.numel() for tensor in group])), group))
+    return packed
+
+
+def copy_all(targets: Tensors, sources: Tensors) -> None:
+    """In one call: a Python loop over a thousand copies would be what is measured."""
+    import torch
+
+    torch._foreach_copy_(targets, sources)
+
+
+def stack_named(name: str) -> Stack:
+    """`farandole without board` and the like are the same library with other settings."""
+    library = name.split()[0]
+    classes = {"farandole": HorovodInterface, "horovod": HorovodInterface, "gloo": Gloo, "mpi4py": Mpi4py}
+    return classes[library]()

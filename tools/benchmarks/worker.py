@@ -1,0 +1,175 @@
+"""One process of a crew: joins its stack's job, then does what the coordinator says, one command at a time.
+
+    python -m benchmarks.worker STACK HOST:PORT
+
+Commands and answers are lines of JSON. Between commands the process sleeps in a read, so that the crew whose turn it is
+has the machine to itself. Nothing but the standard library and PyTorch is used, so any interpreter will do.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.stacks import Stack, Tensors, stack_named
+from benchmarks.works import Work
+
+Answer = dict[str, Any]
+
+
+def cpu_seconds() -> float:
+    """Of all threads of this process."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+def status_kib(*fields: str) -> dict[str, int]:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    values = dict(line.split(":", 1) for line in lines if ":" in line)
+    return {field: int(values[field].split()[0]) for field in fields}
+
+
+def shared_kib() -> int:
+    """This process's part of shared memory: each page counts once over all that map it."""
+    for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss_Shmem:"):
+            return int(line.split()[1])
+    return 0
+
+
+def wakeups() -> int:
+    """Times that any thread of this process slept and was woken."""
+    total = 0
+    for task in Path("/proc/self/task").iterdir():
+        for line in (task / "status").read_text().splitlines():
+            if line.startswith("voluntary_ctxt_switches"):
+                total += int(line.split()[1])
+    return total
+
+
+class Worker:
+    def __init__(self, stack: Stack | None) -> None:
+        self.stack = stack
+
+    def tensors_of(self, work: Work) -> Tensors:
+        import torch
+
+        return [torch.zeros(elements) for elements in work.elements]
+
+    def load(self) -> Answer:
+        if self.stack is not None:
+            self.stack.load()
+        return {}
+
+    def init(self) -> Answer:
+        assert self.stack is not None
+        begin = time.monotonic()
+        self.stack.start()
+        return {"seconds": time.monotonic() - begin, "rank": self.stack.rank(), "size": self.stack.size()}
+
+    def check(self, work: Work) -> Answer:
+        """Whether the sum is the sum: every rank brings its rank plus one."""
+        assert self.stack is not None
+        tensors = self.tensors_of(work)
+        for tensor in tensors:
+            tensor.fill_(self.stack.rank() + 1)
+        self.stack.ready(work, tensors)()
+        size = self.stack.size()
+        wanted = size * (size + 1) / 2
+        return {"good": all(bool((tensor == wanted).all()) for tensor in tensors)}
+
+    def time(self, work: Work) -> Answer:
+        """Seconds a work takes, and the processor seconds this rank spends on it: the mean of one block."""
+        assert self.stack is not None
+        do = self.stack.ready(work, self.tensors_of(work))
+        self.warm_up(do)
+        gc.collect()
+        gc.disable()
+        cpu = cpu_seconds()
+        begin = time.perf_counter()
+        for _ in range(work.count):
+            do()
+        wall = time.perf_counter() - begin
+        cpu = cpu_seconds() - cpu
+        gc.enable()
+        return {"wall": wall / work.count, "cpu": cpu / work.count}
+
+    def warm_up(self, do: Callable[[], None]) -> None:
+        """Pages are touched, names are known, ranks are in step; twice, for the first call may be negotiated."""
+        do()
+        do()
+
+    def submit(self, work: Work) -> Answer:
+        """Seconds one asynchronous call takes its caller, without the wait that follows."""
+        assert self.stack is not None
+        hvd: Any = getattr(self.stack, "hvd")  # noqa: B009 - only stacks with Horovod's interface have it
+        named = [(tensor, f"{work.name}.{index}") for index, tensor in enumerate(self.tensors_of(work))]
+        best = float("inf")
+        for _ in range(work.count + 2):
+            begin = time.perf_counter()
+            handles = [hvd.allreduce_async_(tensor, name=name, op=hvd.Sum) for tensor, name in named]
+            best = min(best, time.perf_counter() - begin)
+            for handle in handles:
+                hvd.synchronize(handle)
+        return {"seconds": best / len(named)}
+
+    def memory(self, work: Work) -> Answer:
+        """KiB at the peak with one such work done; without a stack the tensors are only made and written."""
+        tensors = self.tensors_of(work)
+        if self.stack is not None:
+            self.stack.ready(work, tensors)()
+        for tensor in tensors:
+            tensor.add_(1)
+        return {**status_kib("VmHWM", "RssShmem"), "shared": shared_kib()}
+
+    def idle(self, seconds: float) -> Answer:
+        """What this process does while nothing is asked of it. The sleep itself is one wake-up, taken off."""
+        before, cpu = wakeups(), cpu_seconds()
+        time.sleep(seconds)
+        return {"cores": (cpu_seconds() - cpu) / seconds, "wakeups": (wakeups() - before - 1) / seconds}
+
+    def stop(self) -> Answer:
+        if self.stack is not None:
+            self.stack.stop()
+        return {}
+
+    def answer(self, command: Answer) -> Answer:
+        do = command.pop("do")
+        if "work" in command:
+            command["work"] = Work(**{**command["work"], "elements": tuple(command["work"]["elements"])})
+        result: Answer = getattr(self, do)(**command)
+        return result
+
+
+def main() -> None:
+    import torch
+
+    torch.set_num_threads(1)
+    name, where = sys.argv[1:]
+    host, port = where.rsplit(":", 1)
+    worker = Worker(None if name == "nothing" else stack_named(name))
+    with socket.create_connection((host, int(port))) as connection, connection.makefile("rw") as lines:
+        lines.write(json.dumps({"stack": name, "pid": os.getpid()}) + "\n")
+        lines.flush()
+        for line in lines:
+            command = json.loads(line)
+            try:
+                reply = worker.answer(dict(command))
+            except Exception as problem:
+                reply = {"problem": f"{type(problem).__name__}: {problem}"}
+            lines.write(json.dumps(reply) + "\n")
+            lines.flush()
+            if command["do"] == "stop":
+                break
+
+
+if __name__ == "__main__":
+    main()

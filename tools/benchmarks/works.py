@@ -1,0 +1,110 @@
+"""What is measured, and the share of each rival's time that is wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+MIB = 1 << 20
+
+
+def resnet50_gradients() -> list[int]:
+    """Elements of ResNet-50's 161 gradients, in the order in which backward brings them: last layer first."""
+    sizes = [64 * 3 * 7 * 7, 64, 64]
+    before = 64
+    for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
+        for block in range(blocks):
+            reduce, middle, expand = before * width, width * width * 9, width * 4 * width
+            sizes += [reduce, width, width, middle, width, width, expand, 4 * width, 4 * width]
+            if block == 0:
+                sizes += [before * 4 * width, 4 * width, 4 * width]
+            before = 4 * width
+    sizes += [2048 * 1000, 1000]
+    return sizes[::-1]
+
+
+@dataclass(frozen=True)
+class Work:
+    """One thing to be done by all ranks: tensors of float32, summed in place.
+
+    One tensor is a synchronous call. Several are handed in one by one and then waited for.
+    """
+
+    name: str
+    elements: tuple[int, ...]
+    count: int  # times in one block
+    bucket_bytes: int = 0  # how rivals without fusion pack: 0 not at all, else into buckets of so many bytes
+
+    @property
+    def bytes(self) -> int:
+        return 4 * sum(self.elements)
+
+
+RESNET = tuple(resnet50_gradients())
+SMALL = (256,) * 1000
+
+WORKS = [
+    Work("4 B", (1,), 200),
+    Work("64 KiB", (16 * 1024,), 100),
+    Work("1 MiB", (MIB // 4,), 40),
+    Work("64 MiB", (16 * MIB,), 3),
+    Work("256 MiB", (64 * MIB,), 1),
+    Work("ResNet-50", RESNET, 2, bucket_bytes=25 * MIB),
+    Work("1000 × 1 KiB", SMALL, 2),
+    Work("1000 × 1 KiB, buckets", SMALL, 10, bucket_bytes=25 * MIB),
+    Work("1000 KiB at once", (256 * 1000,), 40),
+]
+
+SMOKE_WORKS = [
+    Work("4 B", (1,), 5),
+    Work("64 KiB", (16 * 1024,), 5),
+    Work("ResNet-50", tuple(n // 64 + 1 for n in RESNET), 1, bucket_bytes=25 * MIB // 64),
+    Work("1000 × 1 KiB", SMALL[:50], 1),
+    Work("1000 × 1 KiB, buckets", SMALL[:50], 1, bucket_bytes=25 * MIB),
+]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Our time as a share of a rival's."""
+
+    work: str
+    stack: str  # ours
+    rival: str
+    share: Optional[float]  # None: report only
+    rival_work: str = ""  # where the rival does it differently
+
+    @property
+    def of(self) -> str:
+        return self.rival_work or self.work
+
+
+WANTED = [
+    Wanted("4 B", "farandole", "horovod", 0.03),
+    Wanted("4 B", "farandole", "gloo", 0.1),
+    Wanted("4 B", "farandole", "mpi4py", None),
+    Wanted("64 KiB", "farandole", "horovod", 0.05),
+    Wanted("64 KiB", "farandole", "gloo", 0.15),
+    Wanted("64 KiB", "farandole", "mpi4py", None),
+    Wanted("4 B", "farandole without board", "horovod", 0.15),
+    Wanted("4 B", "farandole without board", "gloo", 0.8),
+    Wanted("64 MiB", "farandole", "horovod", 0.5),
+    Wanted("64 MiB", "farandole", "gloo", 0.5),
+    Wanted("64 MiB", "farandole", "mpi4py", 0.7),
+    Wanted("256 MiB", "farandole", "horovod", 0.5),
+    Wanted("256 MiB", "farandole", "gloo", 0.5),
+    Wanted("256 MiB", "farandole", "mpi4py", 0.7),
+    Wanted("ResNet-50", "farandole", "horovod", 0.7),
+    Wanted("ResNet-50", "farandole", "gloo", 0.5),
+    Wanted("ResNet-50", "farandole", "mpi4py", 0.9),
+    Wanted("1000 × 1 KiB", "farandole", "horovod", 0.4),
+    Wanted("1000 × 1 KiB", "farandole", "gloo", 0.1),
+    Wanted("1000 × 1 KiB", "farandole", "gloo", 1.0, "1000 × 1 KiB, buckets"),
+]
+
+# Beside the shares.
+OVERHEAD_WANTED_US = 3.0
+MEMORY_WANTED_MIB = 48.0
+IDLE_CORE_SHARE_WANTED = 0.001
+IDLE_WAKEUPS_WANTED = 5.0
+INIT_WANTED_MS = 100.0
