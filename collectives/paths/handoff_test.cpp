@@ -59,7 +59,7 @@ TEST_CASE("every member that knows the secret gets the descriptor, closed on exe
   for (std::uint32_t member = 1; member < 4; ++member)
     takers.push_back(std::async(std::launch::async, [&here, member] {
       auto taken = take_window(here.offer->name(), some_terms(), member, here.until);
-      return taken && here.is_same(*taken) && (fcntl(taken->number(), F_GETFD) & FD_CLOEXEC) != 0;
+      return taken && here.is_same(*taken) && (fcntl(taken->get(), F_GETFD) & FD_CLOEXEC) != 0;
     }));
   for (auto& taker : takers)
     CHECK(taker.get());
