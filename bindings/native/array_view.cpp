@@ -121,9 +121,16 @@ std::byte* start_of(const nb::dlpack::dltensor& seen) {
   return static_cast<std::byte*>(seen.data) + seen.byte_offset;
 }
 
+constexpr const char* not_an_array =
+    "an array must offer DLPack's exchange table or be given as (address, dtype, shape, owner)";
+
+bool is_described(nb::handle array) {
+  return PyTuple_CheckExact(array.ptr()) && PyTuple_GET_SIZE(array.ptr()) == 4;
+}
+
 array_view look_at_tuple(nb::handle described) {
-  if (!PyTuple_CheckExact(described.ptr()) || PyTuple_GET_SIZE(described.ptr()) != 3)
-    raise_type_error("an array must offer DLPack's exchange table or be given as (address, dtype, shape)");
+  if (!is_described(described))
+    raise_type_error(not_an_array);
   array_view view;
   view.data = address_of(described);
   const auto type = dtype_from(nb::cast<std::uint32_t>(nb::handle(PyTuple_GET_ITEM(described.ptr(), 1))));
@@ -136,6 +143,10 @@ array_view look_at_tuple(nb::handle described) {
 }
 
 } // namespace
+
+nb::object owner_of(nb::handle array) {
+  return nb::borrow(is_described(array) ? nb::handle(PyTuple_GET_ITEM(array.ptr(), 3)) : array);
+}
 
 array_view look_at(nb::handle array) {
   const exchange_table* table = table_of(Py_TYPE(array.ptr()));
@@ -154,7 +165,7 @@ array_view look_at(nb::handle array) {
 }
 
 std::byte* address_of(nb::handle array) {
-  if (PyTuple_CheckExact(array.ptr())) {
+  if (is_described(array)) {
     void* address = PyLong_AsVoidPtr(PyTuple_GET_ITEM(array.ptr(), 0));
     if (!address && PyErr_Occurred())
       throw nb::python_error();
@@ -162,7 +173,7 @@ std::byte* address_of(nb::handle array) {
   }
   const exchange_table* table = table_of(Py_TYPE(array.ptr()));
   if (!table || !table->look)
-    raise_type_error("an array must offer DLPack's exchange table or be given as (address, dtype, shape)");
+    raise_type_error(not_an_array);
   return start_of(look_through(table, array));
 }
 

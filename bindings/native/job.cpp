@@ -113,6 +113,11 @@ void operation_handle::wait() const {
     raise(problem);
 }
 
+nb::object operation_handle::finish() const {
+  wait();
+  return output();
+}
+
 void wait_all(nb::list handles) {
   std::vector<const operation_handle*> waited;
   waited.reserve(nb::len(handles));

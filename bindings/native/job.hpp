@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bindings/cxx/farandole.hpp"
+#include "bindings/native/array_view.hpp"
 
 namespace farandole::native {
 
@@ -63,7 +64,9 @@ public:
   /// Returns when the operation ended well; raises what it ended with, or what a signal handler raised
   /// meanwhile.
   void wait() const;
-  nanobind::object output() const { return output_; }
+  /// wait(), then what came out in the memory that the caller gave.
+  nanobind::object finish() const;
+  nanobind::object output() const { return owner_of(output_); }
   /// Bytes that the core allocated (allgather), as a DLPack capsule that keeps them alive.
   nanobind::object dlpack() const;
   nanobind::tuple first_dims() const;

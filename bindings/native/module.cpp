@@ -67,6 +67,7 @@ void define_handle(nb::module_& module) {
       .def_prop_ro("number", &operation_handle::number, "The call's number in this process.")
       .def("settled", &operation_handle::settled, "Whether it has ended, well or not. Never blocks.")
       .def("wait", &operation_handle::wait, "Waits without the GIL; raises what the operation ended with.")
+      .def("finish", &operation_handle::finish, "Waits, then gives the array that was given as output.")
       .def_prop_ro("output", &operation_handle::output, "The array given as output.")
       .def("dlpack", &operation_handle::dlpack, "What the core allocated (allgather), as a DLPack capsule.")
       .def_prop_ro("first_dims", &operation_handle::first_dims,
@@ -78,6 +79,14 @@ void define_handle(nb::module_& module) {
 template <auto Getter>
 auto ask(const python_runtime& self) {
   return (self.running->core().*Getter)();
+}
+
+nb::object submit_kept(const python_runtime& self, nb::dict table, const request& what, nb::handle name,
+                       nb::handle input, nb::handle output, nb::handle set) {
+  operation_handle started = submit(self.running, what, name, input, output, set);
+  nb::object number = nb::int_(started.number());
+  table[number] = nb::cast(std::move(started));
+  return number;
 }
 
 void define_runtime(nb::module_& module) {
@@ -103,6 +112,9 @@ void define_runtime(nb::module_& module) {
              nb::handle set) { return submit(self.running, what, name, input, output, set); },
           "request"_a, "name"_a.none(), "input"_a.none(), "output"_a.none(), "set"_a.none(),
           "Hands one array in; no name: named after the call; no output: the core allocates.")
+      .def("submit_kept", &submit_kept, "table"_a, "request"_a, "name"_a.none(), "input"_a.none(),
+           "output"_a.none(), "set"_a.none(),
+           "Like submit, but keeps the handle in a table under its number, which it returns.")
       .def(
           "submit_group",
           [](const python_runtime& self, const request& what, nb::handle name, nb::list inputs,

@@ -1,0 +1,109 @@
+# Made by bindings/python/stubs_check.py --write from the code; not edited by hand.
+"""The door between Python and Farandole's core."""
+
+from collections.abc import Mapping
+
+class Request:
+    """
+    What a call asks for, apart from its tensors; made once and used again.
+    """
+
+    def __init__(
+        self,
+        operation: int,
+        prefix: str,
+        reduce_op: int = 1,
+        root: int = -1,
+        prescale: float = 1.0,
+        postscale: float = 1.0,
+    ) -> None: ...
+
+class Handle:
+    """One operation in flight; keeps its arrays until it is settled."""
+
+    @property
+    def number(self) -> int:
+        """The call's number in this process."""
+
+    def settled(self) -> bool:
+        """Whether it has ended, well or not. Never blocks."""
+
+    def wait(self) -> None:
+        """Waits without the GIL; raises what the operation ended with."""
+
+    def finish(self) -> object:
+        """Waits, then gives the array that was given as output."""
+
+    @property
+    def output(self) -> object:
+        """The array given as output."""
+
+    def dlpack(self) -> object:
+        """What the core allocated (allgather), as a DLPack capsule."""
+
+    @property
+    def first_dims(self) -> tuple:
+        """Rows that each rank brought to an allgather."""
+
+    @property
+    def last_rank(self) -> int:
+        """The rank that joined last."""
+
+def wait_all(handles: list) -> None:
+    """Waits for all; raises the error of the first that failed."""
+
+class Runtime:
+    """One member of one job."""
+
+    @staticmethod
+    def start(settings: Mapping[str, str] = {}, read_environment: bool = True, secret: str = "") -> Runtime:
+        """Joins the job that the settings and the environment name."""
+
+    def shutdown(self) -> None: ...
+    @property
+    def alive(self) -> bool: ...
+    @property
+    def usable_here(self) -> bool: ...
+    @property
+    def rank(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def local_rank(self) -> int: ...
+    @property
+    def local_size(self) -> int: ...
+    @property
+    def cross_rank(self) -> int: ...
+    @property
+    def cross_size(self) -> int: ...
+    @property
+    def is_homogeneous(self) -> bool: ...
+    def counters(self) -> dict:
+        """Numbers for people and benchmarks."""
+
+    def submit(
+        self, request: Request, name: object | None, input: object | None, output: object | None, set: object | None
+    ) -> Handle:
+        """
+        Hands one array in; no name: named after the call; no output: the core allocates.
+        """
+
+    def submit_kept(
+        self,
+        table: dict,
+        request: Request,
+        name: object | None,
+        input: object | None,
+        output: object | None,
+        set: object | None,
+    ) -> object:
+        """
+        Like submit, but keeps the handle in a table under its number, which it returns.
+        """
+
+    def submit_group(
+        self, request: Request, name: object | None, inputs: list, outputs: object | None, set: object | None
+    ) -> list:
+        """
+        Hands several arrays in, all or none: (request, name or None, inputs, outputs or None, set) -> [Handle].
+        """

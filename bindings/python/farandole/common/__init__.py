@@ -1,0 +1,1 @@
+"""What every framework's door shares: it knows training, and imports no framework."""

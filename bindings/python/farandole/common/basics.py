@@ -1,0 +1,151 @@
+"""The functions that tell a process who it is, one instance for each framework."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Optional, Sequence, Union
+
+from farandole.common import job
+from farandole.common import process_sets as sets
+from farandole.common.exceptions import HorovodInternalError
+
+
+class HorovodBasics:
+    """``init()``, ``rank()``, ``size()`` and the questions about what is built in."""
+
+    Average = 0
+    Sum = 1
+    Adasum = 2
+    Min = 3
+    Max = 4
+    Product = 5
+
+    HOROVOD_PROCESS_SET_ERROR_INIT = -1
+    HOROVOD_PROCESS_SET_ERROR_DYNAMIC = -2
+    HOROVOD_PROCESS_SET_ERROR_UNKNOWN_SET = -3
+    HOROVOD_PROCESS_SET_ERROR_FOREIGN_SET = -4
+    HOROVOD_PROCESS_SET_ERROR_SHUTDOWN = -5
+    HOROVOD_PROCESS_SET_ERROR_EXISTING_SET = -6
+
+    def __init__(self, pkg_path: str, *args: str) -> None:
+        # Kept for callers that pass them: there is one native module for all frameworks.
+        self.pkg_path = pkg_path
+        self.args = args
+
+    def init(
+        self,
+        comm: Optional[Union[Sequence[int], Any]] = None,
+        process_sets: Optional[Union[str, Sequence[sets.ProcessSet]]] = None,
+    ) -> None:
+        """Joins the job that the environment names; a job of one process when it names none.
+
+        ``comm`` may be a list of ranks, which counts only under MPI. ``process_sets="dynamic"`` allows sets to be added
+        later; process sets other than the global one are not offered yet.
+        """
+        if comm is not None and not isinstance(comm, (list, tuple, range)):
+            raise ValueError("comm is not a list of ranks, and this build of Farandole has no MPI")
+        if isinstance(process_sets, str):
+            if process_sets.lower() != "dynamic":
+                raise ValueError(f"process_sets is a list of ProcessSet or 'dynamic', not {process_sets!r}")
+            os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
+            process_sets = None
+        job.refuse_in_child()
+        try:
+            job.start()
+        except HorovodInternalError as problem:
+            if problem.kind == "disconnected":  # this process has no place in the job any more
+                raise
+            raise ValueError(f"Farandole could not be initialized: {problem}") from problem
+        sets.register(job.where(), process_sets or [])
+
+    def shutdown(self) -> None:
+        """Leaves the job; what is in flight on any rank fails. Allows a later ``init()``."""
+        job.stop()
+
+    def is_initialized(self) -> bool:
+        """Whether ``init()`` has been called, and ``shutdown()`` not since."""
+        return job.is_started()
+
+    def start_timeline(self, file_path: str, mark_cycles: bool = False) -> None:
+        """Starts to write a trace of all operations on rank 0."""
+        self._require_timeline()
+        raise NotImplementedError("the timeline is not offered yet")
+
+    def stop_timeline(self) -> None:
+        """Ends the trace."""
+        self._require_timeline()
+        raise NotImplementedError("the timeline is not offered yet")
+
+    def _require_timeline(self) -> None:
+        job.where()
+        if not os.environ.get("HOROVOD_TIMELINE"):
+            raise ValueError("set HOROVOD_TIMELINE=DYNAMIC before init() to start the timeline from the program")
+
+    def size(self) -> int:
+        """Processes in the job."""
+        return job.where().size
+
+    def local_size(self) -> int:
+        """Processes of the job on this host."""
+        return job.where().local_size
+
+    def cross_size(self) -> int:
+        """Hosts that have a process with this one's local rank."""
+        return job.where().cross_size
+
+    def rank(self) -> int:
+        """This process's number in the job, from 0."""
+        return job.where().rank
+
+    def local_rank(self) -> int:
+        """This process's number on its host, from 0."""
+        return job.where().local_rank
+
+    def cross_rank(self) -> int:
+        """This host's number among those that have a process with this one's local rank."""
+        return job.where().cross_rank
+
+    def is_homogeneous(self) -> bool:
+        """Whether every host has equally many processes."""
+        return job.place is not None and job.place.is_homogeneous
+
+    def mpi_threads_supported(self) -> bool:
+        """``ValueError``: this build has no MPI."""
+        job.where()
+        raise ValueError("MPI is not enabled: this build of Farandole has none")
+
+    def mpi_enabled(self) -> bool:
+        """Whether MPI starts and connects the processes."""
+        return False
+
+    def mpi_built(self) -> bool:
+        """Whether MPI is built in."""
+        return False
+
+    def gloo_enabled(self) -> bool:
+        """Whether processes connect without MPI; always so."""
+        return True
+
+    def gloo_built(self) -> bool:
+        """Whether processes can be launched without MPI; always so."""
+        return True
+
+    def nccl_built(self) -> int:
+        """The version code of NCCL that is built in, 0 for none."""
+        return 0
+
+    def ddl_built(self) -> bool:
+        """Whether IBM DDL is built in."""
+        return False
+
+    def ccl_built(self) -> bool:
+        """Whether oneCCL is built in."""
+        return False
+
+    def cuda_built(self) -> bool:
+        """Whether CUDA is built in."""
+        return False
+
+    def rocm_built(self) -> bool:
+        """Whether ROCm is built in."""
+        return False

@@ -1,0 +1,113 @@
+"""The one runtime that ``init()`` makes, and this process's place in its job.
+
+Everything is decided by the native runtime; this module only holds it. Where the runtime would be before ``init()`` and
+after ``shutdown()``, an object stands that says so when it is used, so that the path of a tensor needs no check.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from dataclasses import dataclass
+from typing import Any, NoReturn, Optional
+
+from farandole.common.exceptions import HorovodInternalError
+
+NOT_STARTED = "Farandole has not been initialized; call init() first"
+
+
+class _NotStarted:
+    """Stands where the runtime will be."""
+
+    alive = False
+    usable_here = True
+
+    def submit(self, *_: object) -> NoReturn:
+        """Refuses."""
+        problem = HorovodInternalError(NOT_STARTED)
+        problem.kind = "precondition"
+        raise problem
+
+    submit_kept = submit
+    submit_group = submit
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where this process stands; fixed from one ``init()`` to the next ``shutdown()``."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    cross_rank: int
+    cross_size: int
+    is_homogeneous: bool
+
+
+runtime: Any = _NotStarted()
+"""What tensors are submitted to; a ``farandole._native.Runtime`` between ``init()`` and ``shutdown()``."""
+
+place: Optional[Place] = None
+
+_guard = threading.Lock()
+_owner_pid = 0
+
+
+def is_started() -> bool:
+    """Whether ``init()`` has been called, and ``shutdown()`` not since."""
+    return place is not None
+
+
+def where() -> Place:
+    """This process's place; ``ValueError`` before ``init()``."""
+    if place is None:
+        raise ValueError(NOT_STARTED)
+    return place
+
+
+def refuse_in_child() -> None:
+    """Raises in a process that was forked from a member: it cannot become one itself."""
+    if place is not None and os.getpid() != _owner_pid:
+        raise HorovodInternalError(
+            "this process was forked from a member of a Farandole job and cannot call init(); "
+            "start it with the 'spawn' method instead"
+        )
+
+
+def start() -> None:
+    """Joins the job that the environment names. A no-op while the job runs; starts anew when it has ended."""
+    global runtime, place, _owner_pid
+    with _guard:
+        if place is not None:
+            if runtime.alive:
+                return
+            runtime.shutdown()
+        from farandole import _native
+
+        started = _native.Runtime.start()
+        place = Place(
+            rank=started.rank,
+            size=started.size,
+            local_rank=started.local_rank,
+            local_size=started.local_size,
+            cross_rank=started.cross_rank,
+            cross_size=started.cross_size,
+            is_homogeneous=started.is_homogeneous,
+        )
+        runtime = started
+        _owner_pid = os.getpid()
+
+
+def stop() -> None:
+    """Leaves the job in order. Does nothing in a forked child, nor when no job runs."""
+    global runtime, place
+    if place is None or os.getpid() != _owner_pid:
+        return
+    with _guard:
+        ending, runtime, place = runtime, _NotStarted(), None
+        ending.shutdown()
+
+
+atexit.register(stop)

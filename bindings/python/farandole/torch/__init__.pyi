@@ -1,0 +1,571 @@
+# Made by bindings/python/stubs_check.py --write from the code; not edited by hand.
+from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+
+import torch
+
+from farandole.common.exceptions import HorovodInternalError as HorovodInternalError
+from farandole.common.process_sets import ProcessSet as ProcessSet
+from farandole.common.process_sets import global_process_set as global_process_set
+from farandole.torch import elastic as elastic
+from farandole.torch.compression import Compression as Compression
+from farandole.torch.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
+
+Parameters = Union[Dict[str, Any], Iterable[Tuple[str, Any]], Iterable[torch.Tensor]]
+AdaSum: int
+Adasum: int
+Average: int
+Max: int
+Min: int
+Product: int
+Sum: int
+
+def DistributedOptimizer(
+    optimizer: torch.optim.Optimizer,
+    named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]] = ...,
+    compression: Any = ...,
+    backward_passes_per_step: int = ...,
+    op: int = ...,
+    gradient_predivide_factor: float = ...,
+    num_groups: int = ...,
+    groups: Any = ...,
+    sparse_as_dense: bool = ...,
+    process_set: ProcessSet = ...,
+) -> torch.optim.Optimizer:
+    """Wraps an optimizer so that its gradients are reduced over all ranks before each step.
+
+    :param optimizer: computes the step; its state is carried over
+    :param named_parameters: ``model.named_parameters()``; the names match gradients across ranks
+    :param compression: how gradients travel: ``Compression.none``, ``.fp16`` or ``.bf16``
+    :param backward_passes_per_step: passes whose gradients add up before they are reduced
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
+    :param num_groups: deprecated: use ``groups``
+    :param groups: how many groups of gradients, or lists of parameters, are reduced as one
+    :param sparse_as_dense: reduce sparse gradients as dense ones
+    :param process_set: who takes part; everybody by default
+    """
+
+def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
+    """Adds a set on all ranks at once; process sets other than the global one are not offered yet."""
+
+def allgather(tensor: torch.Tensor, name: Optional[str] = ..., process_set: ProcessSet = ...) -> torch.Tensor:
+    """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ.
+
+    :param tensor: what this rank contributes; contiguous
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set: who takes part; everybody by default
+    :returns: a new tensor, the same on every rank
+    """
+
+def allgather_async(tensor: torch.Tensor, name: Optional[str] = ..., process_set: ProcessSet = ...) -> int:
+    """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ; returns at once.
+
+    :param tensor: what this rank contributes; contiguous
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set: who takes part; everybody by default
+    :returns: a handle for poll() and synchronize()
+    """
+
+def allgather_object(obj: Any, name: Optional[str] = ..., process_set: ProcessSet = ...) -> List[Any]:
+    """Gives every rank's object to all.
+
+    :param obj: anything that can be pickled
+    :param name: the same on all ranks
+    :param process_set: who takes part; everybody by default
+    :returns: the objects in rank order
+    """
+
+def allreduce(
+    tensor: torch.Tensor,
+    average: Optional[bool] = ...,
+    name: Optional[str] = ...,
+    compression: Any = ...,
+    op: Optional[int] = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+    process_set: ProcessSet = ...,
+) -> torch.Tensor:
+    """Reduces a tensor over all ranks.
+
+    :param tensor: what this rank contributes; contiguous
+    :param average: deprecated: use ``op``
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param compression: how the tensor travels: ``Compression.none``, ``.fp16`` or ``.bf16``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :param process_set: who takes part; everybody by default
+    :returns: a new tensor, the same on every rank
+    """
+
+def allreduce_(
+    tensor: torch.Tensor,
+    average: Optional[bool] = ...,
+    name: Optional[str] = ...,
+    op: Optional[int] = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+    process_set: ProcessSet = ...,
+) -> torch.Tensor:
+    """Reduces a tensor over all ranks, in place.
+
+    :param tensor: what this rank contributes; contiguous
+    :param average: deprecated: use ``op``
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :param process_set: who takes part; everybody by default
+    :returns: the tensor
+    """
+
+def allreduce_async(
+    tensor: torch.Tensor,
+    average: Optional[bool] = ...,
+    name: Optional[str] = ...,
+    op: Optional[int] = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+    process_set: ProcessSet = ...,
+) -> int:
+    """Reduces a tensor over all ranks; returns at once.
+
+    :param tensor: what this rank contributes; contiguous
+    :param average: deprecated: use ``op``
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :param process_set: who takes part; everybody by default
+    :returns: a handle for poll() and synchronize()
+    """
+
+def allreduce_async_(
+    tensor: torch.Tensor,
+    average: Optional[bool] = ...,
+    name: Optional[str] = ...,
+    op: Optional[int] = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+    process_set: ProcessSet = ...,
+) -> int:
+    """Reduces a tensor over all ranks, in place; returns at once.
+
+    :param tensor: what this rank contributes; contiguous
+    :param average: deprecated: use ``op``
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :param process_set: who takes part; everybody by default
+    :returns: a handle for poll() and synchronize()
+    """
+
+def alltoall(
+    tensor: torch.Tensor,
+    splits: Union[torch.Tensor, Sequence[int], None] = ...,
+    name: Optional[str] = ...,
+    process_set: ProcessSet = ...,
+) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
+    """Sends rows to every rank and receives rows from every rank (not offered yet).
+
+    :param tensor: what this rank contributes; contiguous
+    :param splits: how many rows go to each rank; equally many by default
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set: who takes part; everybody by default
+    :returns: the rows received, and how many from each
+    """
+
+def alltoall_async(
+    tensor: torch.Tensor,
+    splits: Union[torch.Tensor, Sequence[int], None] = ...,
+    name: Optional[str] = ...,
+    process_set: ProcessSet = ...,
+) -> int:
+    """Sends rows to every rank and receives rows from every rank (not offered yet); returns at once.
+
+    :param tensor: what this rank contributes; contiguous
+    :param splits: how many rows go to each rank; equally many by default
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set: who takes part; everybody by default
+    :returns: a handle for poll() and synchronize()
+    """
+
+def barrier(process_set: ProcessSet = ...) -> None:
+    """Waits until all ranks have called it.
+
+    :param process_set: who takes part; everybody by default
+    :returns: None
+    """
+
+def broadcast(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = ..., process_set: ProcessSet = ...
+) -> torch.Tensor:
+    """Gives one rank's tensor to all.
+
+    :param tensor: what this rank contributes; contiguous
+    :param root_rank: the global rank whose tensor all receive
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set: who takes part; everybody by default
+    :returns: a new tensor, the same on every rank
+    """
+
+def broadcast_(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = ..., process_set: ProcessSet = ...
+) -> torch.Tensor:
+    """Gives one rank's tensor to all, in place.
+
+    :param tensor: what this rank contributes; contiguous
+    :param root_rank: the global rank whose tensor all receive
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set: who takes part; everybody by default
+    :returns: the tensor
+    """
+
+def broadcast_async(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = ..., process_set: ProcessSet = ...
+) -> int:
+    """Gives one rank's tensor to all; returns at once.
+
+    :param tensor: what this rank contributes; contiguous
+    :param root_rank: the global rank whose tensor all receive
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set: who takes part; everybody by default
+    :returns: a handle for poll() and synchronize()
+    """
+
+def broadcast_async_(
+    tensor: torch.Tensor, root_rank: int, name: Optional[str] = ..., process_set: ProcessSet = ...
+) -> int:
+    """Gives one rank's tensor to all, in place; returns at once.
+
+    :param tensor: what this rank contributes; contiguous
+    :param root_rank: the global rank whose tensor all receive
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set: who takes part; everybody by default
+    :returns: a handle for poll() and synchronize()
+    """
+
+def broadcast_object(obj: Any, root_rank: int = ..., name: Optional[str] = ..., process_set: ProcessSet = ...) -> Any:
+    """Gives one rank's object to all.
+
+    :param obj: anything that can be pickled; looked at on the root only
+    :param root_rank: the global rank whose object all receive
+    :param name: the same on all ranks
+    :param process_set: who takes part; everybody by default
+    :returns: the root's object
+    """
+
+def broadcast_optimizer_state(
+    optimizer: torch.optim.Optimizer,
+    root_rank: int,
+    model: Optional[torch.nn.Module] = ...,
+    process_set: ProcessSet = ...,
+) -> None:
+    """Gives one rank's optimizer state and options to all, in place.
+
+    An optimizer that has no state yet takes one step with zero gradients on the root to create it; parameters and
+    gradients stay as they are.
+
+    :param root_rank: the global rank whose state all receive
+    :param model: tells which gradients are sparse
+    :param process_set: who takes part; everybody by default
+    """
+
+def broadcast_parameters(params: Parameters, root_rank: int, process_set: ProcessSet = ...) -> None:
+    """Gives one rank's parameters to all, in place.
+
+    :param params: ``model.state_dict()``, ``model.named_parameters()`` or a list of tensors
+    :param root_rank: the global rank whose parameters all receive
+    :param process_set: who takes part; everybody by default
+    """
+
+def ccl_built() -> bool:
+    """Whether oneCCL is built in."""
+
+def cross_rank() -> int:
+    """This host's number among those that have a process with this one's local rank."""
+
+def cross_size() -> int:
+    """Hosts that have a process with this one's local rank."""
+
+def cuda_built() -> bool:
+    """Whether CUDA is built in."""
+
+def ddl_built() -> bool:
+    """Whether IBM DDL is built in."""
+
+def gloo_built() -> bool:
+    """Whether processes can be launched without MPI; always so."""
+
+def gloo_enabled() -> bool:
+    """Whether processes connect without MPI; always so."""
+
+def grouped_allgather(
+    tensors: Sequence[torch.Tensor], name: Optional[str] = ..., process_set: ProcessSet = ...
+) -> Tuple[torch.Tensor, ...]:
+    """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ. Does so for several tensors as one.
+
+    :param tensors: what this rank contributes; they become ready together
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set: who takes part; everybody by default
+    :returns: a tuple of new tensors
+    """
+
+def grouped_allgather_async(
+    tensors: Sequence[torch.Tensor], name: Optional[str] = ..., process_set: ProcessSet = ...
+) -> int:
+    """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ. Does so for several tensors as one; returns at once.
+
+    :param tensors: what this rank contributes; they become ready together
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set: who takes part; everybody by default
+    :returns: a handle for poll() and synchronize()
+    """
+
+def grouped_allreduce(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = ...,
+    name: Optional[str] = ...,
+    compression: Any = ...,
+    op: Optional[int] = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+    process_set: ProcessSet = ...,
+) -> List[torch.Tensor]:
+    """Reduces several tensors over all ranks as one.
+
+    :param tensors: what this rank contributes; they become ready together
+    :param average: deprecated: use ``op``
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param compression: how the tensor travels: ``Compression.none``, ``.fp16`` or ``.bf16``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :param process_set: who takes part; everybody by default
+    :returns: a list of new tensors
+    """
+
+def grouped_allreduce_(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = ...,
+    name: Optional[str] = ...,
+    op: Optional[int] = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+    process_set: ProcessSet = ...,
+) -> Tuple[torch.Tensor, ...]:
+    """Reduces several tensors over all ranks as one, in place.
+
+    :param tensors: what this rank contributes; they become ready together
+    :param average: deprecated: use ``op``
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :param process_set: who takes part; everybody by default
+    :returns: a tuple of the tensors
+    """
+
+def grouped_allreduce_async(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = ...,
+    name: Optional[str] = ...,
+    op: Optional[int] = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+    process_set: ProcessSet = ...,
+) -> int:
+    """Reduces several tensors over all ranks as one; returns at once.
+
+    :param tensors: what this rank contributes; they become ready together
+    :param average: deprecated: use ``op``
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :param process_set: who takes part; everybody by default
+    :returns: a handle for poll() and synchronize()
+    """
+
+def grouped_allreduce_async_(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = ...,
+    name: Optional[str] = ...,
+    op: Optional[int] = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+    process_set: ProcessSet = ...,
+) -> int:
+    """Reduces several tensors over all ranks as one, in place; returns at once.
+
+    :param tensors: what this rank contributes; they become ready together
+    :param average: deprecated: use ``op``
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :param process_set: who takes part; everybody by default
+    :returns: a handle for poll() and synchronize()
+    """
+
+def grouped_reducescatter(
+    tensors: Sequence[torch.Tensor],
+    name: Optional[str] = ...,
+    compression: Any = ...,
+    op: int = ...,
+    process_set: ProcessSet = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+) -> List[torch.Tensor]:
+    """Reduces over all ranks and leaves each with its share of the rows (not offered yet).
+
+    :param tensors: what this rank contributes; they become ready together
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param compression: how the tensor travels: ``Compression.none``, ``.fp16`` or ``.bf16``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param process_set: who takes part; everybody by default
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :returns: this rank's shares
+    """
+
+def grouped_reducescatter_async(
+    tensors: Sequence[torch.Tensor],
+    name: Optional[str] = ...,
+    op: int = ...,
+    process_set: ProcessSet = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+) -> int:
+    """Reduces over all ranks and leaves each with its share of the rows (not offered yet); returns at once.
+
+    :param tensors: what this rank contributes; they become ready together
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param process_set: who takes part; everybody by default
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :returns: a handle for poll() and synchronize()
+    """
+
+def init(*args: Any, **kwargs: Any) -> None:
+    """Joins the job that the environment names; a job of one process when it names none."""
+
+def is_homogeneous() -> bool:
+    """Whether every host has equally many processes."""
+
+def is_initialized() -> bool:
+    """Whether ``init()`` has been called, and ``shutdown()`` not since."""
+
+def join(device: int = ...) -> int:
+    """Says that this rank has no more data; waits until all ranks have said so, and takes part in their reductions meanwhile.
+
+    :param device: where a rank that has joined makes the zeros that it contributes; the CPU for -1
+    :returns: the rank that joined last
+    """
+
+def local_rank() -> int:
+    """This process's number on its host, from 0."""
+
+def local_size() -> int:
+    """Processes of the job on this host."""
+
+def mpi_built() -> bool:
+    """Whether MPI is built in."""
+
+def mpi_enabled() -> bool:
+    """Whether MPI starts and connects the processes."""
+
+def mpi_threads_supported() -> bool:
+    """``ValueError``: this build has no MPI."""
+
+def nccl_built() -> int:
+    """The version code of NCCL that is built in, 0 for none."""
+
+def poll(handle: int) -> bool:
+    """Whether an operation has ended, well or not. Never waits.
+
+    :param handle: what an asynchronous function returned
+    :returns: True if synchronize() would not wait; ``ValueError`` for an unknown handle
+    """
+
+def rank() -> int:
+    """This process's number in the job, from 0."""
+
+def reducescatter(
+    tensor: torch.Tensor,
+    name: Optional[str] = ...,
+    compression: Any = ...,
+    op: int = ...,
+    process_set: ProcessSet = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+) -> torch.Tensor:
+    """Reduces over all ranks and leaves each with its share of the rows (not offered yet).
+
+    :param tensor: what this rank contributes; contiguous
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param compression: how the tensor travels: ``Compression.none``, ``.fp16`` or ``.bf16``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param process_set: who takes part; everybody by default
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :returns: this rank's share
+    """
+
+def reducescatter_async(
+    tensor: torch.Tensor,
+    name: Optional[str] = ...,
+    op: int = ...,
+    process_set: ProcessSet = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+) -> int:
+    """Reduces over all ranks and leaves each with its share of the rows (not offered yet); returns at once.
+
+    :param tensor: what this rank contributes; contiguous
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param process_set: who takes part; everybody by default
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :returns: a handle for poll() and synchronize()
+    """
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Removes a set on all ranks at once. False for a set that is not registered and for the global one."""
+
+def rocm_built() -> bool:
+    """Whether ROCm is built in."""
+
+def shutdown(*args: Any, **kwargs: Any) -> None:
+    """Leaves the job; what is in flight on any rank fails. Allows a later ``init()``."""
+
+def size() -> int:
+    """Processes in the job."""
+
+def sparse_allreduce_async(
+    tensor: torch.Tensor, name: str, op: int, process_set: ProcessSet = ...
+) -> Callable[[], torch.Tensor]:
+    """Reduces a sparse tensor over all ranks; returns at once.
+
+    :param tensor: what this rank contributes; contiguous
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param process_set: who takes part; everybody by default
+    :returns: a function that waits and returns the sparse tensor
+    """
+
+def start_timeline(file_path: str, mark_cycles: bool = ...) -> None:
+    """Starts to write a trace of all operations on rank 0."""
+
+def stop_timeline() -> None:
+    """Ends the trace."""
+
+def synchronize(handle: int) -> Any:
+    """Waits for an operation; Ctrl-C interrupts the wait, not the operation.
+
+    :param handle: what an asynchronous function returned
+    :returns: what came out of it; None for an unknown handle
+    """

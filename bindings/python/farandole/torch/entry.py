@@ -1,0 +1,229 @@
+"""How a PyTorch tensor enters the native runtime, and how its result comes out.
+
+Tensors in host memory are handed over as they are; a GPU's tensors go through host memory. What comes back has
+``settled()``, ``wait()``, ``finish()`` and ``number``: the native handle itself, or a ``Call`` around several.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+
+from farandole.common import job as _job
+from farandole.common import operations
+from farandole.common.basics import HorovodBasics
+from farandole.common.exceptions import HorovodInternalError
+from farandole.common.operations import later
+from farandole.common.process_sets import ProcessSet
+from farandole.common.util import check_extension, get_average_backwards_compatibility_fun
+
+check_extension("farandole.torch", "", __file__, "_native")
+
+from farandole import _native  # noqa: E402  (after the check, whose error gives the reason)
+
+handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(HorovodBasics)
+
+
+class Call:
+    """Several operations behind one number, or one whose result has to be made when it has ended."""
+
+    __slots__ = ("handles", "_make")
+
+    def __init__(self, handles: List[Any], make: Callable[[], Any]) -> None:
+        self.handles = handles
+        self._make = make
+
+    @property
+    def number(self) -> int:
+        """The call's number in this process."""
+        return self.handles[0].number
+
+    def settled(self) -> bool:
+        """Whether all have ended."""
+        return all(handle.settled() for handle in self.handles)
+
+    def wait(self) -> None:
+        """Waits for all; raises what the first that failed ended with."""
+        _native.wait_all(self.handles)
+
+    def finish(self) -> Any:
+        """Waits, and makes the result."""
+        self.wait()
+        return self._make()
+
+
+requests: Dict[Tuple[int, float, float], Any] = {}
+_grouped_requests: Dict[Tuple[int, float, float], Any] = {}
+_REDUCTIONS = (
+    HorovodBasics.Average,
+    HorovodBasics.Sum,
+    HorovodBasics.Min,
+    HorovodBasics.Max,
+    HorovodBasics.Product,
+)
+_REQUESTS_KEPT = 256  # scales that change at every step must not fill the memory
+
+ALLGATHER = _native.Request(operations.ALLGATHER, "allgather")
+GROUPED_ALLGATHER = _native.Request(operations.ALLGATHER, "grouped_allgather")
+BARRIER = _native.Request(operations.BARRIER, "barrier")
+JOIN = _native.Request(operations.JOIN, "join")
+
+
+def _new_request(kept: Dict[Tuple[int, float, float], Any], prefix: str, key: Tuple[int, float, float]) -> Any:
+    op, prescale, postscale = key
+    if op == HorovodBasics.Adasum:
+        raise later("Adasum")
+    if op not in _REDUCTIONS:
+        raise ValueError(f"{op!r} is no reduction: use Average, Sum, Min, Max or Product")
+    if len(kept) >= _REQUESTS_KEPT:
+        kept.clear()
+    kept[key] = request = _native.Request(operations.ALLREDUCE, prefix, op, -1, prescale, postscale)
+    return request
+
+
+def reduction(average: Optional[bool], op: Optional[int], prescale: float, postscale: float) -> Any:
+    """What an allreduce asks for; made once for each kind."""
+    if op is None or average is not None:
+        op = handle_average_backwards_compatibility(op, average)
+    key = (op, prescale, postscale)
+    return requests.get(key) or _new_request(requests, "allreduce", key)
+
+
+def grouped_reduction(average: Optional[bool], op: Optional[int], prescale: float, postscale: float) -> Any:
+    """What a grouped allreduce asks for; made once for each kind."""
+    if op is None or average is not None:
+        op = handle_average_backwards_compatibility(op, average)
+    key = (op, prescale, postscale)
+    return _grouped_requests.get(key) or _new_request(_grouped_requests, "grouped_allreduce", key)
+
+
+_DTYPE_NUMBERS = {
+    torch.uint8: 0,
+    torch.int8: 1,
+    torch.int16: 3,
+    torch.int32: 4,
+    torch.int64: 5,
+    torch.float16: 6,
+    torch.bfloat16: 7,
+    torch.float32: 8,
+    torch.float64: 9,
+    torch.bool: 10,
+}
+
+
+def _describe(tensor: torch.Tensor) -> Tuple[int, int, Tuple[int, ...], torch.Tensor]:
+    """A tensor for the native module, where this PyTorch does not offer DLPack's exchange table."""
+    number = _DTYPE_NUMBERS.get(tensor.dtype)
+    if number is None:
+        raise ValueError(f"tensors of this type cannot travel: {tensor.dtype}")
+    if tensor.layout != torch.strided:
+        raise ValueError(f"the tensor has no plain memory (it is sparse, or has no data): {tensor.layout}")
+    if tensor.device.type != "cpu":
+        raise ValueError("the tensor is not in CPU memory")
+    if not tensor.is_contiguous():
+        raise ValueError("the tensor must be contiguous; call .contiguous() first")
+    return tensor.data_ptr(), number, tuple(tensor.shape), tensor
+
+
+OFFERS_EXCHANGE_TABLE = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
+
+if OFFERS_EXCHANGE_TABLE:
+
+    def _submit(request: Any, name: Optional[str], tensor: Any, output: Any, set_id: Optional[int]) -> Any:
+        return _job.runtime.submit(request, name, tensor, output, set_id)
+
+    def _submit_group(request: Any, name: Optional[str], tensors: Any, outputs: Any, set_id: Optional[int]) -> Any:
+        return _job.runtime.submit_group(request, name, tensors, outputs, set_id)
+
+else:
+
+    def _submit(request: Any, name: Optional[str], tensor: Any, output: Any, set_id: Optional[int]) -> Any:
+        described = _describe(tensor)
+        target = described if output is tensor else None if output is None else _describe(output)
+        return _job.runtime.submit(request, name, described, target, set_id)
+
+    def _submit_group(request: Any, name: Optional[str], tensors: Any, outputs: Any, set_id: Optional[int]) -> Any:
+        described = [_describe(tensor) for tensor in tensors]
+        targets = None if outputs is None else [_describe(output) for output in outputs]
+        return _job.runtime.submit_group(request, name, described, targets, set_id)
+
+
+def is_on_gpu(tensor: Any) -> bool:
+    return isinstance(tensor, torch.Tensor) and tensor.is_cuda
+
+
+def start(request: Any, name: Optional[str], tensor: Any, output: Any, process_set: ProcessSet) -> Any:
+    """Hands a tensor in."""
+    try:
+        return _submit(request, name, tensor, output, process_set.process_set_id)
+    except ValueError:
+        if not is_on_gpu(tensor):
+            raise
+    return _start_staged(request, name, tensor, output, process_set)
+
+
+def _start_staged(request: Any, name: Optional[str], tensor: Any, output: Any, process_set: ProcessSet) -> Call:
+    """Takes a GPU's tensor through host memory."""
+    if not tensor.is_contiguous():
+        raise ValueError("the tensor must be contiguous; call .contiguous() first")
+    host = tensor.detach().cpu()
+    handle = _submit(request, name, host, None if output is None else host, process_set.process_set_id)
+    if output is None:
+        return Call([handle], lambda: gathered(handle).to(tensor.device))
+
+    def back() -> torch.Tensor:
+        with torch.no_grad():
+            output.copy_(host)
+        return output
+
+    return Call([handle], back)
+
+
+def start_group(
+    request: Any, name: Optional[str], tensors: Sequence[Any], outputs: Optional[List[Any]], process_set: ProcessSet
+) -> Call:
+    """Hands several tensors in, all or none."""
+    tensors = list(tensors)
+    if not tensors:
+        raise ValueError("a group needs at least one tensor")
+    if any(isinstance(each, torch.Tensor) and each.device != tensors[0].device for each in tensors):
+        raise HorovodInternalError("all tensors of a group must be on the same device")
+    if not is_on_gpu(tensors[0]):
+        handles = _submit_group(request, name, tensors, outputs, process_set.process_set_id)
+        if outputs is None:
+            return Call(handles, lambda: tuple(gathered(handle) for handle in handles))
+        return Call(handles, lambda: tuple(outputs))
+    if not all(each.is_contiguous() for each in tensors):
+        raise ValueError("the tensors must be contiguous; call .contiguous() first")
+    hosts = [each.detach().cpu() for each in tensors]
+    handles = _submit_group(request, name, hosts, None if outputs is None else hosts, process_set.process_set_id)
+    device = tensors[0].device
+    if outputs is None:
+        return Call(handles, lambda: tuple(gathered(handle).to(device) for handle in handles))
+
+    def back() -> Tuple[torch.Tensor, ...]:
+        with torch.no_grad():
+            for output, host in zip(outputs, hosts):
+                output.copy_(host)
+        return tuple(outputs)
+
+    return Call(handles, back)
+
+
+def like(tensor: torch.Tensor) -> torch.Tensor:
+    """Memory for the result of an operation that is not done in place."""
+    try:
+        return torch.empty_like(tensor, memory_format=torch.contiguous_format, requires_grad=False)
+    except RuntimeError:
+        raise ValueError(f"the tensor has no plain memory (it is sparse, or has no data): {tensor.layout}") from None
+
+
+def gathered(handle: Any) -> torch.Tensor:
+    """The memory that the core allocated, as a tensor; not copied."""
+    return torch.utils.dlpack.from_dlpack(handle.dlpack())
+
+
+def records_gradients(tensors: Sequence[Any]) -> bool:
+    """Whether autograd wants to know what is done to these."""
+    return torch.is_grad_enabled() and any(isinstance(each, torch.Tensor) and each.requires_grad for each in tensors)
