@@ -38,7 +38,7 @@ FOREIGN = {
     "caf/": ["actors", "tests"],
     "capnp/": ["messages"],
     "kj/": ["messages"],
-    "yaml-cpp/": ["messages"],
+    "yaml-cpp/": ["tools/farandole"],
     "openssl/": ["actors", "collectives/paths", "tests"],
     "spdlog/": ["actors"],
     "fmt/": ["actors"],
