@@ -89,9 +89,13 @@ public:
     }
   }
 
+  void turn_ended() {
+    flush_asked_ = false;
+    flush();
+  }
+
   /// Seals and sends what the socket takes; the rest waits until it takes more.
   void flush() {
-    flush_asked_ = false;
     while (phase_ != phase::ended) {
       if (!send_sealed())
         return;
@@ -194,7 +198,10 @@ private:
       [[maybe_unused]] auto put = ::send(watch_.get(), wire_.data() + sent_, unsent(), MSG_NOSIGNAL);
       return end(problem.text);
     }
-    send_sealed();
+    // Whoever empties the sealed bytes also goes on with the queue, for nobody else will be told that there
+    // is room.
+    if (unsent() > 0)
+      flush();
     if (phase_ == phase::ended)
       return;
     if (phase_ == phase::shaking && tls_->state() != tls_state::handshaking)
@@ -324,7 +331,7 @@ caf::behavior link(link_self* self, const link_start& start) {
       [run = on([](link_state& s) { s.readable(); })](readable_atom) { run(); },
       [run = on([](link_state& s) { s.writable(); })](writable_atom) { run(); },
       [run = on([](link_state& s) { s.hangup(); })](hangup_atom) { run(); },
-      [run = on([](link_state& s) { s.flush(); })](flush_atom) { run(); },
+      [run = on([](link_state& s) { s.turn_ended(); })](flush_atom) { run(); },
       [run = on([](link_state& s) { s.connect_overdue(); })](connect_deadline_atom) { run(); },
       [run = on([](link_state& s) { s.close_overdue(); })](close_deadline_atom) { run(); },
   };

@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "actors/kit/descriptor.hpp"
 #include "actors/kit/link.hpp"
 #include "actors/kit/loop.hpp"
+#include "messages/descriptor.hpp"
 
 namespace farandole {
 

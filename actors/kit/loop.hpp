@@ -16,7 +16,7 @@
 #include <mutex>
 #include <vector>
 
-#include "actors/kit/descriptor.hpp"
+#include "messages/descriptor.hpp"
 
 namespace farandole {
 

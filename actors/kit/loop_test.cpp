@@ -164,8 +164,18 @@ TEST_CASE("a watch that is taken away hears nothing, and its descriptor is close
     auto watch = loop.watch(std::move(pipe.read), [&](watch_event) { heard = true; });
     REQUIRE(::write(pipe.write.get(), "x", 1) == 1);
   });
-  on_loop(loop, [] {});
-  on_loop(loop, [] {});
+  // What a second watch hears comes from a later turn, and a turn lets go of what it stopped.
+  pipe_ends later;
+  std::promise<void> next_turn;
+  descriptor_watch second;
+  on_loop(loop, [&] {
+    second = loop.watch(std::move(later.read), [&](watch_event) {
+      second.stop();
+      next_turn.set_value();
+    });
+  });
+  later.write.close();
+  REQUIRE(next_turn.get_future().wait_for(patience) == std::future_status::ready);
   CHECK_FALSE(heard);
   CHECK(::fcntl(number, F_GETFD) == -1);
 }

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "actors/kit/descriptor.hpp"
+#include "messages/descriptor.hpp"
 #include "messages/error.hpp"
 
 namespace farandole {

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,10 +33,10 @@ struct restart_intensity {
 class supervision_rules {
 public:
   struct step {
-    std::vector<std::size_t> stop;  ///< tell these to end; each end comes back through ended()
-    std::vector<std::size_t> start; ///< start these, in order
-    bool done = false;              ///< nothing runs any more: the supervisor ends
-    std::string give_up;            ///< not empty: why it ends, or is about to
+    std::vector<std::size_t> stop = {};  ///< tell these to end; each end comes back through ended()
+    std::vector<std::size_t> start = {}; ///< start these, in order
+    bool done = false;                   ///< nothing runs any more: the supervisor ends
+    std::string give_up = {};            ///< not empty: why it ends, or is about to
   };
 
   supervision_rules(std::vector<std::string> names, restart_strategy strategy, restart_intensity intensity);
@@ -56,6 +56,7 @@ private:
 
   bool too_many(instant now);
   step stop_next();
+  step start_all();
 
   std::vector<std::string> names_;
   restart_strategy strategy_;
@@ -76,29 +77,27 @@ struct child_spec {
 struct supervisor_spec {
   std::string name;
   restart_strategy strategy = restart_strategy::one_for_one;
-  restart_intensity intensity;
-  std::vector<child_spec> children;
+  restart_intensity intensity = {};
+  std::vector<child_spec> children = {};
   /// A child that has not ended this long after it was told to is killed.
   std::chrono::nanoseconds stop_timeout = std::chrono::seconds{5};
   /// Called, if set, in the supervisor's context after each start.
-  std::function<void(const std::string& child, const caf::actor& handle)> started;
+  std::function<void(const std::string& child, const caf::actor& handle)> started = {};
 };
 
 /// "Which actor is this child now?" Answered with the handle, or with an error when it does not run.
 using child_atom = caf::atom_constant<caf::atom("child")>;
 
-struct supervisor_state {
+class supervisor_state {
+public:
   static inline const char* name = "supervisor";
 
-  supervisor_state(caf::event_based_actor* owner) : self(owner) {}
+  explicit supervisor_state(caf::event_based_actor* self) : self_(self) {}
   void begin(supervisor_spec wanted);
   void stop(const caf::error& why);
   void child_down(const caf::down_msg& message);
   caf::result<caf::actor> child(const std::string& wanted) const;
   void overdue(std::size_t index, std::uint64_t start);
-
-  caf::event_based_actor* self;
-  supervisor_spec spec;
 
 private:
   struct running_child {
@@ -107,7 +106,9 @@ private:
   };
   void follow(const supervision_rules::step& step);
 
-  std::unique_ptr<supervision_rules> rules_;
+  caf::event_based_actor* self_;
+  supervisor_spec spec_;
+  std::optional<supervision_rules> rules_;
   std::vector<running_child> children_;
   std::uint64_t starts_ = 0;
   caf::error exit_;
