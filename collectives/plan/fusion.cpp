@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t bundle_words_most = std::size_t{1} << 19;
 
 std::size_t words_of(const ready_tensor& tensor) {
-  return 8 + tensor.name.size() / 8 + tensor.first_dims.size();
+  return 8 + (tensor.details ? tensor.details->name.size() / 8 + tensor.details->first_dims.size() : 0);
 }
 
 bool same_bits(double a, double b) {
@@ -132,9 +132,15 @@ bundle fusion::cut() {
   result.postscale = head.postscale;
   result.entries.reserve(picked_.size());
   for (auto position : picked_) {
-    auto& tensor = queue_[position].tensor;
-    result.entries.push_back({tensor.id, std::move(tensor.name), tensor.elements,
-                              std::move(tensor.first_dims), tensor.row_elements});
+    const auto& tensor = queue_[position].tensor;
+    auto& entry = result.entries.emplace_back();
+    entry.id = tensor.id;
+    entry.elements = tensor.elements;
+    if (tensor.details) {
+      entry.name = tensor.details->name;
+      entry.first_dims = tensor.details->first_dims;
+      entry.row_elements = tensor.details->row_elements;
+    }
   }
   drop_picked();
   return result;

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <optional>
 #include <span>
 #include <vector>
@@ -67,7 +66,7 @@ private:
 
   fusion_options options_;
   std::size_t threshold_;
-  std::deque<item> queue_;
+  std::vector<item> queue_; ///< oldest first
   // The next bundle, as far as it is known: positions in queue_, the oldest first.
   std::vector<std::size_t> picked_;
   std::size_t picked_bytes_ = 0;

@@ -127,8 +127,7 @@ TEST_CASE("reductions share a bundle only with equal op and scales; gathers ask 
   auto rows = tensor(5, 8), more_rows = tensor(6, 8), bytes = tensor(7, 8, dtype::int8);
   for (auto* one : {&rows, &more_rows, &bytes}) {
     one->operation = operation::allgather;
-    one->first_dims = {1, 1};
-    one->row_elements = 1;
+    one->details = std::make_shared<const ready_details>(ready_details{{}, {1, 1}, 1});
   }
   more_rows.reduce_op = reduce_op::average;
   plan.push(std::vector{rows, tensor(8, 8), more_rows, bytes}, 0ns);
@@ -181,8 +180,7 @@ TEST_CASE("it can be asked whether an id waits") {
   auto options = exactly(1000);
   options.outstanding = 0;
   fusion plan(options);
-  auto named = tensor(0, 8);
-  named.name = "x";
+  const auto named = by_name(tensor(7, 8), "x");
   plan.push(std::vector{tensor(3, 8), named}, 0ns);
   CHECK(plan.take(0ns).empty());
   CHECK(plan.holds_any(std::vector<std::uint32_t>{9, 3}));

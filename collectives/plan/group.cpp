@@ -36,8 +36,7 @@ void group_gate::forget(std::uint32_t id, std::string_view name) {
   for (auto& [group, waiting] : groups_)
     for (auto& tensor : waiting.held)
       if (tensor.id == id) {
-        tensor.id = 0;
-        tensor.name = name;
+        tensor = by_name(std::move(tensor), name);
       }
 }
 

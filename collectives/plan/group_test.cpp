@@ -50,6 +50,6 @@ TEST_CASE("what waits in a group while its id is forgotten goes by its name") {
   gate.ready(7, 2, tensor(2), out);
   REQUIRE(out.size() == 2);
   CHECK(out[0].id == 0);
-  CHECK(out[0].name == "a");
+  CHECK(out[0].name() == "a");
   CHECK(out[1].id == 2);
 }

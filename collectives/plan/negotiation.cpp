@@ -23,13 +23,13 @@ bool describe_ready(const signature& what, const std::vector<std::int64_t>& firs
   out.postscale = what.postscale;
   out.elements = element_count(what.shape);
   if (row_of(what.operation).first_dim_free) {
-    out.first_dims = first_dims;
-    out.row_elements = element_count(shape(what.shape.begin() + 1, what.shape.end()));
+    const auto row_elements = element_count(shape(what.shape.begin() + 1, what.shape.end()));
+    out.details = std::make_shared<const ready_details>(ready_details{{}, first_dims, row_elements});
     std::int64_t rows = 0;
     for (auto extent : first_dims)
       if (__builtin_add_overflow(rows, extent, &rows))
         return false;
-    if (__builtin_mul_overflow(rows, out.row_elements, &out.elements))
+    if (__builtin_mul_overflow(rows, row_elements, &out.elements))
       return false;
   }
   return !__builtin_mul_overflow(out.elements, static_cast<std::int64_t>(size_of(what.dtype)), &out.bytes);
@@ -40,6 +40,7 @@ bool describe_ready(const signature& what, const std::vector<std::int64_t>& firs
 struct negotiation::step {
   std::int32_t member;
   std::chrono::nanoseconds now;
+  std::size_t expected; ///< tensors that it may make ready
   verdict out;
 };
 
@@ -50,7 +51,7 @@ verdict negotiation::receive(std::int32_t rank, const requests& what, std::chron
   if (ended_)
     return {};
   const auto member = tally_.member_of(rank);
-  step current{member.value_or(-1), now, {}};
+  step current{member.value_or(-1), now, what.ids.size() + what.full.size(), {}};
   if (!member) {
     current.out.breach = breach_of(rank, "it is not in this process set");
     return std::move(current.out);
@@ -232,8 +233,10 @@ void negotiation::complete_known(step& current, cached_tensor& tensor) {
   cache_.touch(tensor);
   ++tensor.uses;
   // Zeros stand in for who has joined, and nobody can do that on the board.
-  if (tensor.cell < 0 && tensor.group == 0 && tally_.joined() == 0)
+  if (!tensor.board_refused && tensor.group == 0 && tally_.joined() == 0)
     grant(current, tensor);
+  if (current.out.ready.empty())
+    current.out.ready.reserve(current.expected);
   if (tensor.group == 0)
     current.out.ready.push_back(tensor.as_ready);
   else
@@ -268,7 +271,7 @@ void negotiation::complete_written(step& current, tally::row_id row) {
   auto ready = tensor.as_ready;
   ready.id = give_id(current, row, tensor);
   if (ready.id == 0)
-    ready.name = tensor.name;
+    ready = by_name(std::move(ready), tensor.name);
   tally_.clear(row);
   if (tensor.group != 0)
     groups_.ready(tensor.group, tensor.group_size, std::move(ready), current.out.ready);
@@ -318,8 +321,11 @@ std::uint32_t negotiation::give_id(step& current, tally::row_id row, const cache
 
 void negotiation::grant(step& current, cached_tensor& tensor) {
   const auto cell = board_.grant(tensor.signature, tensor.as_ready.bytes, tensor.uses);
-  if (!cell)
+  if (!cell) {
+    // What is refused once it has come again is refused for good: limits stay and the area only fills up.
+    tensor.board_refused = tensor.uses > 1;
     return;
+  }
   tensor.cell = *cell;
   cache_.pin(tensor);
   current.out.assignments.push_back({tensor.id, tensor.name, tensor.cell,

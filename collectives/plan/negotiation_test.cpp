@@ -83,7 +83,7 @@ TEST_CASE("what is scheduled in a step is not forgotten in it") {
   const auto out = leader.receive(0, full({ask("a"), ask("b"), ask("c")}), 0ns);
   CHECK(out.forget.empty());
   REQUIRE(out.ready.size() == 3);
-  CHECK(out.ready[2].name == "c");
+  CHECK(out.ready[2].name() == "c");
   CHECK(out.ready[2].id == 0);
 }
 

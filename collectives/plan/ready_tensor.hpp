@@ -4,13 +4,24 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "messages/signature.hpp"
 
 namespace farandole {
 
+struct ready_details {
+  std::string name;                     ///< of a tensor without id
+  std::vector<std::int64_t> first_dims; ///< allgather, by rank
+  std::int64_t row_elements = 0;        ///< allgather
+
+  friend bool operator==(const ready_details&, const ready_details&) = default;
+};
+
+/// Kept small: a step brings thousands.
 struct ready_tensor {
   std::uint32_t id = 0; ///< 0: known by `name`
   std::uint32_t group = 0;
@@ -20,13 +31,18 @@ struct ready_tensor {
   std::int32_t root = -1; ///< global rank
   double prescale = 1.0;
   double postscale = 1.0;
-  std::int64_t elements = 0;            ///< of one member's input; allgather: of all together
-  std::size_t bytes = 0;                ///< counted against the fusion threshold
-  std::string name;                     ///< empty when there is an id
-  std::vector<std::int64_t> first_dims; ///< allgather, by rank
-  std::int64_t row_elements = 0;        ///< allgather
+  std::int64_t elements = 0; ///< of one member's input; allgather: of all together
+  std::size_t bytes = 0;     ///< counted against the fusion threshold
+  /// What most tensors lack. Null: nothing of it.
+  std::shared_ptr<const ready_details> details;
 
-  friend bool operator==(const ready_tensor&, const ready_tensor&) = default;
+  /// Empty when there is an id.
+  std::string_view name() const { return details ? std::string_view(details->name) : std::string_view(); }
+
+  friend bool operator==(const ready_tensor& a, const ready_tensor& b);
 };
+
+/// The same, known by its name instead of an id.
+ready_tensor by_name(ready_tensor tensor, std::string_view name);
 
 } // namespace farandole

@@ -17,16 +17,19 @@ namespace farandole {
 
 /// What an id stands for.
 struct cached_tensor {
+  // What every use touches comes first.
   std::uint32_t id = 0;
-  std::uint32_t row = 0; ///< of the tally
+  std::uint32_t row = 0;  ///< of the tally
+  std::int64_t cell = -1; ///< on the board when not negative; then it is pinned
+  std::uint64_t uses = 0; ///< times it has gone by the leader
+  std::uint32_t group = 0;
+  std::uint32_t group_size = 0;
+  bool board_refused = false; ///< for good
+  ready_tensor as_ready;      ///< what to hand on when all have asked
+
   std::string name;
   farandole::signature signature;       ///< of rank 0 of the set
   std::vector<std::int64_t> first_dims; ///< allgather: by rank; otherwise empty
-  std::uint32_t group = 0;
-  std::uint32_t group_size = 0;
-  ready_tensor as_ready;  ///< what to hand on when all have asked
-  std::uint64_t uses = 0; ///< times it has gone by the leader
-  std::int64_t cell = -1; ///< on the board when not negative; then it is pinned
 
   /// Whether this member (position in the set) asks for just this.
   bool matches(const request& asked, std::int32_t member) const;
@@ -75,11 +78,11 @@ private:
     std::uint32_t live = 0;
   };
   struct slot {
-    cached_tensor tensor;
     std::uint64_t touched = 0;
     std::uint32_t newer = none;
     std::uint32_t older = none;
     bool pinned = false; ///< then in no list
+    cached_tensor tensor;
   };
 
   void link(std::uint32_t index);

@@ -11,19 +11,6 @@ namespace farandole {
 
 namespace {
 
-constexpr std::size_t word_bits = 64;
-
-bool test(const std::uint64_t* bits, std::int32_t member) {
-  return (bits[static_cast<std::size_t>(member) / word_bits] >>
-          (static_cast<std::size_t>(member) % word_bits)) &
-         1;
-}
-
-void set(std::uint64_t* bits, std::int32_t member) {
-  bits[static_cast<std::size_t>(member) / word_bits] |= std::uint64_t{1}
-                                                        << (static_cast<std::size_t>(member) % word_bits);
-}
-
 bool free_first(const signature& what) {
   return row_of(what.operation).first_dim_free && !what.shape.empty();
 }
@@ -79,23 +66,20 @@ std::optional<tally::row_id> tally::find(std::string_view name) const {
 }
 
 void tally::tie(row_id row, std::uint32_t id) {
-  stories_[row].id = id;
+  heads_[row].id = id;
   if (id == 0 && !busy(row))
     end(row);
 }
 
-void tally::clear(row_id row) {
-  std::fill_n(bits(row), words_, 0);
+void tally::clear_story(row_id row) {
+  auto& head = heads_[row];
   auto& story = stories_[row];
-  if (story.written || withdrawn(row)) {
-    story.written = false;
-    story.first_dims.clear();
-    story.others.clear();
-    story.groups.clear();
-    story.early.clear();
-  }
-  heads_[row] = {};
-  if (story.id == 0)
+  head.written = head.withdrawn = false;
+  story.first_dims.clear();
+  story.others.clear();
+  story.groups.clear();
+  story.early.clear();
+  if (head.id == 0)
     end(row);
 }
 
@@ -106,29 +90,13 @@ void tally::end(row_id row) {
 
 // ---- asking -------------------------------------------------------------------------------------
 
-tally::count tally::add_known(row_id row, std::int32_t member, std::chrono::nanoseconds now) {
-  auto* asked = bits(row);
-  if (test(asked, member))
-    return count::repeated;
-  set(asked, member);
-  auto& head = heads_[row];
-  if (head.opened == 0) {
-    head.opened = ++opened_;
-    head.since = now;
-    head.missing = static_cast<std::uint32_t>(members() - joined_);
-  }
-  if (joined_ == 0 || !has_joined(member))
-    --head.missing;
-  return head.missing == 0 ? count::complete : count::waiting;
-}
-
 tally::count tally::add(row_id row, std::int32_t member, const request& what, std::chrono::nanoseconds now) {
   if (asked(row, member))
     return count::repeated;
   auto& story = stories_[row];
-  if (!story.written) {
+  if (!written(row)) {
     assert(!busy(row));
-    story.written = true;
+    heads_[row].written = true;
     story.reference = what.signature;
     if (free_first(what.signature))
       story.first_dims.assign(ranks_.size(), 0);
@@ -143,19 +111,15 @@ tally::count tally::add(row_id row, std::int32_t member, const request& what, st
   return add_known(row, member, now);
 }
 
-bool tally::asked(row_id row, std::int32_t member) const {
-  return test(bits(row), member);
-}
-
 bool tally::same(row_id row, std::int32_t member, const request& what) const {
   return signature_of(row, member) == what.signature;
 }
 
 void tally::write_down(row_id row, const cached_tensor& meaning) {
   auto& story = stories_[row];
-  if (!busy(row) || story.written)
+  if (!busy(row) || written(row))
     return;
-  story.written = true;
+  heads_[row].written = true;
   story.reference = meaning.signature;
   story.first_dims = meaning.first_dims;
   story.groups = {{meaning.group, meaning.group_size}};
@@ -176,7 +140,7 @@ signature tally::signature_of(row_id row, std::int32_t member) const {
 
 error tally::disagreement(row_id row) const {
   const auto& story = stories_[row];
-  assert(story.written);
+  assert(written(row));
   std::vector<std::int32_t> joined;
   std::vector<std::int32_t> who;
   for (std::int32_t member = 0; member < members(); ++member) {
@@ -226,7 +190,7 @@ std::vector<tally::row_id> tally::join(std::int32_t member) {
   std::vector<row_id> complete;
   if (has_joined(member))
     return complete;
-  set(joined_bits_.data(), member);
+  joined_bits_[word_of(member)] |= bit_of(member);
   ++joined_;
   for (row_id row = 0; row < heads_.size(); ++row)
     if (busy(row) && !asked(row, member) && --heads_[row].missing == 0)
@@ -234,10 +198,6 @@ std::vector<tally::row_id> tally::join(std::int32_t member) {
   std::sort(complete.begin(), complete.end(),
             [&](row_id a, row_id b) { return heads_[a].opened < heads_[b].opened; });
   return complete;
-}
-
-bool tally::has_joined(std::int32_t member) const {
-  return test(joined_bits_.data(), member);
 }
 
 void tally::leave_join() {

@@ -45,19 +45,38 @@ public:
   const std::string& name(row_id row) const { return stories_[row].name; }
   /// Ties an id to a row, or unties it (0).
   void tie(row_id row, std::uint32_t id);
-  std::uint32_t id(row_id row) const { return stories_[row].id; }
+  std::uint32_t id(row_id row) const { return heads_[row].id; }
   /// Whether somebody waits in the row.
   bool busy(row_id row) const { return heads_[row].opened != 0; }
   /// Takes all that was asked out of the row; the row ends unless an id is tied to it.
-  void clear(row_id row);
+  void clear(row_id row) {
+    auto& head = heads_[row];
+    for (std::size_t word = 0; word < words_; ++word)
+      bits(row)[word] = 0;
+    head.opened = 0;
+    if (head.written || head.withdrawn || head.id == 0)
+      clear_story(row);
+  }
 
   // ---- asking
 
   /// This member asks for just what the row's id stands for.
-  count add_known(row_id row, std::int32_t member, std::chrono::nanoseconds now);
+  count add_known(row_id row, std::int32_t member, std::chrono::nanoseconds now) {
+    auto& head = heads_[row];
+    if (head.opened == 0)
+      start(head, now);
+    else if (asked(row, member))
+      return count::repeated;
+    bits(row)[word_of(member)] |= bit_of(member);
+    if (joined_ == 0 || !has_joined(member))
+      --head.missing;
+    return head.missing == 0 ? count::complete : count::waiting;
+  }
   /// This member asks, in words. `repeated`: it already had, and nothing changed.
   count add(row_id row, std::int32_t member, const request& what, std::chrono::nanoseconds now);
-  bool asked(row_id row, std::int32_t member) const;
+  bool asked(row_id row, std::int32_t member) const {
+    return (bits(row)[word_of(member)] & bit_of(member)) != 0;
+  }
   /// Whether what `member` has asked for in this row is just this.
   bool same(row_id row, std::int32_t member, const request& what) const;
   /// The row's id is about to be forgotten: writes down what those asked for who are only counted.
@@ -65,7 +84,7 @@ public:
 
   // ---- what a row says. Only for rows that were written down.
 
-  bool written(row_id row) const { return stories_[row].written; }
+  bool written(row_id row) const { return heads_[row].written; }
   /// Of the member that asked first.
   const signature& reference(row_id row) const { return stories_[row].reference; }
   /// First extents by member, where they are free.
@@ -91,7 +110,7 @@ public:
 
   /// Returns the rows that became complete by it, oldest first.
   std::vector<row_id> join(std::int32_t member);
-  bool has_joined(std::int32_t member) const;
+  bool has_joined(std::int32_t member) const { return (joined_bits_[word_of(member)] & bit_of(member)) != 0; }
   std::int32_t joined() const { return joined_; }
   /// All have joined: everybody takes part again.
   void leave_join();
@@ -99,17 +118,19 @@ public:
   std::vector<stall> stalled(std::chrono::nanoseconds now, std::chrono::nanoseconds limit) const;
 
 private:
+  static constexpr std::size_t word_bits = 64;
+
   // What counting touches, kept small and together.
   struct head {
     std::uint64_t opened = 0; ///< order of the first request; 0: nobody waits
     std::chrono::nanoseconds since{0};
     std::uint32_t missing = 0; ///< members that have neither asked nor joined
+    std::uint32_t id = 0;
+    bool written = false; ///< there is a story
     bool withdrawn = false;
   };
   struct story {
     std::string name;
-    std::uint32_t id = 0;
-    bool written = false;
     std::int32_t withdrawn_by = -1;
     farandole::signature reference;
     std::vector<std::int64_t> first_dims;
@@ -119,6 +140,16 @@ private:
     std::vector<std::pair<std::int32_t, request>> early;
   };
 
+  static std::size_t word_of(std::int32_t member) { return static_cast<std::size_t>(member) / word_bits; }
+  static std::uint64_t bit_of(std::int32_t member) {
+    return std::uint64_t{1} << (static_cast<std::size_t>(member) % word_bits);
+  }
+  void start(head& row, std::chrono::nanoseconds now) {
+    row.opened = ++opened_;
+    row.since = now;
+    row.missing = static_cast<std::uint32_t>(members() - joined_);
+  }
+  void clear_story(row_id row);
   void end(row_id row);
   signature signature_of(row_id row, std::int32_t member) const;
   std::uint64_t* bits(row_id row) { return asked_.data() + row * words_; }

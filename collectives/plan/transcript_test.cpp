@@ -105,9 +105,9 @@ std::string told(const verdict& what) {
   for (const auto& one : what.questions)
     out << "< to " << one.rank << ": ask " << one.id << "\n";
   for (const auto& one : what.ready) {
-    out << "< ready " << (one.id ? std::to_string(one.id) : one.name);
-    for (std::size_t i = 0; i < one.first_dims.size(); ++i)
-      out << (i ? "+" : " rows ") << one.first_dims[i];
+    out << "< ready " << (one.id ? std::to_string(one.id) : std::string(one.name()));
+    for (std::size_t i = 0; one.details && i < one.details->first_dims.size(); ++i)
+      out << (i ? "+" : " rows ") << one.details->first_dims[i];
     out << "\n";
   }
   if (what.joined >= 0)
