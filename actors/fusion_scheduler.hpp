@@ -20,9 +20,11 @@ public:
 
 private:
   void decided(const verdict& what);
+  void answer(const verdict& what);
   void finished(std::uint64_t sequence);
+  void tick();
   void emit_due();
-  void tell(std::int32_t rank, const schedule& what);
+  void tell(std::int32_t rank, schedule what);
   void arm();
   std::chrono::nanoseconds now() const;
 

@@ -2,6 +2,11 @@
 // verdict on to the fusion scheduler of the same set. One for each (generation, set), on the set's leader.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
 #include "actors/interfaces.hpp"
 #include "collectives/plan/negotiation.hpp"
 

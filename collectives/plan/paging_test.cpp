@@ -1,0 +1,62 @@
+#include "collectives/plan/paging.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole;
+
+namespace {
+
+template <class Part>
+void append(std::vector<Part>& to, const std::vector<Part>& from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+schedule large() {
+  schedule whole;
+  for (std::uint32_t id = 1; id <= 100; ++id) {
+    whole.assignments.push_back({id, "t" + std::to_string(id), -1, 0, {}});
+    whole.forget.push_back(id + 1000);
+    whole.retract.push_back({id, id});
+    whole.failures.push_back({"f" + std::to_string(id), {error_kind::precondition, std::string(200, 'x')}});
+    whole.ask.push_back(id);
+    bundle one;
+    one.sequence = id;
+    one.entries.resize(id % 7);
+    whole.bundles.push_back(one);
+  }
+  whole.joined = 3;
+  whole.end = true;
+  return whole;
+}
+
+} // namespace
+
+TEST_CASE("a large schedule is told in several, and read in order they say the same") {
+  for (std::size_t most : {1, 20, 100, 1000}) {
+    const auto parts = paged(large(), most);
+    CHECK(parts.size() > 1);
+    schedule joined;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto& part = parts[i];
+      // A kind that comes later in the order of a schedule is not followed by an earlier one.
+      CHECK((part.assignments.empty() || joined.bundles.empty()));
+      CHECK((part.failures.empty() || joined.bundles.empty()));
+      append(joined.assignments, part.assignments);
+      append(joined.forget, part.forget);
+      append(joined.retract, part.retract);
+      append(joined.failures, part.failures);
+      append(joined.ask, part.ask);
+      append(joined.bundles, part.bundles);
+      CHECK(part.end == (i + 1 == parts.size()));
+      CHECK((part.joined >= 0) == (i + 1 == parts.size()));
+    }
+    joined.joined = 3;
+    joined.end = true;
+    CHECK(joined == large());
+  }
+}
+
+TEST_CASE("a schedule that fits is one") {
+  CHECK(paged(large()) == std::vector{large()});
+  CHECK(paged(schedule{}).size() == 1);
+}
