@@ -1,0 +1,51 @@
+// Any bytes, as a message: parsing and every decoder answer with a value or an error. What was decoded can be
+// encoded, and decoding that gives the same again.
+#include <algorithm>
+#include <cstdlib>
+
+#include "messages/membership.hpp"
+#include "messages/negotiation.hpp"
+
+namespace {
+
+using namespace farandole;
+
+bool same_bytes(const envelope& a, const envelope& b) {
+  return std::ranges::equal(a.bytes(), b.bytes());
+}
+
+// Compares encodings, since a NaN among the factors equals nothing.
+template <class Decode>
+void check(const envelope& message, Decode decode) {
+  auto first = decode(message);
+  if (!first) {
+    if (first.error().kind != error_kind::invalid_argument || first.error().text.empty())
+      std::abort();
+    return;
+  }
+  address from{message.generation(), message.set(), message.source()};
+  auto again = encode(from, *first);
+  auto second = decode(again);
+  if (!second || !same_bytes(again, encode(from, *second)))
+    std::abort();
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  auto message = envelope::parse({reinterpret_cast<const std::byte*>(data), size});
+  if (!message)
+    return 0;
+  check(*message, decode_hello);
+  check(*message, decode_welcome);
+  check(*message, decode_refused);
+  check(*message, decode_lost);
+  check(*message, decode_farewell);
+  check(*message, decode_greeting);
+  check(*message, decode_introduction);
+  check(*message, decode_introductions);
+  check(*message, decode_requests);
+  for (std::int32_t members : {1, 3})
+    check(*message, [members](const envelope& one) { return decode_schedule(one, members); });
+  return 0;
+}

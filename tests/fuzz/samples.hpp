@@ -1,0 +1,64 @@
+// One sound message of every kind, with every field and list in use: what the fuzzers start from.
+#pragma once
+
+#include <vector>
+
+#include "messages/membership.hpp"
+#include "messages/negotiation.hpp"
+
+namespace farandole {
+
+inline requests sample_requests() {
+  requests value;
+  value.ids = {1, 2, 70000};
+  value.full = {
+      {"weights", {operation::allreduce, dtype::float16, reduce_op::average, -1, 0.5, 2.0, {3, 4}}, 0, 0},
+      {"bias", {}, 7, 2}};
+  value.left = {{5, 9}};
+  value.join = true;
+  value.withdraw = {"gone"};
+  return value;
+}
+
+inline schedule sample_schedule() {
+  schedule value;
+  value.assignments = {{3, "weights", -1, 0, {}}, {4, "bias", 4096, 256, {}}};
+  value.forget = {8};
+  value.retract = {{9, 2}};
+  value.failures = {{"odd", {error_kind::precondition, "rank 0 has [2], rank 1 has [3]"}}};
+  value.ask = {11, 12};
+  value.bundles.resize(3);
+  value.bundles[0].entries = {{3, "", 10, {}, 0}, {0, "by name", 4, {}, 0}};
+  value.bundles[1].sequence = 1;
+  value.bundles[1].operation = operation::allgather;
+  value.bundles[1].entries = {{0, "rows", 12, {2, 0, 1}, 6}};
+  value.bundles[2].sequence = 2;
+  value.bundles[2].operation = operation::broadcast;
+  value.bundles[2].root = 1;
+  value.bundles[2].entries = {{6, "", 1, {}, 0}};
+  value.joined = 2;
+  value.end = true;
+  return value;
+}
+
+inline std::vector<envelope> samples() {
+  constexpr address from{3, 1, 2};
+  welcome entry{2, 1, 1, {}, {{"fusion threshold", "134217728"}}};
+  for (std::int32_t rank = 0; rank < 3; ++rank)
+    entry.members.push_back({rank, rank, "host", "alpha", "10.0.0.1:99", rank, 3, 0, 1});
+  introductions all;
+  for (std::int32_t rank = 0; rank < 3; ++rank)
+    all.members.push_back({rank, "window", "ucx"});
+  return {encode(from, hello{wire_version, 1, 3, "host", "alpha", "10.0.0.1:99", 77, 1}),
+          encode(from, entry),
+          encode(from, refused{"the job has ended"}),
+          encode(from, lost{3, 2, "was killed by signal 9"}),
+          encode(from, farewell{3}),
+          encode(from, greeting{wire_version, 1}),
+          encode(from, all.members[1]),
+          encode(from, all),
+          encode(from, sample_requests()),
+          encode(from, sample_schedule())};
+}
+
+} // namespace farandole
