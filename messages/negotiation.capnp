@@ -8,9 +8,9 @@
 # -------------
 # A tensor is known by its name until the leader has seen it. With the first bundle that carries it, the leader
 # assigns an id to (name, signature); from then on both sides send the id. An id is never used for anything else
-# within its generation. The leader may forget an id (its cache is bounded, or ranks no longer agree): a request
-# that names an id it does not know is answered by `ask`, and the member sends the full request of what it has pending
-# under that id (nothing, if nothing is). Members drop ids told to them in `forget`: they send them no more, but still
+# within its generation. The leader may forget an id (its cache is bounded, or ranks no longer agree): who waits under
+# it, and whoever sends it afterwards, is told so by `ask`, and sends the full request of what it has pending under that
+# id (nothing, if nothing is). Members drop ids told to them in `forget`: they send them no more, but still
 # answer an `ask` for what is pending. No bundle names an id after its `forget`.
 #
 # The board

@@ -41,6 +41,7 @@ struct negotiation::step {
   std::int32_t member;
   std::chrono::nanoseconds now;
   std::size_t expected; ///< tensors that it may make ready
+  bool joins;           ///< at the end of this message
   verdict out;
 };
 
@@ -51,7 +52,7 @@ verdict negotiation::receive(std::int32_t rank, const requests& what, std::chron
   if (ended_)
     return {};
   const auto member = tally_.member_of(rank);
-  step current{member.value_or(-1), now, what.ids.size() + what.full.size(), {}};
+  step current{member.value_or(-1), now, what.ids.size() + what.full.size(), what.join, {}};
   if (!member) {
     current.out.breach = breach_of(rank, "it is not in this process set");
     return std::move(current.out);
@@ -87,7 +88,7 @@ void negotiation::take_left(step& current, const std::vector<board_round>& left)
     if (!tensor || tensor->cell < 0)
       continue;
     current.out.retract.push_back(round);
-    drop(*tensor);
+    drop(current, *tensor);
   }
 }
 
@@ -136,7 +137,7 @@ void negotiation::take_full(step& current, const request& what) {
       return;
     }
     current.out.forget.push_back(tensor->id);
-    drop(*tensor);
+    drop(current, *tensor);
   }
   const auto row = tally_.open(what.name);
   if (tally_.withdrawn(row)) {
@@ -172,6 +173,11 @@ void negotiation::take_withdrawal(step& current, const std::string& name) {
 void negotiation::take_join(step& current) {
   if (tally_.has_joined(current.member))
     return;
+  // It has left every cell it knows of; of the others it has not heard yet, so it has not published there.
+  for (const auto id : std::vector(boarded_)) {
+    current.out.retract.push_back({id, 0});
+    drop(current, *cache_.find(id));
+  }
   for (const auto row : tally_.join(current.member))
     complete(current, row);
   if (tally_.joined() < tally_.members())
@@ -225,15 +231,14 @@ void negotiation::complete(step& current, tally::row_id row) {
 
 void negotiation::complete_known(step& current, cached_tensor& tensor) {
   if (tally_.joined() > 0 && !row_of(tensor.signature.operation).takes_zeros) {
-    tally_.write_down(tensor.row, tensor);
-    fail(current, tensor.row, tally_.disagreement(tensor.row));
+    fail(current, tensor.row, tally_.disagreement(tensor.row, &tensor.signature));
     return;
   }
   tally_.clear(tensor.row);
   cache_.touch(tensor);
   ++tensor.uses;
   // Zeros stand in for who has joined, and nobody can do that on the board.
-  if (!tensor.board_refused && tensor.group == 0 && tally_.joined() == 0)
+  if (!tensor.board_refused && tensor.group == 0 && tally_.joined() == 0 && !current.joins)
     grant(current, tensor);
   if (current.out.ready.empty())
     current.out.ready.reserve(current.expected);
@@ -310,7 +315,7 @@ std::uint32_t negotiation::give_id(step& current, tally::row_id row, const cache
   const auto* kept = cache_.insert(cached_tensor(tensor), evicted);
   for (const auto& old : evicted) {
     current.out.forget.push_back(old.id);
-    forgotten(old);
+    forgotten(current, old);
   }
   if (!kept)
     return 0;
@@ -327,17 +332,22 @@ void negotiation::grant(step& current, cached_tensor& tensor) {
     return;
   }
   tensor.cell = *cell;
+  boarded_.push_back(tensor.id);
   cache_.pin(tensor);
   current.out.assignments.push_back({tensor.id, tensor.name, tensor.cell,
                                      static_cast<std::uint32_t>(tensor.as_ready.bytes), tensor.signature});
 }
 
-void negotiation::drop(const cached_tensor& tensor) {
-  forgotten(cache_.forget(tensor.id));
+void negotiation::drop(step& current, const cached_tensor& tensor) {
+  std::erase(boarded_, tensor.id);
+  forgotten(current, cache_.forget(tensor.id));
 }
 
-void negotiation::forgotten(const cached_tensor& old) {
-  tally_.write_down(old.row, old);
+// Who waits under the id asks again in full: then it, too, knows the tensor by its name when the next id
+// comes.
+void negotiation::forgotten(step& current, const cached_tensor& old) {
+  for (const auto rank : tally_.take_out(old.row))
+    current.out.questions.push_back({rank, old.id});
   tally_.tie(old.row, 0);
   groups_.forget(old.id, old.name);
 }

@@ -10,7 +10,7 @@
 // that id, also
 //   after it was told to forget the id, and with nothing if nothing is pending so;
 // - it sends what is on the board only together with the `left` of that id;
-// - once it has joined, it leaves all its cells, and round 0 of any cell that it is granted later.
+// - when it joins, it leaves all the cells it has been told of.
 #pragma once
 
 #include <chrono>
@@ -66,13 +66,14 @@ private:
   std::vector<tally::group_claim> claims_of(tally::row_id row);
   std::uint32_t give_id(step& current, tally::row_id row, const cached_tensor& tensor);
   void grant(step& current, cached_tensor& tensor);
-  void drop(const cached_tensor& tensor);
-  void forgotten(const cached_tensor& old);
+  void drop(step& current, const cached_tensor& tensor);
+  void forgotten(step& current, const cached_tensor& old);
 
   tally tally_;
   response_cache cache_;
   board_ledger board_;
   group_gate groups_;
+  std::vector<std::uint32_t> boarded_; ///< ids with a cell
   bool ended_ = false;
 };
 

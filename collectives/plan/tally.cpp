@@ -115,14 +115,14 @@ bool tally::same(row_id row, std::int32_t member, const request& what) const {
   return signature_of(row, member) == what.signature;
 }
 
-void tally::write_down(row_id row, const cached_tensor& meaning) {
-  auto& story = stories_[row];
-  if (!busy(row) || written(row))
-    return;
-  heads_[row].written = true;
-  story.reference = meaning.signature;
-  story.first_dims = meaning.first_dims;
-  story.groups = {{meaning.group, meaning.group_size}};
+std::vector<std::int32_t> tally::take_out(row_id row) {
+  // Who asked for what was taken back has its answer; it only counts as one who has asked.
+  if (!busy(row) || written(row) || withdrawn(row))
+    return {};
+  auto ranks = ranks_in(row);
+  std::fill_n(bits(row), words_, 0);
+  heads_[row].opened = 0;
+  return ranks;
 }
 
 // ---- what a row says ----------------------------------------------------------------------------
@@ -138,9 +138,9 @@ signature tally::signature_of(row_id row, std::int32_t member) const {
   return result;
 }
 
-error tally::disagreement(row_id row) const {
+error tally::disagreement(row_id row, const signature* known) const {
   const auto& story = stories_[row];
-  assert(written(row));
+  assert(written(row) || known);
   std::vector<std::int32_t> joined;
   std::vector<std::int32_t> who;
   for (std::int32_t member = 0; member < members(); ++member) {
@@ -155,7 +155,7 @@ error tally::disagreement(row_id row) const {
   std::vector<asked_by> asked;
   asked.reserve(who.size());
   for (auto member : who) {
-    signatures.push_back(signature_of(row, member));
+    signatures.push_back(known ? *known : signature_of(row, member));
     asked.push_back({rank_of(member), &signatures.back()});
   }
   return farandole::disagreement(story.name, asked, joined);
@@ -166,11 +166,15 @@ error tally::disagreement(row_id row) const {
 std::vector<std::int32_t> tally::withdraw(row_id row, std::int32_t by) {
   heads_[row].withdrawn = true;
   stories_[row].withdrawn_by = by;
-  std::vector<std::int32_t> told;
+  return ranks_in(row);
+}
+
+std::vector<std::int32_t> tally::ranks_in(row_id row) const {
+  std::vector<std::int32_t> ranks;
   for (std::int32_t member = 0; member < members(); ++member)
     if (asked(row, member))
-      told.push_back(rank_of(member));
-  return told;
+      ranks.push_back(rank_of(member));
+  return ranks;
 }
 
 void tally::keep_early(row_id row, std::int32_t member, const request& what) {

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/plan/response_cache.hpp"
 #include "collectives/plan/stall.hpp"
+#include "messages/error.hpp"
 #include "messages/negotiation.hpp"
 
 namespace farandole {
@@ -79,8 +79,9 @@ public:
   }
   /// Whether what `member` has asked for in this row is just this.
   bool same(row_id row, std::int32_t member, const request& what) const;
-  /// The row's id is about to be forgotten: writes down what those asked for who are only counted.
-  void write_down(row_id row, const cached_tensor& meaning);
+  /// The row's id is about to be forgotten: takes out what was asked by it, and returns the ranks that had
+  /// asked so.
+  std::vector<std::int32_t> take_out(row_id row);
 
   // ---- what a row says. Only for rows that were written down.
 
@@ -91,8 +92,9 @@ public:
   const std::vector<std::int64_t>& first_dims(row_id row) const { return stories_[row].first_dims; }
   /// The groups that were named for this row; several when members do not agree (0: in none).
   const std::vector<group_claim>& groups(row_id row) const { return stories_[row].groups; }
-  /// Why this complete row cannot run, if so (agreement.hpp).
-  error disagreement(row_id row) const;
+  /// Why this complete row cannot run, if so (agreement.hpp). `known`: what all have asked for, where the row
+  /// was not written down.
+  error disagreement(row_id row, const signature* known = nullptr) const;
 
   // ---- taking back
 
@@ -151,6 +153,7 @@ private:
   }
   void clear_story(row_id row);
   void end(row_id row);
+  std::vector<std::int32_t> ranks_in(row_id row) const;
   signature signature_of(row_id row, std::int32_t member) const;
   std::uint64_t* bits(row_id row) { return asked_.data() + row * words_; }
   const std::uint64_t* bits(row_id row) const { return asked_.data() + row * words_; }
