@@ -35,7 +35,7 @@ public:
   static void go(void* output, const float* partial, const std::byte* const* inputs, std::size_t count,
                  scales factors) {
     const float16_pass self{factors};
-    const std::byte* from[Run::inputs];
+    const std::byte* from[Run::inputs + 1] = {};
     for (int k = 0; k < Run::inputs; ++k)
       from[k] = inputs[k];
     constexpr std::size_t target_bytes = Run::last ? 2 : sizeof(float);
@@ -59,9 +59,13 @@ private:
 
   inline __attribute__((always_inline)) void eight(std::byte* to, const float* partial,
                                                    const std::byte* const* from, std::size_t start) const {
-    auto result = take(from[0] + 2 * start);
-    if constexpr (!Run::first)
-      result = combine8<Run::combine_by>(_mm256_loadu_ps(partial), result);
+    __m256 result;
+    if constexpr (Run::first)
+      result = take(from[0] + 2 * start);
+    else
+      result = _mm256_loadu_ps(partial);
+    if constexpr (!Run::first && Run::inputs > 0)
+      result = combine8<Run::combine_by>(result, take(from[0] + 2 * start));
     if constexpr (Run::inputs > 1)
       result = combine8<Run::combine_by>(result, take(from[1] + 2 * start));
     if constexpr (Run::inputs > 2)
@@ -82,9 +86,9 @@ private:
   // The last elements take the same way, with zeroes beside them.
   void fewer(std::byte* to, const float* partial, const std::byte* const* from, std::size_t start,
              std::size_t count) const {
-    std::uint16_t elements[Run::inputs][8] = {};
+    std::uint16_t elements[Run::inputs + 1][8] = {};
     float results[8] = {};
-    const std::byte* padded[Run::inputs];
+    const std::byte* padded[Run::inputs + 1] = {};
     for (int k = 0; k < Run::inputs; ++k) {
       __builtin_memcpy(elements[k], from[k] + 2 * start, 2 * count);
       padded[k] = reinterpret_cast<const std::byte*>(elements[k]);

@@ -177,17 +177,19 @@ struct pass {
       return Run::scaled ? before(wide) : wide;
     };
     auto* out = static_cast<target*>(output);
-    const auto* a = reinterpret_cast<const element*>(inputs[0]);
-    const auto* b = reinterpret_cast<const element*>(inputs[Run::inputs > 1 ? 1 : 0]);
-    const auto* c = reinterpret_cast<const element*>(inputs[Run::inputs > 2 ? 2 : 0]);
-    const auto* d = reinterpret_cast<const element*>(inputs[Run::inputs > 3 ? 3 : 0]);
+    const auto* a = reinterpret_cast<const element*>(Run::inputs > 0 ? inputs[0] : nullptr);
+    const auto* b = reinterpret_cast<const element*>(Run::inputs > 1 ? inputs[1] : nullptr);
+    const auto* c = reinterpret_cast<const element*>(Run::inputs > 2 ? inputs[2] : nullptr);
+    const auto* d = reinterpret_cast<const element*>(Run::inputs > 3 ? inputs[3] : nullptr);
     FARANDOLE_INDEPENDENT
     for (std::size_t i = 0; i < count; ++i) {
       value result;
       if constexpr (Run::first)
         result = take(a[i]);
       else
-        result = combine<combination, value>(partial[i], take(a[i]));
+        result = partial[i];
+      if constexpr (!Run::first && Run::inputs > 0)
+        result = combine<combination, value>(result, take(a[i]));
       if constexpr (Run::inputs > 1)
         result = combine<combination, value>(result, take(b[i]));
       if constexpr (Run::inputs > 2)
@@ -218,46 +220,87 @@ void last_pass(std::byte* output, const typename Format::value* partial, const s
   pass<Format, run<C, Most, First, true, Scaled>>::go(output, partial, inputs, count, factors);
 }
 
-/// Where there are more inputs than one run takes, a block of partial results is kept in the cache between
-/// runs.
-template <class Format, combination C, bool Scaled, int Width>
-void reduce_in_blocks(std::byte* output, const std::byte* const* inputs, std::size_t members,
-                      std::size_t count, scales factors) {
-  typename Format::value partial[block_elements];
-  const std::byte* here[Width];
+constexpr std::size_t smaller(std::size_t a, std::size_t b) {
+  return a < b ? a : b;
+}
+
+/// Sums of floats, what training asks for: up to four inputs in one run. Where there are more, a block of
+/// partial sums is kept in the cache between runs.
+template <class Format, bool Scaled>
+void sum_floats(std::byte* output, const std::byte* const* inputs, std::size_t members, std::size_t count,
+                scales factors) {
+  constexpr auto sum = combination::sum;
+  if (members <= 4)
+    return last_pass<Format, sum, true, Scaled, 4>(output, nullptr, inputs, members, count, factors);
   constexpr std::size_t element_bytes = sizeof(typename Format::storage);
+  typename Format::value partial[block_elements];
+  const std::byte* here[4];
   for (std::size_t start = 0; start < count; start += block_elements) {
-    std::size_t size = count - start < block_elements ? count - start : block_elements;
+    auto size = smaller(count - start, block_elements);
     auto point = [&](std::size_t taken, std::size_t more) {
       for (std::size_t i = 0; i < more; ++i)
         here[i] = inputs[taken + i] + start * element_bytes;
     };
-    point(0, Width);
-    pass<Format, run<C, Width, true, false, Scaled>>::go(partial, nullptr, here, size, factors);
-    std::size_t taken = Width;
-    for (; members - taken > Width; taken += Width) {
-      point(taken, Width);
-      pass<Format, run<C, Width, false, false, Scaled>>::go(partial, partial, here, size, factors);
+    point(0, 4);
+    pass<Format, run<sum, 4, true, false, Scaled>>::go(partial, nullptr, here, size, factors);
+    std::size_t taken = 4;
+    for (; members - taken > 4; taken += 4) {
+      point(taken, 4);
+      pass<Format, run<sum, 4, false, false, Scaled>>::go(partial, partial, here, size, factors);
     }
     point(taken, members - taken);
-    last_pass<Format, C, false, Scaled, Width>(output + start * element_bytes, partial, here, members - taken,
-                                               size, factors);
+    last_pass<Format, sum, false, Scaled, 4>(output + start * element_bytes, partial, here, members - taken,
+                                             size, factors);
+  }
+}
+
+/// Everything else goes in small steps that all combinations share, block by block: take an input (widened
+/// and multiplied), combine it with what is there, give the result (multiplied and rounded). NaNs are settled
+/// at every step, which gives the same as once at the end.
+template <class Format, combination C, bool Scaled>
+void combine_in_steps(std::byte* output, const std::byte* const* inputs, std::size_t members,
+                      std::size_t count, scales factors) {
+  using value = typename Format::value;
+  using join = pass<same<value>, run<C, 2, true, true, false>>;
+  if (!Scaled && members == 2)
+    return pass<Format, run<C, 2, true, true, false>>::go(output, nullptr, inputs, count, factors);
+  constexpr bool as_it_is = !Scaled && sizeof(typename Format::storage) == sizeof(value);
+  constexpr std::size_t element_bytes = sizeof(typename Format::storage);
+  value partial[block_elements];
+  value next[block_elements];
+  for (std::size_t start = 0; start < count; start += block_elements) {
+    auto size = smaller(count - start, block_elements);
+    auto take = [&](value* scratch, std::size_t member) {
+      const auto* from = inputs[member] + start * element_bytes;
+      if constexpr (as_it_is)
+        return from;
+      pass<Format, run<combination::sum, 1, true, false, true>>::go(scratch, nullptr, &from, size, factors);
+      return reinterpret_cast<const std::byte*>(scratch);
+    };
+    auto* target = output + start * element_bytes;
+    const std::byte* sides[2] = {take(partial, 0), nullptr};
+    for (std::size_t i = 1; i < members; ++i) {
+      sides[1] = take(next, i);
+      auto* result = as_it_is && i + 1 == members ? target : reinterpret_cast<std::byte*>(partial);
+      join::go(result, nullptr, sides, size, factors);
+      sides[0] = result;
+    }
+    if constexpr (!as_it_is)
+      pass<Format, run<combination::sum, 0, false, true, true>>::go(target, partial, nullptr, size, factors);
   }
 }
 
 template <class Format, combination C, bool Scaled>
-void reduce_elements(std::byte* output, const std::byte* const* inputs, std::size_t members,
-                     std::size_t count, scales factors) {
-  constexpr int width = is_float<typename Format::value> && C == combination::sum ? 4 : 2;
-  if (members <= width)
-    last_pass<Format, C, true, Scaled, width>(output, nullptr, inputs, members, count, factors);
+constexpr kernel kernel_of() {
+  if constexpr (is_float<typename Format::value> && C == combination::sum)
+    return &sum_floats<Format, Scaled>;
   else
-    reduce_in_blocks<Format, C, Scaled, width>(output, inputs, members, count, factors);
+    return &combine_in_steps<Format, C, Scaled>;
 }
 
 template <class Format, combination C>
 constexpr kernel_row row() {
-  return {&reduce_elements<Format, C, false>, &reduce_elements<Format, C, true>};
+  return {kernel_of<Format, C, false>(), kernel_of<Format, C, true>()};
 }
 
 template <class Format>

@@ -22,7 +22,7 @@ inline constexpr std::size_t combination_count = 4;
 using kernel = void (*)(std::byte* output, const std::byte* const* inputs, std::size_t members,
                         std::size_t count, scales factors);
 
-/// `plain` ignores the factors, for when both are 1.
+/// `plain` ignores the factors, for when both are 1, and wants two inputs at least.
 struct kernel_row {
   kernel plain = nullptr;
   kernel scaled = nullptr;
