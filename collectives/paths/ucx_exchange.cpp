@@ -1,0 +1,385 @@
+#include "collectives/paths/ucx_exchange.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+
+#include "collectives/math/reduce.hpp"
+
+namespace farandole {
+namespace {
+
+/// A piece of an allreduce, or of a broadcast. Three are under way, and a fused bundle stages each twice, so
+/// a bundle costs a few MiB.
+constexpr std::size_t large_piece_bytes = std::size_t{512} << 10;
+/// What all members together send of an allgather at once.
+constexpr std::size_t rows_bytes = std::size_t{1} << 20;
+constexpr std::size_t least_row_bytes = std::size_t{8} << 10;
+/// Below this, everybody sends everything to everybody: one message's time instead of two.
+constexpr std::size_t small_bytes = std::size_t{32} << 10;
+
+std::byte* reserve(std::vector<std::byte>& memory, std::size_t bytes) {
+  if (memory.size() < bytes)
+    memory.resize(bytes);
+  return memory.data();
+}
+
+std::byte* writable(const std::byte* memory) {
+  return const_cast<std::byte*>(
+      memory); // of an output stream, whose memory the caller handed over to be written
+}
+
+} // namespace
+
+ucx_exchange::ucx_exchange(ucx_worker& worker, ucx_staging& staging, const work& bundle, const limits& until,
+                           const probe& watch)
+    : worker_(worker), staging_(staging), bundle_(bundle), until_(until), probe_(watch), rank_(worker.rank()),
+      members_(worker.members()), element_(size_of(bundle.dtype)),
+      piece_bytes_(large_piece_bytes / element_ * element_) {
+  for (const part& each : bundle.parts) {
+    assert(each.input_bytes % element_ == 0);
+    input_.add(each.input, each.input_bytes);
+    output_.add(each.output, each.input_bytes);
+  }
+}
+
+error ucx_exchange::run() {
+  switch (bundle_.operation) {
+  case operation::allreduce:
+    return input_.bytes() * static_cast<std::size_t>(members_ - 1) <= small_bytes ? allreduce_small()
+                                                                                  : allreduce();
+  case operation::allgather:
+    return allgather();
+  case operation::broadcast:
+    return broadcast();
+  case operation::barrier:
+    return barrier();
+  case operation::join:
+    break;
+  }
+  return {error_kind::unimplemented, "the ucx path moves no such operation"};
+}
+
+void ucx_exchange::observe(ucx_phase phase, std::size_t piece) const {
+  if (probe_)
+    probe_(phase, piece);
+}
+
+// ---- allreduce
+// ------------------------------------------------------------------------------------------------
+
+void ucx_exchange::reduce_into(std::byte* output, std::span<const std::byte* const> inputs,
+                               std::size_t bytes) const {
+  if (bytes != 0)
+    reduce(bundle_.dtype, bundle_.reduce_op, output, inputs, bytes / element_, bundle_.prescale,
+           bundle_.postscale, static_cast<std::size_t>(members_));
+}
+
+/// This member's input of `part`, a range of the piece `whole`: in the caller's memory if it lies there in
+/// one stretch, else packed into the slot.
+const std::byte* ucx_exchange::contribution(slot& in, range whole, range part) {
+  if (const std::byte* direct = input_.whole(part.from, part.bytes))
+    return direct;
+  std::byte* packed = reserve(in.outgoing, whole.bytes) + (part.from - whole.from);
+  pack(input_, part.from, part.bytes, packed, [&](std::byte* target, std::size_t bytes) {
+    fill_neutral(bundle_.dtype, bundle_.reduce_op, target, bytes / element_);
+  });
+  return packed;
+}
+
+error ucx_exchange::allreduce_small() {
+  slot& in = staging_.of(0);
+  const range all{0, input_.bytes()};
+  if (all.bytes == 0)
+    return barrier();
+  observe(ucx_phase::exchange, 0);
+  std::byte* incoming = reserve(in.incoming, all.bytes * static_cast<std::size_t>(members_));
+  const std::byte* mine = contribution(in, all, all);
+  std::vector<const std::byte*> inputs(static_cast<std::size_t>(members_));
+  for (std::int32_t member = 0; member < members_; ++member) {
+    std::byte* memory = incoming + all.bytes * static_cast<std::size_t>(member);
+    inputs[static_cast<std::size_t>(member)] = member == rank_ ? mine : memory;
+    if (member != rank_)
+      worker_.receive(member, ucx_phase::exchange, {memory, all.bytes}, in.receives);
+  }
+  for (std::int32_t step = 1; step < members_; ++step)
+    worker_.send(next(step), ucx_phase::exchange, {mine, all.bytes}, in.sends);
+  if (error problem = worker_.wait(in.receives, until_))
+    return problem;
+  // The output may be the very input that is being sent.
+  if (error problem = worker_.wait(in.sends, until_))
+    return problem;
+  observe(ucx_phase::gather, 0);
+  if (const std::byte* direct = output_.whole(0, all.bytes)) {
+    reduce_into(writable(direct), inputs, all.bytes);
+  } else {
+    std::byte* results = reserve(in.results, all.bytes);
+    reduce_into(results, inputs, all.bytes);
+    unpack(results, output_, 0, all.bytes);
+  }
+  return {};
+}
+
+error ucx_exchange::allreduce() {
+  const std::size_t pieces = (input_.bytes() + piece_bytes_ - 1) / piece_bytes_;
+  for (std::size_t step = 0; step < pieces + 2; ++step) {
+    if (step < pieces)
+      begin_scatter(step);
+    if (step >= 1 && step - 1 < pieces)
+      if (error problem = reduce_and_gather(step - 1))
+        return problem;
+    if (step >= 2)
+      if (error problem = finish_gather(step - 2))
+        return problem;
+  }
+  return {};
+}
+
+ucx_exchange::range ucx_exchange::piece(std::size_t number) const {
+  const std::size_t from = number * piece_bytes_;
+  return {from, std::min(piece_bytes_, input_.bytes() - from)};
+}
+
+ucx_exchange::range ucx_exchange::segment(range whole, std::int32_t member) const {
+  const std::size_t elements = whole.bytes / element_;
+  const auto count = static_cast<std::size_t>(members_);
+  const auto at = static_cast<std::size_t>(member);
+  const std::size_t begin = elements * at / count;
+  const std::size_t end = elements * (at + 1) / count;
+  return {whole.from + begin * element_, (end - begin) * element_};
+}
+
+void ucx_exchange::begin_scatter(std::size_t number) {
+  observe(ucx_phase::scatter, number);
+  slot& in = staging_.of(number);
+  const range whole = piece(number);
+  const range mine = segment(whole, rank_);
+  if (mine.bytes != 0) {
+    std::byte* incoming = reserve(in.incoming, mine.bytes * static_cast<std::size_t>(members_));
+    for (std::int32_t member = 0; member < members_; ++member)
+      if (member != rank_)
+        worker_.receive(member, ucx_phase::scatter,
+                        {incoming + mine.bytes * static_cast<std::size_t>(member), mine.bytes}, in.receives);
+  }
+  for (std::int32_t step = 1; step < members_; ++step) {
+    const range theirs = segment(whole, next(step));
+    if (theirs.bytes != 0)
+      worker_.send(next(step), ucx_phase::scatter, {contribution(in, whole, theirs), theirs.bytes}, in.sends);
+  }
+}
+
+error ucx_exchange::reduce_and_gather(std::size_t number) {
+  slot& in = staging_.of(number);
+  const range whole = piece(number);
+  const range mine = segment(whole, rank_);
+  if (error problem = worker_.wait(in.receives, until_))
+    return problem;
+  // Results come into the memory that, in place, is still being sent.
+  if (error problem = worker_.wait(in.sends, until_))
+    return problem;
+  observe(ucx_phase::gather, number);
+  for (std::int32_t step = 1; step < members_; ++step) {
+    const std::int32_t owner = next(step);
+    const range theirs = segment(whole, owner);
+    if (theirs.bytes == 0)
+      continue;
+    const std::byte* direct = output_.whole(theirs.from, theirs.bytes);
+    std::byte* target =
+        direct != nullptr ? writable(direct) : reserve(in.results, whole.bytes) + (theirs.from - whole.from);
+    worker_.receive(owner, ucx_phase::gather, {target, theirs.bytes}, in.result_receives);
+  }
+  if (mine.bytes == 0)
+    return {};
+  std::vector<const std::byte*> inputs(static_cast<std::size_t>(members_));
+  for (std::int32_t member = 0; member < members_; ++member)
+    inputs[static_cast<std::size_t>(member)] =
+        member == rank_ ? contribution(in, whole, mine)
+                        : in.incoming.data() + mine.bytes * static_cast<std::size_t>(member);
+  const std::byte* direct = output_.whole(mine.from, mine.bytes);
+  std::byte* result =
+      direct != nullptr ? writable(direct) : reserve(in.results, whole.bytes) + (mine.from - whole.from);
+  reduce_into(result, inputs, mine.bytes);
+  for (std::int32_t step = 1; step < members_; ++step)
+    worker_.send(next(step), ucx_phase::gather, {result, mine.bytes}, in.result_sends);
+  return {};
+}
+
+error ucx_exchange::finish_gather(std::size_t number) {
+  slot& in = staging_.of(number);
+  const range whole = piece(number);
+  if (error problem = worker_.wait(in.result_receives, until_))
+    return problem;
+  if (error problem = worker_.wait(in.result_sends, until_))
+    return problem;
+  for (std::int32_t member = 0; member < members_; ++member) {
+    const range theirs = segment(whole, member);
+    if (theirs.bytes != 0 && output_.whole(theirs.from, theirs.bytes) == nullptr)
+      unpack(in.results.data() + (theirs.from - whole.from), output_, theirs.from, theirs.bytes);
+  }
+  return {};
+}
+
+// ---- allgather
+// ------------------------------------------------------------------------------------------------
+
+/// Everybody sends its rows to everybody. A member's rows of all parts are one stream, cut into pieces;
+/// streams may differ in length.
+error ucx_exchange::allgather() {
+  const auto count = static_cast<std::size_t>(members_);
+  assert(bundle_.gathered.size() == bundle_.parts.size() * count);
+  std::vector<ucx_stream> rows(count);
+  std::size_t longest = 0;
+  for (std::size_t at = 0; at < bundle_.parts.size(); ++at) {
+    const part& each = bundle_.parts[at];
+    std::byte* target = each.output;
+    for (std::size_t member = 0; member < count; ++member) {
+      const std::size_t bytes = bundle_.gathered[at * count + member];
+      rows[member].add(target, bytes);
+      longest = std::max(longest, rows[member].bytes());
+      // Sent from there: should input and output be one, the place of the input belongs to somebody else.
+      if (member == static_cast<std::size_t>(rank_) && bytes != 0)
+        std::memmove(target, each.input, bytes);
+      target += bytes;
+    }
+  }
+  const std::size_t piece_bytes =
+      std::max(least_row_bytes, rows_bytes / std::max<std::size_t>(1, count - 1)) / 64 * 64;
+  const std::size_t pieces = (longest + piece_bytes - 1) / piece_bytes;
+  for (std::size_t step = 0; step < pieces + 2; ++step) {
+    if (step < pieces)
+      begin_rows(step, rows, piece_bytes);
+    if (step >= 2)
+      if (error problem = finish_rows(step - 2, rows, piece_bytes))
+        return problem;
+  }
+  return {};
+}
+
+namespace {
+std::size_t length_of(const ucx_stream& row, std::size_t number, std::size_t piece_bytes) {
+  const std::size_t from = number * piece_bytes;
+  return from >= row.bytes() ? 0 : std::min(piece_bytes, row.bytes() - from);
+}
+} // namespace
+
+void ucx_exchange::begin_rows(std::size_t number, std::span<const ucx_stream> rows, std::size_t piece_bytes) {
+  observe(ucx_phase::gather, number);
+  slot& in = staging_.of(number);
+  const std::size_t from = number * piece_bytes;
+  for (std::int32_t member = 0; member < members_; ++member) {
+    const ucx_stream& row = rows[static_cast<std::size_t>(member)];
+    const std::size_t bytes = length_of(row, number, piece_bytes);
+    if (member == rank_ || bytes == 0)
+      continue;
+    const std::byte* direct = row.whole(from, bytes);
+    std::byte* target = direct != nullptr
+                            ? writable(direct)
+                            : reserve(in.incoming, piece_bytes * static_cast<std::size_t>(members_)) +
+                                  piece_bytes * static_cast<std::size_t>(member);
+    worker_.receive(member, ucx_phase::gather, {target, bytes}, in.receives);
+  }
+  const ucx_stream& own = rows[static_cast<std::size_t>(rank_)];
+  const std::size_t bytes = length_of(own, number, piece_bytes);
+  if (bytes == 0)
+    return;
+  const std::byte* source = own.whole(from, bytes);
+  if (source == nullptr) {
+    std::byte* packed = reserve(in.outgoing, piece_bytes);
+    pack(own, from, bytes, packed,
+         [](std::byte* target, std::size_t length) { std::memset(target, 0, length); });
+    source = packed;
+  }
+  for (std::int32_t step = 1; step < members_; ++step)
+    worker_.send(next(step), ucx_phase::gather, {source, bytes}, in.sends);
+}
+
+error ucx_exchange::finish_rows(std::size_t number, std::span<const ucx_stream> rows,
+                                std::size_t piece_bytes) {
+  slot& in = staging_.of(number);
+  if (error problem = worker_.wait(in.receives, until_))
+    return problem;
+  if (error problem = worker_.wait(in.sends, until_))
+    return problem;
+  const std::size_t from = number * piece_bytes;
+  for (std::int32_t member = 0; member < members_; ++member) {
+    const ucx_stream& row = rows[static_cast<std::size_t>(member)];
+    const std::size_t bytes = length_of(row, number, piece_bytes);
+    if (member != rank_ && bytes != 0 && row.whole(from, bytes) == nullptr)
+      unpack(in.incoming.data() + piece_bytes * static_cast<std::size_t>(member), row, from, bytes);
+  }
+  return {};
+}
+
+// ---- broadcast and barrier
+// ------------------------------------------------------------------------------------
+
+/// Down a binomial tree, piece after piece: a piece goes on as soon as it is there. The root sends to log N
+/// members instead of to all, which matters both for many members (its sends) and for many bytes (its link).
+error ucx_exchange::broadcast() {
+  assert(bundle_.root >= 0 && bundle_.root < members_);
+  const std::int32_t place = (rank_ - bundle_.root + members_) % members_;
+  std::int32_t lowest = 1; // the bit that separates this member from its parent; the root has none
+  while (lowest < members_ && (place & lowest) == 0)
+    lowest <<= 1;
+  std::vector<std::int32_t> children;
+  for (std::int32_t bit = lowest >> 1; bit > 0; bit >>= 1)
+    if (place + bit < members_)
+      children.push_back((rank_ + bit) % members_);
+  const bool is_root = place == 0;
+  const std::int32_t parent = is_root ? -1 : (rank_ - lowest + members_) % members_;
+  if (is_root)
+    for (const part& each : bundle_.parts)
+      if (each.output != nullptr && each.output != each.input && each.input_bytes != 0)
+        std::memcpy(each.output, each.input, each.input_bytes);
+
+  const std::size_t pieces = (input_.bytes() + piece_bytes_ - 1) / piece_bytes_;
+  std::array<const std::byte*, ucx_staging::depth> memory{};
+  for (std::size_t step = 0; step < pieces + 2; ++step) {
+    if (step < pieces) {
+      observe(ucx_phase::tree, step);
+      slot& in = staging_.of(step);
+      const range whole = piece(step);
+      if (is_root) {
+        memory[step % ucx_staging::depth] = contribution(in, whole, whole);
+      } else {
+        const std::byte* direct = output_.whole(whole.from, whole.bytes);
+        std::byte* target = direct != nullptr ? writable(direct) : reserve(in.results, whole.bytes);
+        memory[step % ucx_staging::depth] = target;
+        worker_.receive(parent, ucx_phase::tree, {target, whole.bytes}, in.receives);
+      }
+    }
+    if (step >= 1 && step - 1 < pieces) {
+      slot& in = staging_.of(step - 1);
+      const range whole = piece(step - 1);
+      if (error problem = worker_.wait(in.receives, until_))
+        return problem;
+      const std::byte* source = memory[(step - 1) % ucx_staging::depth];
+      for (std::int32_t child : children)
+        worker_.send(child, ucx_phase::tree, {source, whole.bytes}, in.sends);
+      if (!is_root && output_.whole(whole.from, whole.bytes) == nullptr)
+        unpack(source, output_, whole.from, whole.bytes);
+    }
+    if (step >= 2)
+      if (error problem = worker_.wait(staging_.of(step - 2).sends, until_))
+        return problem;
+  }
+  return {};
+}
+
+/// Dissemination: in round i each tells the one 2^i places on, so after log N rounds everybody has heard of
+/// everybody.
+error ucx_exchange::barrier() {
+  slot& in = staging_.of(0);
+  std::size_t round = 0;
+  for (std::int32_t distance = 1; distance < members_; distance *= 2, ++round) {
+    observe(ucx_phase::barrier, round);
+    // A source is heard in one round only, so rounds need no number.
+    worker_.receive(next(members_ - distance), ucx_phase::barrier, {}, in.receives);
+    worker_.send(next(distance), ucx_phase::barrier, {}, in.sends);
+    if (error problem = worker_.wait(in.receives, until_))
+      return problem;
+  }
+  return worker_.wait(in.sends, until_);
+}
+
+} // namespace farandole

@@ -1,0 +1,86 @@
+// One run of one bundle over a connected worker: which piece goes to whom, in what order, through which
+// memory. Pieces are pipelined three deep: while piece k is on its way out, k−1 is reduced and k−2 comes
+// back. All members cut the same pieces from the same numbers, so nothing has to be said about sizes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "collectives/paths/path.hpp"
+#include "collectives/paths/ucx_stream.hpp"
+#include "collectives/paths/ucx_worker.hpp"
+
+namespace farandole {
+
+/// Memory of the pieces that are under way; kept from run to run.
+struct ucx_staging {
+  struct slot {
+    std::vector<std::byte> outgoing; ///< packed input
+    std::vector<std::byte> incoming; ///< contributions of the others
+    std::vector<std::byte> results;  ///< what will be unpacked
+    ucx_ticket sends;
+    ucx_ticket receives;
+    ucx_ticket result_sends;
+    ucx_ticket result_receives;
+  };
+  static constexpr std::size_t depth = 3;
+  std::array<slot, depth> slots;
+
+  slot& of(std::size_t piece) { return slots[piece % depth]; }
+};
+
+class ucx_exchange {
+public:
+  using probe = std::function<void(ucx_phase phase, std::size_t piece)>;
+
+  ucx_exchange(ucx_worker& worker, ucx_staging& staging, const work& bundle, const limits& until,
+               const probe& watch);
+
+  /// Everything sent and received when it returns without error; after an error the worker is gone.
+  error run();
+
+private:
+  using slot = ucx_staging::slot;
+
+  /// A range of the row of elements: of a piece, or one member's segment of it.
+  struct range {
+    std::size_t from = 0;
+    std::size_t bytes = 0;
+  };
+
+  error allreduce();
+  error allreduce_small();
+  error allgather();
+  error broadcast();
+  error barrier();
+
+  range piece(std::size_t number) const;
+  range segment(range whole, std::int32_t member) const;
+  void begin_scatter(std::size_t number);
+  error reduce_and_gather(std::size_t number);
+  error finish_gather(std::size_t number);
+  const std::byte* contribution(slot& in, range whole, range part);
+  void reduce_into(std::byte* output, std::span<const std::byte* const> inputs, std::size_t bytes) const;
+
+  void begin_rows(std::size_t number, std::span<const ucx_stream> rows, std::size_t piece_bytes);
+  error finish_rows(std::size_t number, std::span<const ucx_stream> rows, std::size_t piece_bytes);
+
+  std::int32_t next(std::int32_t step) const { return (rank_ + step) % members_; }
+  void observe(ucx_phase phase, std::size_t piece) const;
+
+  ucx_worker& worker_;
+  ucx_staging& staging_;
+  const work& bundle_;
+  const limits& until_;
+  const probe& probe_;
+  const std::int32_t rank_;
+  const std::int32_t members_;
+  const std::size_t element_;
+  ucx_stream input_;
+  ucx_stream output_;
+  std::size_t piece_bytes_;
+};
+
+} // namespace farandole
