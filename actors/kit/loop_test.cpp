@@ -157,7 +157,7 @@ TEST_CASE("a watch hears bytes and then the hang-up, and may end itself") {
 TEST_CASE("a watch that is taken away hears nothing, and its descriptor is closed") {
   loop_system system;
   auto& loop = system.loop();
-  pipe_ends pipe;
+  pipe_ends pipe, later; // both at once, so that no number is used again
   int number = pipe.read.get();
   bool heard = false;
   on_loop(loop, [&] {
@@ -165,7 +165,6 @@ TEST_CASE("a watch that is taken away hears nothing, and its descriptor is close
     REQUIRE(::write(pipe.write.get(), "x", 1) == 1);
   });
   // What a second watch hears comes from a later turn, and a turn lets go of what it stopped.
-  pipe_ends later;
   std::promise<void> next_turn;
   descriptor_watch second;
   on_loop(loop, [&] {
