@@ -270,8 +270,9 @@ class _DistributedOptimizer(torch.optim.Optimizer):
                 self.synchronize()
             else:
                 closure = self._synchronizing(closure)
+        result = self.step_alone(closure)
         self._synchronized = False
-        return super().step(closure) if closure is not None else super().step()
+        return result
 
     def _synchronizing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
         """A closure computes gradients itself: they are reduced each time that it has."""

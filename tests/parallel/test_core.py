@@ -1,0 +1,232 @@
+"""The Python core without a framework's help: the ledger of gradients, small helpers, the alias, the stubs."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import farandole
+import horovod
+import horovod.torch as hvd
+import pytest
+from farandole.common import basics, exceptions, operations, util
+from farandole.common.ledger import Ledger, check_groups
+
+once = pytest.mark.skipif("os.environ.get('HOROVOD_RANK', '0') != '0'", reason="one rank is enough")
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def opened(passes: int, keys: str, groups: object = None) -> Ledger[str]:
+    ledger: Ledger[str] = Ledger(passes, groups)  # type: ignore[arg-type]
+    for key in keys:
+        ledger.open(key)
+    return ledger
+
+
+def test_a_gradient_is_due_after_its_passes() -> None:
+    ledger = opened(2, "ab")
+    assert list(ledger.arrived("a")) == []
+    assert list(ledger.arrived("b")) == []
+    assert list(ledger.arrived("a")) == ["a"]
+    assert ledger.overdue() == [("b",)]
+    ledger.settle()
+    assert ledger.overdue() == [("a",), ("b",)]
+
+
+def test_one_pass_too_many_is_refused() -> None:
+    ledger = opened(1, "a")
+    ledger.arrived("a")
+    with pytest.raises(AssertionError, match="backward_passes_per_step"):
+        ledger.arrived("a")
+    ledger.settle()
+    assert list(ledger.arrived("a")) == ["a"]
+
+
+def test_a_group_is_due_with_its_last_member() -> None:
+    ledger = opened(2, "abc", [["a", "b"]])
+    for _ in range(2):
+        assert list(ledger.arrived("a")) == []
+    assert list(ledger.arrived("b")) == []
+    assert list(ledger.arrived("b")) == ["a", "b"]
+    assert ledger.overdue() == [("c",)]
+
+
+def test_an_unfinished_group_is_overdue_once() -> None:
+    ledger = opened(1, "abc", [["a", "b"]])
+    ledger.arrived("a")
+    assert ledger.overdue() == [["a", "b"], ("c",)]
+    assert ledger.overdue() == []
+
+
+def test_changing_passes_starts_anew() -> None:
+    ledger = opened(3, "a")
+    ledger.arrived("a")
+    ledger.set_passes(1)
+    assert list(ledger.arrived("a")) == ["a"]
+    with pytest.raises(ValueError):
+        ledger.set_passes(0)
+
+
+def test_groups_are_checked() -> None:
+    check_groups(None, int)
+    check_groups(3, int)
+    check_groups([[1, 2], [3]], int)
+    shared = object()
+    for bad in (0, -1, True, 1.5, "a", (1,), [1], [["a"]]):
+        with pytest.raises(ValueError):
+            check_groups(bad, int)
+    with pytest.raises(ValueError):
+        check_groups([[shared], [shared]], object)
+
+
+def test_lists_are_split_evenly() -> None:
+    assert util.split_list(list(range(7)), 3) == [[0, 1, 2], [3, 4], [5, 6]]
+    assert util.split_list([1, 2], 3) == [[1], [2], []]
+
+
+def test_versions_are_compared_by_number() -> None:
+    assert util.is_version_greater_equal_than("2.10.0", "2.9.1")
+    assert util.is_version_greater_equal_than("1.13.0a0+git", "1.13.0")
+    assert not util.is_version_greater_equal_than("1.9", "1.9.1")
+    with pytest.raises(ValueError):
+        util.is_version_greater_equal_than("1.9.0", "1.9")
+
+
+def test_env_is_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FARANDOLE_TEST_A", "before")
+    monkeypatch.delenv("FARANDOLE_TEST_B", raising=False)
+    with util.env(FARANDOLE_TEST_A="1", FARANDOLE_TEST_B="2", FARANDOLE_TEST_C=None):
+        assert (os.environ["FARANDOLE_TEST_A"], os.environ["FARANDOLE_TEST_B"]) == ("1", "2")
+    assert os.environ["FARANDOLE_TEST_A"] == "before" and "FARANDOLE_TEST_B" not in os.environ
+
+
+def test_small_questions() -> None:
+    assert [n for n in range(10) if util.num_rank_is_power_2(n)] == [1, 2, 4, 8]
+    assert util.is_iterable([]) and not util.is_iterable(3)
+    assert util.EXTENSIONS == ["tensorflow", "torch", "mxnet"]
+    assert util.extension_available("torch") and not util.extension_available("mxnet")
+    assert (util.mpi_built(), util.gloo_built(), util.nccl_built()) == (False, True, 0)
+    with pytest.raises(exceptions.HorovodVersionMismatchError):
+        util.check_installed_version("torch", "0.0.1", ImportError())
+
+
+def test_what_is_built_in_is_told_truly() -> None:
+    assert hvd.gloo_built() and hvd.gloo_enabled()
+    assert not any((hvd.mpi_built(), hvd.mpi_enabled(), hvd.ddl_built(), hvd.ccl_built(), hvd.cuda_built()))
+    assert not hvd.rocm_built() and hvd.nccl_built() == 0
+    with pytest.raises(ValueError):
+        hvd.mpi_threads_supported()
+    with pytest.raises(ValueError):
+        hvd.start_timeline("unused.json")
+
+
+def test_reduce_ops_have_the_interfaces_numbers() -> None:
+    numbers = (hvd.Average, hvd.Sum, hvd.Adasum, hvd.Min, hvd.Max, hvd.Product)
+    assert numbers == (0, 1, 2, 3, 4, 5)
+    assert basics.HorovodBasics.HOROVOD_PROCESS_SET_ERROR_EXISTING_SET == -6
+
+
+def test_the_alias_is_the_package_itself() -> None:
+    for name in (
+        "torch",
+        "torch.mpi_ops",
+        "torch.optimizer",
+        "torch.functions",
+        "torch.compression",
+        "torch.sync_batch_norm",
+        "torch.elastic",
+        "torch.elastic.state",
+        "torch.elastic.sampler",
+        "common.basics",
+        "common.exceptions",
+        "common.util",
+        "common.process_sets",
+        "common.elastic",
+    ):
+        aliased = importlib.import_module(f"horovod.{name}")
+        assert aliased is importlib.import_module(f"farandole.{name}")
+        assert aliased.__spec__ is not None and aliased.__spec__.name == f"farandole.{name}"
+    assert horovod.__version__ == "0.28.1" and farandole.__version__ != horovod.__version__
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("horovod.no_such_module")
+
+
+def run_python(code: str) -> str:
+    """In a fresh interpreter that is no member of this job."""
+    outside = {key: value for key, value in os.environ.items() if not key.startswith(("HOROVOD_", "FARANDOLE_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=outside, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@once
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    code = (
+        "import sys, horovod, farandole\n"
+        "print([m for m in ('torch', 'numpy', 'cloudpickle', 'farandole._native') if m in sys.modules])"
+    )
+    assert run_python(code).strip() == "[]"
+
+
+@once
+@pytest.mark.parametrize("first, second", [("torch", "horovod.torch"), ("farandole._native", "torch")])
+def test_the_order_of_imports_makes_no_difference(first: str, second: str) -> None:
+    code = (
+        f"import {first}\nimport {second}\n"
+        "import torch, horovod.torch as hvd\n"
+        "hvd.init()\n"
+        "print(hvd.allreduce(torch.ones(3), name='x', op=hvd.Sum).tolist(), hvd.size())\n"
+    )
+    assert run_python(code).strip() == "[1.0, 1.0, 1.0] 1"
+
+
+@once
+def test_one_process_is_a_job_of_one() -> None:
+    code = (
+        "import torch, horovod.torch as hvd\n"
+        "hvd.init()\n"
+        "x = torch.arange(4.0)\n"
+        "assert hvd.rank() == 0 and hvd.size() == hvd.local_size() == hvd.cross_size() == 1\n"
+        "assert torch.equal(hvd.allreduce(x), x) and torch.equal(hvd.allgather(x), x)\n"
+        "assert torch.equal(hvd.broadcast(x, 0), x) and hvd.join() == 0\n"
+        "hvd.barrier()\n"
+        "assert hvd.allreduce(torch.tensor([7]), op=hvd.Average, prescale_factor=0.5).item() == 3\n"
+        "handle = hvd.allreduce_async(x)\n"
+        "assert hvd.poll(handle) in (True, False)\n"
+        "assert torch.equal(hvd.synchronize(handle), x)\n"
+        "print('fine')\n"
+    )
+    assert run_python(code).strip() == "fine"
+
+
+@once
+def test_the_native_module_shows_one_symbol_only() -> None:
+    import shutil
+
+    from farandole import _native
+
+    if shutil.which("nm") is None:
+        pytest.skip("nm is not installed")
+    shown = subprocess.run(
+        ["nm", "-D", "--defined-only", str(_native.__file__)], capture_output=True, text=True, check=True
+    )
+    symbols = {line.split()[-1] for line in shown.stdout.splitlines()}
+    assert symbols - {"_init", "_fini", "__bss_start", "_edata", "_end"} == {"PyInit__native"}
+
+
+@once
+def test_every_public_function_is_as_the_table_says() -> None:
+    spec = importlib.util.spec_from_file_location("stubs_check", ROOT / "bindings" / "python" / "stubs_check.py")
+    assert spec is not None and spec.loader is not None
+    stubs_check = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(stubs_check)
+    assert stubs_check.differences_from_table(hvd) == []
+    assert all(getattr(hvd, name).__doc__ == row.documentation() for name, row in operations.TABLE.items())
+    for path, text in stubs_check.made().items():
+        assert path.read_text() == text, f"{path.name}: run bindings/python/stubs_check.py --write"

@@ -1,0 +1,281 @@
+"""What goes wrong fails alone, on every rank, with words that help; the job goes on."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Callable, Dict, Tuple
+
+import horovod.torch as hvd
+import pytest
+import torch
+
+several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+
+
+def fine(name: str, size: int) -> None:
+    """The job goes on, under the same name too."""
+    assert torch.equal(hvd.allreduce(torch.ones(4), name=name, op=hvd.Sum), torch.full((4,), float(size)))
+
+
+# What the last rank does otherwise than all others, and the words that tell it apart.
+MISMATCHES: Dict[str, Tuple[Callable[[str], Any], Callable[[str], Any], Tuple[str, str]]] = {
+    "dtype": (
+        lambda name: hvd.allreduce(torch.ones(4), name=name),
+        lambda name: hvd.allreduce(torch.ones(4, dtype=torch.int32), name=name),
+        ("float32", "int32"),
+    ),
+    "shape": (
+        lambda name: hvd.allreduce(torch.ones(4, 3), name=name),
+        lambda name: hvd.allreduce(torch.ones(3, 4), name=name),
+        ("[4, 3]", "[3, 4]"),
+    ),
+    "dimensions": (
+        lambda name: hvd.allreduce(torch.ones(12), name=name),
+        lambda name: hvd.allreduce(torch.ones(3, 4), name=name),
+        ("[12]", "[3, 4]"),
+    ),
+    "reduction": (
+        lambda name: hvd.allreduce(torch.ones(4), name=name, op=hvd.Sum),
+        lambda name: hvd.allreduce(torch.ones(4), name=name, op=hvd.Max),
+        ("sum", "max"),
+    ),
+    "prescale": (
+        lambda name: hvd.allreduce(torch.ones(4), name=name, prescale_factor=0.5),
+        lambda name: hvd.allreduce(torch.ones(4), name=name, prescale_factor=0.25),
+        ("0.5", "0.25"),
+    ),
+    "postscale": (
+        lambda name: hvd.allreduce(torch.ones(4), name=name, postscale_factor=0.5),
+        lambda name: hvd.allreduce(torch.ones(4), name=name, postscale_factor=0.25),
+        ("0.5", "0.25"),
+    ),
+    "large shape": (
+        lambda name: hvd.allreduce(torch.ones(400_000), name=name),
+        lambda name: hvd.allreduce(torch.ones(400_001), name=name),
+        ("[400000]", "[400001]"),
+    ),
+    "broadcast shape": (
+        lambda name: hvd.broadcast(torch.ones(4), 0, name=name),
+        lambda name: hvd.broadcast(torch.ones(5), 0, name=name),
+        ("[4]", "[5]"),
+    ),
+    "root": (
+        lambda name: hvd.broadcast(torch.ones(4), 0, name=name),
+        lambda name: hvd.broadcast(torch.ones(4), 1, name=name),
+        ("0", "1"),
+    ),
+    "gathered type": (
+        lambda name: hvd.allgather(torch.ones(4), name=name),
+        lambda name: hvd.allgather(torch.ones(4, dtype=torch.float64), name=name),
+        ("float32", "float64"),
+    ),
+    "gathered row": (
+        lambda name: hvd.allgather(torch.ones(4, 3), name=name),
+        lambda name: hvd.allgather(torch.ones(4, 5), name=name),
+        ("[4, 3]", "[4, 5]"),
+    ),
+    "gathered dimensions": (
+        lambda name: hvd.allgather(torch.ones(4, 3), name=name),
+        lambda name: hvd.allgather(torch.ones(4), name=name),
+        ("[4, 3]", "[4]"),
+    ),
+}
+
+
+@several_ranks
+@pytest.mark.parametrize("kind", list(MISMATCHES))
+def test_a_mismatch_fails_on_every_rank_and_names_both_values(kind: str, name: str, rank: int, size: int) -> None:
+    usual, other, words = MISMATCHES[kind]
+    with pytest.raises(hvd.HorovodInternalError) as failed:
+        (other if rank == size - 1 else usual)(name)
+    text = str(failed.value)
+    assert name in text
+    for word in words:
+        assert word in text, text
+    assert re.search(r"\b0\b", text) and re.search(rf"\b{size - 1}\b", text), text
+    fine(name, size)
+
+
+@several_ranks
+def test_a_mismatch_in_an_agreed_name_fails_too_and_heals(name: str, rank: int, size: int) -> None:
+    for _ in range(3):
+        for _ in range(5):
+            fine(name, size)  # the name has an id by now
+        with pytest.raises(hvd.HorovodInternalError):
+            hvd.allreduce(torch.ones(4 if rank else 5), name=name, op=hvd.Sum)
+        fine(name, size)
+
+
+@several_ranks
+def test_different_operations_under_one_name_fail(name: str, rank: int, size: int) -> None:
+    # The full names differ by their prefixes, so this needs the names that the prefixes make.
+    from farandole import _native
+    from farandole.common import job
+
+    operation = 0 if rank == 0 else 1
+    request = _native.Request(operation, "both", hvd.Sum)
+    tensor = torch.ones(3)
+    handle = job.runtime.submit(request, name, tensor, tensor if operation == 0 else None, 0)
+    with pytest.raises(hvd.HorovodInternalError) as failed:
+        handle.wait()
+    assert "allreduce" in str(failed.value) and "allgather" in str(failed.value)
+    fine(name, size)
+
+
+@several_ranks
+def test_a_failed_operation_leaves_others_in_flight_alone(name: str, rank: int, size: int) -> None:
+    good = [hvd.allreduce_async(torch.full((100,), float(i)), name=f"{name}.{i}", op=hvd.Sum) for i in range(10)]
+    bad = hvd.allreduce_async(torch.ones(rank + 1), name=f"{name}.bad")
+    more = hvd.allreduce_async(torch.ones(50_000), name=f"{name}.more", op=hvd.Sum)
+    with pytest.raises(hvd.HorovodInternalError):
+        hvd.synchronize(bad)
+    assert all(torch.equal(hvd.synchronize(h), torch.full((100,), float(i * size))) for i, h in enumerate(good))
+    assert hvd.synchronize(more)[0].item() == size
+
+
+@several_ranks
+def test_a_failed_member_does_not_hang_its_group(name: str, rank: int, size: int) -> None:
+    tensors = [torch.ones(3), torch.ones(2 + (rank == 0)), torch.ones(4)]
+    with pytest.raises(hvd.HorovodInternalError):
+        hvd.grouped_allreduce(tensors, name=name)
+    fine(name, size)
+
+
+@several_ranks
+def test_a_name_in_flight_is_refused_at_once(name: str, rank: int, size: int) -> None:
+    pending = hvd.allreduce_async(torch.ones(4), name=name, op=hvd.Sum) if rank == 0 else None
+    if rank == 0:
+        # The others have not called yet, so the first one cannot have ended.
+        with pytest.raises(ValueError, match=re.escape(name)):
+            hvd.allreduce_async(torch.ones(4), name=name, op=hvd.Sum)
+    hvd.barrier()
+    if pending is None:
+        pending = hvd.allreduce_async(torch.ones(4), name=name, op=hvd.Sum)
+    assert torch.equal(hvd.synchronize(pending), torch.full((4,), float(size)))
+    fine(name, size)
+
+
+@several_ranks
+def test_a_group_with_a_name_in_flight_is_refused_as_a_whole(name: str, rank: int, size: int) -> None:
+    if rank == 0:
+        pending = hvd.grouped_allreduce_async([torch.ones(2), torch.ones(3)], name=name, op=hvd.Sum)
+        with pytest.raises(ValueError):
+            hvd.grouped_allreduce_async([torch.ones(2), torch.ones(3)], name=name, op=hvd.Sum)
+    hvd.barrier()
+    if rank != 0:
+        pending = hvd.grouped_allreduce_async([torch.ones(2), torch.ones(3)], name=name, op=hvd.Sum)
+    assert [each[0].item() for each in hvd.synchronize(pending)] == [size, size]
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128, torch.uint32, torch.uint64], ids=str)
+def test_types_that_cannot_travel_are_refused(dtype: torch.dtype, name: str, size: int) -> None:
+    tensor = torch.zeros(3, dtype=dtype)
+    for call in (hvd.allreduce, hvd.allreduce_, hvd.allreduce_async, hvd.allgather, hvd.allgather_async):
+        with pytest.raises(ValueError):
+            call(tensor, name=name)
+    with pytest.raises(ValueError):
+        hvd.broadcast(tensor, 0, name=name)
+    with pytest.raises(ValueError):
+        hvd.grouped_allreduce([torch.ones(3), tensor], name=name)
+    fine(name, size)
+
+
+def test_truth_values_are_not_reduced(name: str, size: int) -> None:
+    for call in (hvd.allreduce, hvd.allreduce_, hvd.allreduce_async_):
+        with pytest.raises(ValueError, match="bool"):
+            call(torch.tensor([True]), name=name)
+    fine(name, size)
+
+
+def test_what_is_not_contiguous_is_refused(name: str, size: int) -> None:
+    transposed = torch.ones(3, 4).t()
+    for call in (hvd.allreduce, hvd.allreduce_, hvd.allreduce_async_, hvd.allgather):
+        with pytest.raises(ValueError, match="contiguous"):
+            call(transposed, name=name)
+    with pytest.raises(ValueError, match="contiguous"):
+        hvd.broadcast_(transposed, 0, name=name)
+    with pytest.raises(ValueError, match="contiguous"):
+        hvd.grouped_allreduce([torch.ones(3), transposed], name=name)
+    fine(name, size)
+
+
+def test_tensors_without_plain_memory_are_refused(name: str, size: int) -> None:
+    for tensor in (torch.eye(3).to_sparse(), torch.ones(3, device="meta")):
+        for call in (hvd.allreduce, hvd.allreduce_, hvd.allgather):
+            with pytest.raises(ValueError):
+                call(tensor, name=name)
+    fine(name, size)
+
+
+def test_a_scalar_cannot_be_gathered(name: str, size: int) -> None:
+    with pytest.raises((hvd.HorovodInternalError, ValueError)):
+        hvd.allgather(torch.tensor(1.0), name=name)
+    fine(name, size)
+
+
+def test_a_root_outside_the_job_is_refused(name: str, size: int) -> None:
+    for root in (-1, size, 1000):
+        with pytest.raises(ValueError):
+            hvd.broadcast(torch.ones(2), root, name=name)
+    fine(name, size)
+
+
+def test_unknown_handles(name: str) -> None:
+    handle = hvd.allreduce_async(torch.ones(2), name=name)
+    hvd.synchronize(handle)
+    assert hvd.synchronize(handle) is None
+    assert hvd.synchronize(10**9) is None
+    for unknown in (handle, 10**9, -1):
+        with pytest.raises(ValueError):
+            hvd.poll(unknown)
+
+
+def test_an_unknown_reduction_is_refused(name: str) -> None:
+    for op in (-1, 6, 100):
+        with pytest.raises(ValueError):
+            hvd.allreduce(torch.ones(2), name=name, op=op)
+
+
+def test_what_comes_later_says_so() -> None:
+    calls: Tuple[Callable[[], Any], ...] = (
+        lambda: hvd.alltoall(torch.ones(2)),
+        lambda: hvd.alltoall_async(torch.ones(2)),
+        lambda: hvd.reducescatter(torch.ones(2)),
+        lambda: hvd.reducescatter_async(torch.ones(2)),
+        lambda: hvd.grouped_reducescatter([torch.ones(2)]),
+        lambda: hvd.grouped_reducescatter_async([torch.ones(2)]),
+        lambda: hvd.allreduce(torch.ones(2), op=hvd.Adasum),
+    )
+    for call in calls:
+        with pytest.raises(NotImplementedError, match="not offered yet"):
+            call()
+
+
+def test_process_sets_other_than_the_global_one(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert hvd.global_process_set.process_set_id == 0
+    assert hvd.global_process_set.ranks == list(range(size))
+    assert hvd.global_process_set.size() == size
+    assert hvd.global_process_set.rank() == hvd.rank()
+    assert hvd.global_process_set.included() is True
+    stranger = hvd.ProcessSet([0])
+    assert stranger.process_set_id is None and stranger.size() is None
+    with pytest.raises(ValueError):
+        hvd.allreduce(torch.ones(2), name=name, process_set=stranger)
+    with pytest.raises(ValueError):
+        hvd.add_process_set([0])
+    monkeypatch.setenv("HOROVOD_DYNAMIC_PROCESS_SETS", "1")
+    with pytest.raises(ValueError):
+        hvd.add_process_set(list(range(size)))
+    if size > 1:
+        with pytest.raises(NotImplementedError, match="not offered yet"):
+            hvd.add_process_set([0])
+    assert hvd.remove_process_set(stranger) is False
+    assert hvd.remove_process_set(hvd.global_process_set) is False
+
+
+def test_mistakes_in_sets_of_ranks() -> None:
+    with pytest.raises(ValueError):
+        hvd.ProcessSet(["a"])
+    with pytest.raises(ValueError):
+        hvd.ProcessSet(3)
+    assert str(hvd.ProcessSet([2, 0])) == "ProcessSet(process_set_id=None, ranks=[0, 2], mpi_comm=None)"

@@ -1,0 +1,72 @@
+"""Ranks with less data say so, and take part in what the others still do."""
+
+from __future__ import annotations
+
+import horovod.torch as hvd
+import pytest
+import torch
+
+pytestmark = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+
+
+def test_joined_ranks_contribute_nothing_to_a_sum(name: str, rank: int, size: int) -> None:
+    # Rank r has r + 1 batches.
+    for step in range(rank + 1):
+        reduced = hvd.allreduce(torch.ones(5), name=f"{name}.{step}", op=hvd.Sum)
+        assert torch.equal(reduced, torch.full((5,), float(size - step)))
+    assert hvd.join() == size - 1
+
+
+def test_average_divides_by_all_ranks(name: str, rank: int, size: int) -> None:
+    if rank == 0:
+        reduced = hvd.allreduce(torch.full((3,), float(size)), name=name)
+        assert torch.equal(reduced, torch.ones(3))
+    assert hvd.join() in range(size)
+
+
+@pytest.mark.parametrize("op, expected", [("Min", 7.0), ("Max", 7.0), ("Product", 7.0)])
+def test_joined_ranks_are_neutral(op: str, expected: float, name: str, rank: int, size: int) -> None:
+    if rank == size - 1:
+        for dtype in (torch.float32, torch.int32, torch.bfloat16):
+            tensor = torch.full((4,), 7, dtype=dtype)
+            assert torch.equal(hvd.allreduce(tensor, name=f"{name}.{dtype}", op=getattr(hvd, op)), tensor)
+    hvd.join()
+
+
+def test_a_name_that_has_an_id_goes_on_with_joined_ranks(name: str, rank: int, size: int) -> None:
+    for _ in range(5):
+        assert hvd.allreduce(torch.ones(8), name=name, op=hvd.Sum)[0].item() == size
+    if rank == 0:
+        for _ in range(5):
+            assert hvd.allreduce(torch.ones(8), name=name, op=hvd.Sum)[0].item() == 1
+        for _ in range(2):
+            assert hvd.allreduce(torch.ones(80_000), name=f"{name}.large", op=hvd.Sum)[0].item() == 1
+    hvd.join()
+    for _ in range(5):
+        assert hvd.allreduce(torch.ones(8), name=name, op=hvd.Sum)[0].item() == size
+
+
+@pytest.mark.parametrize("operation", ["allgather", "broadcast"])
+def test_other_operations_are_refused_while_someone_has_joined(operation: str, name: str, rank: int, size: int) -> None:
+    if rank == 0:
+        # Once another rank's absence shows in a sum, it has joined.
+        while hvd.allreduce(torch.ones(1), name=f"{name}.probe", op=hvd.Sum).item() != 1:
+            pass
+        with pytest.raises(hvd.HorovodInternalError):
+            if operation == "allgather":
+                hvd.allgather(torch.ones(2), name=name)
+            else:
+                hvd.broadcast(torch.ones(2), 0, name=name)
+    hvd.join()
+
+
+def test_join_can_be_used_again(rank: int, size: int) -> None:
+    for _ in range(5):
+        assert hvd.join() in range(size)
+
+
+def test_groups_go_on_with_joined_ranks(name: str, rank: int, size: int) -> None:
+    if rank == 0:
+        reduced = hvd.grouped_allreduce([torch.ones(2), torch.ones(3, dtype=torch.float64)], name=name, op=hvd.Sum)
+        assert [each.tolist() for each in reduced] == [[1, 1], [1, 1, 1]]
+    hvd.join()

@@ -1,0 +1,306 @@
+"""Jobs as a person starts them: how they end when all is well, and when it is not. Run by a plain pytest."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Callable, Dict, Iterator, List
+
+import pytest
+
+DEADLINE_S = 90.0
+KEPT = ("HOROVOD_FUSION_THRESHOLD",)
+LAUNCHER = os.environ.get("FARANDOLE_LAUNCHER") or str(Path(sys.executable).with_name("horovodrun"))
+
+pytestmark = pytest.mark.skipif(shutil.which(LAUNCHER) is None, reason=f"{LAUNCHER} is not there")
+
+
+def clean_environment() -> Dict[str, str]:
+    return {
+        key: value for key, value in os.environ.items() if key in KEPT or not key.startswith(("HOROVOD_", "PYTEST_"))
+    }
+
+
+class Job:
+    """A launched job whose output is read as it comes."""
+
+    def __init__(self, arguments: List[str]) -> None:
+        self.process = subprocess.Popen(
+            [LAUNCHER, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env=clean_environment(),
+            start_new_session=True,
+        )
+        self.text = ""
+
+    def read_until(self, enough: Callable[[str], bool], deadline_s: float = DEADLINE_S) -> str:
+        """Reads until the text satisfies, or fails the test."""
+        assert self.process.stdout is not None
+        descriptor = self.process.stdout.fileno()
+        end = time.monotonic() + deadline_s
+        while not enough(self.text):
+            ready, _, _ = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))
+            assert ready, f"nothing more came within {deadline_s} s:\n{self.text}"
+            chunk = os.read(descriptor, 65536)
+            if not chunk:
+                assert enough(self.text), f"the output ended:\n{self.text}"
+                break
+            self.text += chunk.decode(errors="replace")
+        return self.text
+
+    def end(self) -> int:
+        """Reads the rest; the exit code."""
+        rest, _ = self.process.communicate(timeout=DEADLINE_S)
+        self.text += rest.decode(errors="replace")
+        return self.process.returncode
+
+    def pids(self, count: int) -> List[int]:
+        """Process ids that the ranks have said, "pid N" a line."""
+        self.read_until(lambda text: len(re.findall(r"pid \d+\n", text)) >= count)
+        return [int(each) for each in re.findall(r"pid (\d+)\n", self.text)]
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Iterator[Callable[..., Job]]:
+    jobs: List[Job] = []
+
+    def start(ranks: int, script: str, *arguments: str) -> Job:
+        path = tmp_path / "script.py"
+        path.write_text(textwrap.dedent(script))
+        jobs.append(Job(["-np", str(ranks), sys.executable, str(path), *arguments]))
+        return jobs[-1]
+
+    yield start
+    for each in jobs:
+        if each.process.poll() is None:
+            os.killpg(each.process.pid, signal.SIGKILL)
+            each.process.communicate()
+
+
+def is_running(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in ("Z", "X")
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < end, f"not within {DEADLINE_S} s: {what}"
+        select.select([], [], [], 0.02)
+
+
+def assert_gone(pids: List[int]) -> None:
+    wait_until(lambda: not any(is_running(pid) for pid in pids), f"processes {pids} end")
+
+
+PRELUDE = """
+import os, signal, sys
+import torch, horovod.torch as hvd
+hvd.init()
+print("pid", os.getpid(), flush=True)
+"""
+
+
+def test_a_good_job_ends_with_zero_and_prefixed_output(launch: Callable[..., Job]) -> None:
+    job = launch(
+        3,
+        PRELUDE
+        + """
+total = hvd.allreduce(torch.tensor([hvd.rank()]), op=hvd.Sum).item()
+print(f"rank {hvd.rank()} of {hvd.size()} sees {total}")
+""",
+    )
+    assert job.end() == 0, job.text
+    for rank in range(3):
+        assert re.search(rf"^\[{rank}\]<stdout>: ?rank {rank} of 3 sees 3$", job.text, re.M), job.text
+
+
+@pytest.mark.parametrize("code", [3, 1, 77])
+def test_the_first_failures_exit_code_is_the_jobs(code: int, launch: Callable[..., Job]) -> None:
+    job = launch(
+        2,
+        PRELUDE
+        + """
+if hvd.rank() == 1:
+    os._exit(int(sys.argv[1]))
+try:
+    hvd.allreduce(torch.ones(2), name="lonely")
+except hvd.HorovodInternalError as problem:
+    print("rank 0 was told:", problem, flush=True)
+    raise
+""",
+        str(code),
+    )
+    assert job.end() == code, job.text
+    told = re.search(r"rank 0 was told: (.*)", job.text)
+    assert told and re.search(r"\b1\b", told.group(1)), job.text
+    assert_gone(job.pids(2))
+
+
+def test_an_exception_ends_the_job(launch: Callable[..., Job]) -> None:
+    job = launch(2, PRELUDE + "raise KeyError('on purpose') if hvd.rank() == 0 else hvd.barrier()\n")
+    assert job.end() == 1, job.text
+    assert "on purpose" in job.text
+
+
+SURVIVORS = (
+    PRELUDE
+    + """
+step = 0
+try:
+    while True:
+        step += 1
+        hvd.allreduce(torch.ones(int(sys.argv[1])), name="x")
+        if hvd.rank() == 1 and step == 20:
+            os.kill(os.getpid(), signal.SIGKILL)
+except hvd.HorovodInternalError as problem:
+    print(f"rank {hvd.rank()} was told: {problem} ({problem.kind})", flush=True)
+    sys.exit(9)
+"""
+)
+
+
+@pytest.mark.parametrize("elements", [1, 4_000_000], ids=["board", "lane"])
+def test_a_killed_rank_is_named_by_all_others(elements: int, launch: Callable[..., Job]) -> None:
+    job = launch(4, SURVIVORS, str(elements))
+    assert job.end() == 128 + signal.SIGKILL, job.text
+    for rank in (0, 2, 3):
+        told = re.search(rf"rank {rank} was told: (.*)", job.text)
+        assert told and re.search(r"\brank 1\b", told.group(1)), job.text
+    assert_gone(job.pids(4))
+
+
+def test_a_killed_rank_whose_children_live_on_is_noticed(launch: Callable[..., Job]) -> None:
+    job = launch(
+        2,
+        PRELUDE
+        + """
+import torch.utils.data
+
+class Numbers(torch.utils.data.Dataset):
+    def __len__(self):
+        return 1000
+    def __getitem__(self, index):
+        return index
+
+loader = iter(torch.utils.data.DataLoader(Numbers(), num_workers=2, persistent_workers=True,
+                                          multiprocessing_context="fork"))
+next(loader)
+hvd.barrier()
+if hvd.rank() == 1:
+    # Stopped children cannot notice by themselves that their parent is gone.
+    for worker in loader._workers:
+        os.kill(worker.pid, signal.SIGSTOP)
+        print("child", worker.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    hvd.allreduce(torch.ones(2), name="lonely")
+except hvd.HorovodInternalError as problem:
+    print("rank 0 was told:", problem, flush=True)
+    os._exit(9)
+""",
+    )
+    job.read_until(lambda text: "rank 0 was told:" in text)
+    children = [int(each) for each in re.findall(r"child (\d+)", job.text)]
+    for child in children:
+        if is_running(child):
+            os.kill(child, signal.SIGKILL)
+    assert job.end() == 128 + signal.SIGKILL, job.text
+    assert len(children) == 2
+
+
+def test_control_c_ends_everything(launch: Callable[..., Job]) -> None:
+    job = launch(2, PRELUDE + "hvd.allreduce(torch.ones(2), name=str(hvd.rank()))  # never matched\n")
+    pids = job.pids(2)
+    job.process.send_signal(signal.SIGINT)
+    assert job.end() != 0
+    assert_gone(pids)
+
+
+def test_a_terminated_launcher_ends_everything(launch: Callable[..., Job]) -> None:
+    job = launch(2, PRELUDE + "hvd.allreduce(torch.ones(2), name=str(hvd.rank()))\n")
+    pids = job.pids(2)
+    job.process.send_signal(signal.SIGTERM)
+    assert job.end() != 0
+    assert_gone(pids)
+
+
+@pytest.mark.parametrize("busy", ["waiting", "deaf"])
+def test_no_orphans_after_the_launcher_is_killed(busy: str, launch: Callable[..., Job]) -> None:
+    work = {
+        "waiting": "hvd.allreduce(torch.ones(2), name=str(hvd.rank()))\n",
+        "deaf": "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nwhile True: signal.pause()\n",
+    }[busy]
+    job = launch(2, PRELUDE + work)
+    pids = job.pids(2)
+    job.process.kill()
+    assert_gone(pids)
+    job.process.wait(DEADLINE_S)
+
+
+def test_a_rank_that_leaves_early_lets_the_others_finish(launch: Callable[..., Job]) -> None:
+    job = launch(2, PRELUDE + "hvd.barrier()\nhvd.shutdown()\nprint('left', hvd.is_initialized(), flush=True)\n")
+    assert job.end() == 0, job.text
+    assert job.text.count("left False") == 2
+
+
+def test_two_jobs_side_by_side_do_not_meet(launch: Callable[..., Job], tmp_path: Path) -> None:
+    script = (
+        PRELUDE
+        + """
+for step in range(50):
+    assert hvd.allreduce(torch.full((1000,), float(sys.argv[1])), name="x").eq(float(sys.argv[1])).all()
+"""
+    )
+    first, second = launch(2, script, "3"), launch(2, script, "5")
+    assert first.end() == 0, first.text
+    assert second.end() == 0, second.text
+
+
+@pytest.mark.parametrize("settings", [{"FARANDOLE_BOARD": "0"}, {"HOROVOD_FUSION_THRESHOLD": "0"}], ids=str)
+def test_settings_change_the_way_and_not_the_sum(
+    settings: Dict[str, str], launch: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key, value in settings.items():
+        monkeypatch.setenv(key, value)
+    job = launch(
+        2,
+        PRELUDE
+        + """
+handles = [hvd.allreduce_async(torch.full((i + 1,), float(i)), name=str(i), op=hvd.Sum) for i in range(100)]
+assert all(hvd.synchronize(h)[0] == 2 * i for i, h in enumerate(handles))
+""",
+    )
+    assert job.end() == 0, job.text
+
+
+def test_ranks_on_two_hosts_by_name_use_the_network(launch: Callable[..., Job]) -> None:
+    script = """
+import os
+os.environ["FARANDOLE_HOST_ID"] = "host" + os.environ["HOROVOD_RANK"]
+import torch, horovod.torch as hvd
+hvd.init()
+for count in (1, 1000, 300_001):
+    for step in range(3):
+        x = torch.full((count,), float(hvd.rank() + 1))
+        assert hvd.allreduce(x, name=str(count), op=hvd.Sum).eq(3).all()
+gathered = hvd.allgather(torch.full((hvd.rank() + 1, 2), hvd.rank()))
+assert gathered.tolist() == [[0, 0], [1, 1], [1, 1]]
+assert hvd.broadcast(torch.tensor([hvd.rank()]), 1).item() == 1
+hvd.barrier()
+print("local size", hvd.local_size())
+"""
+    job = launch(2, script)
+    assert job.end() == 0, job.text

@@ -1,0 +1,236 @@
+"""Starting, stopping, forking, interrupting."""
+
+from __future__ import annotations
+
+import atexit
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Any, List, Optional
+
+import horovod.torch as hvd
+import pytest
+import torch
+import torch.utils.data
+from farandole.common import job
+
+several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+
+
+def works(size: int, name: str) -> bool:
+    return bool(hvd.allreduce(torch.ones(3), name=name, op=hvd.Sum).tolist() == [size] * 3)
+
+
+def test_ranks_are_numbered_as_the_launcher_says(rank: int, size: int) -> None:
+    assert rank == int(os.environ.get("HOROVOD_RANK", "0"))
+    assert size == int(os.environ.get("HOROVOD_SIZE", "1"))
+    assert hvd.local_rank() == int(os.environ.get("HOROVOD_LOCAL_RANK", "0"))
+    assert hvd.cross_rank() == int(os.environ.get("HOROVOD_CROSS_RANK", "0"))
+    assert sorted(hvd.allgather_object(rank)) == list(range(size))
+    assert hvd.is_homogeneous()
+
+
+def test_init_can_be_called_twice(size: int, name: str) -> None:
+    hvd.init()
+    assert works(size, name)
+
+
+def test_init_and_shutdown_again_and_again(size: int, name: str) -> None:
+    for cycle in range(8):
+        hvd.shutdown()
+        assert not hvd.is_initialized()
+        hvd.shutdown()
+        for ask in (hvd.rank, hvd.size, hvd.local_rank, hvd.local_size, hvd.cross_rank, hvd.cross_size):
+            with pytest.raises(ValueError):
+                ask()
+        with pytest.raises(hvd.HorovodInternalError):
+            hvd.allreduce(torch.ones(2), name=name)
+        with pytest.raises(hvd.HorovodInternalError):
+            hvd.barrier()
+        hvd.init()
+        assert works(size, f"{name}.{cycle}") and hvd.size() == size
+        # Unnamed calls count from the start again.
+        assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [size, size]
+
+
+def test_comm_and_process_sets_of_init(size: int) -> None:
+    with pytest.raises(ValueError):
+        hvd.init(comm=object())
+    with pytest.raises(ValueError):
+        hvd.init(process_sets="nonsense")
+    with pytest.raises(ValueError):
+        hvd.init(process_sets=[hvd.ProcessSet(list(range(size)))])
+    assert hvd.is_initialized()
+    if size > 1:
+        with pytest.raises(NotImplementedError, match="not offered yet"):
+            hvd.init(process_sets=[hvd.ProcessSet([0])])
+    hvd.init(comm=list(range(size)))
+
+
+@several_ranks
+def test_one_ranks_shutdown_ends_the_others_operations(rank: int, size: int, name: str) -> None:
+    hvd.barrier()
+    if rank == 0:
+        hvd.shutdown()
+    else:
+        with pytest.raises(hvd.HorovodInternalError):
+            # Rank 0 never joins in; if its leaving is known already, the call itself fails.
+            hvd.allreduce(torch.ones(2), name=name)
+        with pytest.raises(hvd.HorovodInternalError):
+            hvd.allreduce(torch.ones(2), name=f"{name}.later")
+    hvd.shutdown()
+    hvd.init()
+    assert works(size, name)
+
+
+def test_operations_in_flight_fail_at_shutdown(rank: int, size: int, name: str) -> None:
+    if size == 1:
+        return
+    handle = hvd.allreduce_async(torch.ones(2), name=f"{name}.{rank}")  # nobody else has this name
+    hvd.barrier()
+    hvd.shutdown()
+    with pytest.raises(hvd.HorovodInternalError):
+        hvd.synchronize(handle)
+    assert hvd.synchronize(handle) is None
+    hvd.init()
+    assert works(size, name)
+
+
+# ---- fork ----
+
+
+class Asking(torch.utils.data.Dataset):  # type: ignore[type-arg]
+    """What a DataLoader's worker finds when it calls the library."""
+
+    def __len__(self) -> int:
+        return 8
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        try:
+            hvd.allreduce(torch.ones(2), name=f"child.{index}")
+        except hvd.HorovodInternalError as problem:
+            assert "fork" in str(problem)
+            return torch.tensor([index, hvd.rank(), os.getpid()])
+        return torch.tensor([-1, -1, -1])
+
+
+def test_workers_of_a_data_loader_cannot_disturb_the_job(rank: int, size: int, name: str) -> None:
+    loader = torch.utils.data.DataLoader(Asking(), batch_size=2, num_workers=2, multiprocessing_context="fork")
+    seen: List[Any] = []
+    for step, batch in enumerate(loader):
+        seen += batch.tolist()
+        assert works(size, f"{name}.{step}")
+    assert [each[0] for each in seen] == list(range(8))
+    assert all(each[1] == rank and each[2] != os.getpid() for each in seen)
+    assert works(size, name)
+
+
+def in_child(queue: Any) -> None:
+    outcome = []
+    for call in (
+        lambda: hvd.allreduce(torch.ones(2)),
+        hvd.barrier,
+        hvd.join,
+        hvd.init,
+        lambda: hvd.broadcast_object(1),
+    ):
+        try:
+            call()
+            outcome.append("no error")
+        except hvd.HorovodInternalError:
+            outcome.append("refused")
+    hvd.shutdown()
+    atexit._run_exitfuncs()
+    queue.put(outcome)
+
+
+def test_a_forked_child_is_refused_and_its_exit_does_nothing(rank: int, size: int, name: str) -> None:
+    pending = hvd.allreduce_async(torch.ones(5), name=f"{name}.pending", op=hvd.Sum) if rank == 0 else None
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=in_child, args=(queue,))
+    child.start()
+    assert queue.get(timeout=60) == ["refused"] * 5
+    child.join(60)
+    assert child.exitcode == 0
+    if pending is None:
+        pending = hvd.allreduce_async(torch.ones(5), name=f"{name}.pending", op=hvd.Sum)
+    assert hvd.synchronize(pending).tolist() == [size] * 5
+    assert works(size, name) and job.runtime.usable_here
+
+
+# ---- Ctrl-C ----
+
+
+@several_ranks
+def test_an_interrupt_ends_the_wait_and_not_the_operation(rank: int, size: int, name: str) -> None:
+    class Interrupted(Exception):
+        pass
+
+    def on_alarm(number: int, frame: Optional[FrameType]) -> None:
+        raise Interrupted
+
+    if rank == 0:
+        before = signal.signal(signal.SIGALRM, on_alarm)
+        handle = hvd.allreduce_async(torch.ones(4), name=name, op=hvd.Sum)
+        for wait in (lambda: hvd.synchronize(handle), lambda: hvd.allreduce(torch.ones(2), name=f"{name}.sync")):
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(Interrupted):
+                wait()
+        signal.signal(signal.SIGALRM, before)
+        # The others are held back until here by this broadcast.
+    hvd.broadcast_object("go on", 0)
+    if rank != 0:
+        handle = hvd.allreduce_async(torch.ones(4), name=name, op=hvd.Sum)
+        hvd.allreduce(torch.ones(2), name=f"{name}.sync")
+    assert hvd.synchronize(handle).tolist() == [size] * 4
+
+
+@several_ranks
+def test_control_c_interrupts_a_barrier(rank: int, size: int, name: str) -> None:
+    if rank == 0:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        before = signal.signal(signal.SIGALRM, lambda number, frame: signal.raise_signal(signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            hvd.barrier()
+        signal.signal(signal.SIGALRM, before)
+        # The barrier goes on: the others' call releases it.
+        hvd.broadcast_object("go on", 0)
+    else:
+        hvd.broadcast_object("go on", 0)
+        hvd.barrier()
+    assert works(size, name)
+
+
+def test_other_threads_run_while_one_waits(rank: int, size: int, name: str) -> None:
+    if size == 1:
+        return
+    counted = 0
+    done = threading.Event()
+
+    def count() -> None:
+        nonlocal counted
+        while not done.is_set():
+            counted += 1
+
+    if rank == 0:
+        counter = threading.Thread(target=count)
+        counter.start()
+        hvd.allreduce(torch.ones(2), name=name)
+        done.set()
+        counter.join()
+        assert counted > 0
+    else:
+        hvd.allreduce(torch.ones(2), name=name)
+
+
+def test_counters_count(size: int, name: str) -> None:
+    before = job.runtime.counters()
+    for i in range(5):
+        hvd.allreduce(torch.ones(100_000), name=f"{name}.{i}")
+    after = job.runtime.counters()
+    assert after["submitted"] >= before["submitted"] + 5
+    assert sys.getrefcount(job.runtime) >= 1

@@ -1,0 +1,328 @@
+"""What each operation brings, for every type, reduction and shape."""
+
+from __future__ import annotations
+
+import math
+from typing import Callable, Dict, List
+
+import horovod.torch as hvd
+import pytest
+import torch
+
+INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
+REDUCIBLE = INTEGERS + FLOATS
+ALL_TYPES = [*REDUCIBLE, torch.bool]
+SHAPES = [(), (0,), (1,), (7,), (3, 0, 2), (17, 5), (4, 3, 2), (1000,), (70001,)]
+
+EXACT: Dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "Sum": lambda stacked: stacked.sum(0),
+    "Min": lambda stacked: stacked.min(0).values,
+    "Max": lambda stacked: stacked.max(0).values,
+    "Product": lambda stacked: stacked.prod(0),
+}
+
+
+def sample(rank: int, dtype: torch.dtype, shape=(5, 7)) -> torch.Tensor:  # type: ignore[no-untyped-def]
+    """Small numbers, so that sums and products of a few ranks are exact in every type."""
+    generator = torch.Generator().manual_seed(1000 + rank)
+    if dtype == torch.bool:
+        return torch.randint(0, 2, shape, generator=generator).to(dtype)
+    low = 0 if dtype == torch.uint8 else -3
+    return torch.randint(low, 4, shape, generator=generator).to(dtype)
+
+
+def samples(size: int, dtype: torch.dtype, shape=(5, 7)) -> torch.Tensor:  # type: ignore[no-untyped-def]
+    return torch.stack([sample(rank, dtype, shape) for rank in range(size)])
+
+
+def wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.to(torch.float64 if tensor.dtype.is_floating_point else torch.int64)
+
+
+@pytest.mark.parametrize("dtype", REDUCIBLE, ids=str)
+@pytest.mark.parametrize("op", list(EXACT))
+def test_allreduce_reduces_exactly(op: str, dtype: torch.dtype, name: str, rank: int, size: int) -> None:
+    mine = sample(rank, dtype)
+    before = mine.clone()
+    reduced = hvd.allreduce(mine, name=name, op=getattr(hvd, op))
+    assert reduced.dtype == dtype and reduced.shape == mine.shape
+    assert torch.equal(mine, before)
+    assert torch.equal(wide(reduced), wide(EXACT[op](wide(samples(size, dtype))).to(dtype)))
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_average_divides_by_the_number_of_ranks(dtype: torch.dtype, name: str, rank: int, size: int) -> None:
+    reduced = hvd.allreduce(sample(rank, dtype), name=name)
+    expected = (wide(samples(size, dtype)).sum(0) / size).to(dtype)
+    torch.testing.assert_close(reduced, expected)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_average_of_integers_truncates_toward_zero(dtype: torch.dtype, name: str, rank: int, size: int) -> None:
+    reduced = hvd.allreduce(sample(rank, dtype), name=name, op=hvd.Average)
+    expected = [int(total * (1.0 / size)) for total in wide(samples(size, dtype)).sum(0).flatten().tolist()]
+    assert wide(reduced).flatten().tolist() == expected
+
+
+@pytest.mark.parametrize("dtype", REDUCIBLE, ids=str)
+def test_scales_apply_before_and_after(dtype: torch.dtype, name: str, rank: int, size: int) -> None:
+    reduced = hvd.allreduce(sample(rank, dtype), name=name, op=hvd.Sum, prescale_factor=2.5, postscale_factor=0.5)
+    inputs = samples(size, dtype)
+    if dtype.is_floating_point:
+        expected = ((wide(inputs) * 2.5).sum(0) * 0.5).to(dtype)
+        torch.testing.assert_close(reduced, expected)
+        return
+    # Integers are scaled in double and truncated, separately before and after.
+    scaled = torch.tensor([int(each * 2.5) for each in wide(inputs).flatten().tolist()]).view(inputs.shape).to(dtype)
+    summed = scaled.sum(0, dtype=dtype)
+    expected = torch.tensor([int(each * 0.5) for each in wide(summed).flatten().tolist()]).view(summed.shape)
+    assert torch.equal(wide(reduced), expected)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_shape_is_reduced(shape: tuple, name: str, rank: int, size: int) -> None:
+    reduced = hvd.allreduce(sample(rank, torch.float32, shape), name=name, op=hvd.Sum)
+    assert torch.equal(reduced, samples(size, torch.float32, shape).sum(0))
+
+
+def test_large_and_small_tensors_take_different_paths_to_the_same_sum(name: str, rank: int, size: int) -> None:
+    for count in (1, 1000, 16 * 1024, 16 * 1024 + 1, 300_001, 5_000_000):
+        tensor = torch.full((count,), float(rank + 1))
+        hvd.allreduce_(tensor, name=f"{name}.{count}", op=hvd.Sum)
+        assert torch.equal(tensor, torch.full((count,), size * (size + 1) / 2)), count
+
+
+def test_all_ranks_hold_the_same_bits(name: str, rank: int, size: int) -> None:
+    generator = torch.Generator().manual_seed(rank)
+    for count in (13, 100_003):
+        reduced = hvd.allreduce(torch.randn(count, generator=generator), name=f"{name}.{count}")
+        everywhere = hvd.allgather(reduced.view(torch.int32).unsqueeze(0), name=f"{name}.bits.{count}")
+        assert all(torch.equal(each, everywhere[0]) for each in everywhere)
+
+
+def test_repetition_brings_the_same_bits(name: str, rank: int) -> None:
+    tensor = torch.randn(50_021, generator=torch.Generator().manual_seed(rank))
+    first = hvd.allreduce(tensor, name=name)
+    for _ in range(5):
+        assert torch.equal(hvd.allreduce(tensor, name=name), first)
+
+
+def test_in_place_gives_the_same_tensor_back(name: str, rank: int, size: int) -> None:
+    tensor = sample(rank, torch.float32)
+    assert hvd.allreduce_(tensor, name=name, op=hvd.Sum) is tensor
+    assert torch.equal(tensor, samples(size, torch.float32).sum(0))
+
+
+def test_asynchronous_calls_end_in_any_order(name: str, rank: int, size: int) -> None:
+    tensors = [torch.full((length,), float(rank)) for length in (3, 30_000, 5, 500)]
+    handles = [hvd.allreduce_async_(each, name=f"{name}.{i}", op=hvd.Sum) for i, each in enumerate(tensors)]
+    for handle, tensor in reversed(list(zip(handles, tensors))):
+        assert hvd.synchronize(handle) is tensor
+        assert torch.equal(tensor, torch.full_like(tensor, size * (size - 1) / 2))
+
+
+def test_poll_tells_when_an_operation_has_ended(name: str) -> None:
+    handle = hvd.allreduce_async(torch.ones(4), name=name)
+    while not hvd.poll(handle):
+        pass
+    assert torch.equal(hvd.synchronize(handle), torch.ones(4))
+
+
+def test_names_are_used_again_step_after_step(name: str, rank: int, size: int) -> None:
+    for step in range(50):
+        reduced = hvd.allreduce(torch.full((11,), float(rank + step)), name=name, op=hvd.Sum)
+        assert reduced[0].item() == size * step + size * (size - 1) / 2
+
+
+def test_a_name_may_change_shape_and_type_when_all_ranks_do(name: str, size: int) -> None:
+    for dtype, count in ((torch.float32, 5), (torch.float32, 6), (torch.int64, 6), (torch.float64, 70_000)):
+        for _ in range(3):
+            assert torch.equal(
+                hvd.allreduce(torch.ones(count, dtype=dtype), name=name, op=hvd.Sum),
+                torch.full((count,), size, dtype=dtype),
+            )
+
+
+def test_ranks_may_submit_in_different_orders(name: str, rank: int, size: int) -> None:
+    order = list(range(20))
+    if rank % 2:
+        order.reverse()
+    for _ in range(3):
+        tensors = [torch.full((i + 1,), float(i)) for i in range(20)]
+        handles = {i: hvd.allreduce_async_(tensors[i], name=f"{name}.{i}", op=hvd.Sum) for i in order}
+        for i, handle in handles.items():
+            assert torch.equal(hvd.synchronize(handle), torch.full((i + 1,), float(i * size)))
+
+
+def test_unnamed_calls_match_by_their_order(rank: int, size: int) -> None:
+    first = hvd.allreduce_async(torch.full((2,), float(rank)), op=hvd.Sum)
+    second = hvd.allreduce_async(torch.full((3,), 1.0), op=hvd.Sum)
+    assert torch.equal(hvd.synchronize(second), torch.full((3,), float(size)))
+    assert torch.equal(hvd.synchronize(first), torch.full((2,), size * (size - 1) / 2))
+
+
+def test_many_small_tensors_in_flight(name: str, rank: int, size: int) -> None:
+    tensors = [torch.full((256,), float(rank + i)) for i in range(1000)]
+    for _ in range(3):
+        inputs = [each.clone() for each in tensors]
+        handles = [hvd.allreduce_async_(each, name=f"{name}.{i}", op=hvd.Sum) for i, each in enumerate(inputs)]
+        for i, handle in enumerate(handles):
+            assert hvd.synchronize(handle)[0].item() == size * i + size * (size - 1) / 2
+
+
+def test_a_dropped_handle_keeps_its_memory_until_the_end(name: str, size: int) -> None:
+    from farandole.torch import entry
+
+    for round_number in range(20):
+        request = entry.reduction(None, hvd.Sum, 1.0, 1.0)
+        entry.start(request, f"{name}.{round_number}", torch.ones(30_000), torch.empty(30_000), hvd.global_process_set)
+        torch.zeros(30_000)  # would take the memory if it were free
+    assert torch.equal(hvd.allreduce(torch.ones(3), name=name, op=hvd.Sum), torch.full((3,), float(size)))
+
+
+# ---- groups ----
+
+
+def test_grouped_allreduce_reduces_each_member(name: str, rank: int, size: int) -> None:
+    tensors = [torch.full((i + 1,), float(rank), dtype=dtype) for i, dtype in enumerate(FLOATS)]
+    reduced = hvd.grouped_allreduce(tensors, name=name, op=hvd.Sum)
+    assert isinstance(reduced, list)
+    for i, each in enumerate(reduced):
+        assert torch.equal(each, torch.full((i + 1,), size * (size - 1) / 2, dtype=FLOATS[i]))
+    in_place = hvd.grouped_allreduce_(tensors, name=name, op=hvd.Sum)
+    assert isinstance(in_place, tuple) and all(a is b for a, b in zip(in_place, tensors))
+    again = hvd.synchronize(hvd.grouped_allreduce_async(tensors, name=name, op=hvd.Average))
+    assert all(torch.equal(a, b) for a, b in zip(again, tensors))
+
+
+def test_an_empty_group_is_nothing_to_do() -> None:
+    assert hvd.grouped_allreduce([]) == []
+
+
+def test_grouped_allgather_gathers_each_member(name: str, rank: int, size: int) -> None:
+    gathered = hvd.grouped_allgather([torch.full((rank + 1, i + 1), rank) for i in range(3)], name=name)
+    for i, each in enumerate(gathered):
+        expected = torch.cat([torch.full((other + 1, i + 1), other) for other in range(size)])
+        assert torch.equal(each, expected)
+
+
+# ---- allgather ----
+
+
+@pytest.mark.parametrize("dtype", ALL_TYPES, ids=str)
+def test_allgather_concatenates_in_rank_order(dtype: torch.dtype, name: str, rank: int, size: int) -> None:
+    gathered = hvd.allgather(sample(rank, dtype), name=name)
+    assert gathered.dtype == dtype
+    assert torch.equal(gathered, samples(size, dtype).flatten(0, 1))
+
+
+@pytest.mark.parametrize("rows_of", [lambda r: r + 1, lambda r: 0 if r else 3, lambda r: 0, lambda r: 40_000 * (r + 1)])
+def test_allgather_takes_any_number_of_rows(rows_of: Callable[[int], int], name: str, rank: int, size: int) -> None:
+    for _ in range(3):
+        gathered = hvd.allgather(torch.full((rows_of(rank), 3), float(rank)), name=name)
+        expected = torch.cat([torch.full((rows_of(other), 3), float(other)) for other in range(size)])
+        assert torch.equal(gathered, expected)
+
+
+def test_gathered_memory_outlives_its_handle_and_may_be_written(name: str, rank: int, size: int) -> None:
+    gathered = hvd.synchronize(hvd.allgather_async(torch.tensor([rank]), name=name))
+    more = [hvd.allgather(torch.full((100,), i), name=f"{name}.{i}") for i in range(10)]
+    assert gathered.tolist() == list(range(size))
+    gathered += 1
+    assert gathered.tolist() == list(range(1, size + 1))
+    assert all(torch.equal(each, torch.full((100 * size,), i)) for i, each in enumerate(more))
+
+
+# ---- broadcast ----
+
+
+@pytest.mark.parametrize("dtype", ALL_TYPES, ids=str)
+def test_broadcast_gives_the_roots_tensor_to_all(dtype: torch.dtype, name: str, rank: int, size: int) -> None:
+    for root in range(size):
+        mine = sample(rank, dtype)
+        received = hvd.broadcast(mine, root, name=f"{name}.{root}")
+        assert torch.equal(received, sample(root, dtype))
+        assert torch.equal(mine, sample(rank, dtype))
+        assert received is not mine
+        assert hvd.broadcast_(mine, root, name=f"{name}.{root}") is mine
+        assert torch.equal(mine, sample(root, dtype))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_every_shape_is_broadcast(shape: tuple, name: str, rank: int, size: int) -> None:
+    received = hvd.synchronize(hvd.broadcast_async(sample(rank, torch.float32, shape), size - 1, name=name))
+    assert torch.equal(received, sample(size - 1, torch.float32, shape))
+
+
+# ---- the rest ----
+
+
+@pytest.mark.parametrize("compression", ["none", "fp16", "bf16"])
+def test_compression_gives_the_type_back(compression: str, name: str, rank: int, size: int) -> None:
+    compressor = getattr(hvd.Compression, compression)
+    for dtype in (torch.float32, torch.float64, torch.int32):
+        reduced = hvd.allreduce(
+            torch.full((9,), rank, dtype=dtype), name=f"{name}.{dtype}", op=hvd.Sum, compression=compressor
+        )
+        assert reduced.dtype == dtype
+        assert reduced.tolist() == [size * (size - 1) / 2] * 9
+    grouped = hvd.grouped_allreduce([torch.ones(2), torch.ones(3)], name=name, op=hvd.Sum, compression=compressor)
+    assert [each.tolist() for each in grouped] == [[size] * 2, [size] * 3]
+
+
+def test_low_precision_accumulates_in_float(name: str, size: int) -> None:
+    # In half precision 2048 + 1 is 2048; the sum of many ones beside it must not be lost on the way.
+    tensor = torch.full((64,), 1.0, dtype=torch.float16)
+    scaled = hvd.allreduce(tensor, name=name, op=hvd.Sum, prescale_factor=2048.0, postscale_factor=1 / 2048.0)
+    assert torch.equal(scaled, torch.full((64,), float(size), dtype=torch.float16))
+
+
+def test_infinities_and_nans_arrive(name: str, rank: int, size: int) -> None:
+    tensor = torch.tensor([math.inf, -math.inf, math.nan, 1.0])
+    reduced = hvd.allreduce(tensor, name=name, op=hvd.Sum)
+    assert reduced[0] == math.inf and reduced[1] == -math.inf and math.isnan(reduced[2]) and reduced[3] == size
+
+
+def test_barrier_does_not_wait_for_other_operations(name: str, rank: int, size: int) -> None:
+    early = hvd.allreduce_async(torch.ones(3), name=name, op=hvd.Sum) if rank == 0 else None
+    hvd.barrier()
+    if early is None:
+        early = hvd.allreduce_async(torch.ones(3), name=name, op=hvd.Sum)
+    assert torch.equal(hvd.synchronize(early), torch.full((3,), float(size)))
+
+
+def test_sparse_tensors_are_reduced_by_their_entries(name: str, rank: int, size: int) -> None:
+    for op in (hvd.Sum, hvd.Average):
+        mine = torch.sparse_coo_tensor([[rank, size]], [float(rank + 1), 1.0], (size + 1,), check_invariants=True)
+        reduced = hvd.sparse_allreduce_async(mine, f"{name}.{op}", op)().to_dense()
+        expected = torch.tensor([*range(1, size + 1), size], dtype=torch.float32)
+        assert torch.equal(reduced, expected / size if op == hvd.Average else expected)
+
+
+def test_average_and_op_exclude_each_other(name: str, size: int) -> None:
+    with pytest.warns(DeprecationWarning):
+        summed = hvd.allreduce(torch.ones(1), average=False, name=name)
+    assert summed.item() == size
+    with pytest.warns(DeprecationWarning):
+        assert hvd.allreduce(torch.ones(1), average=True, name=name).item() == 1
+    with pytest.raises(ValueError):
+        hvd.allreduce(torch.ones(1), average=True, op=hvd.Sum, name=name)
+
+
+def test_threads_may_call_side_by_side(name: str, size: int) -> None:
+    import threading
+
+    found: List[bool] = []
+
+    def work(number: int) -> None:
+        for _ in range(20):
+            reduced = hvd.allreduce(torch.full((50,), float(number)), name=f"{name}.{number}", op=hvd.Sum)
+            found.append(bool(torch.equal(reduced, torch.full((50,), float(number * size)))))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert found == [True] * 80
