@@ -9,16 +9,15 @@
 namespace farandole {
 
 host_driver_actor::behavior_type host_driver(host_driver_actor::stateful_pointer<host_driver_state> self,
-                                             const host_driver_spec& spec,
-                                             const std::shared_ptr<output_writer>& writer) {
+                                             const host_driver_spec& spec, output_writer* writer) {
   return self->state.begin(spec, writer);
 }
 
 host_driver_actor::behavior_type host_driver_state::begin(const host_driver_spec& spec,
-                                                          std::shared_ptr<output_writer> writer) {
+                                                          output_writer* writer) {
   assert(!spec.slots.empty());
   spec_ = spec;
-  writer_ = std::move(writer);
+  writer_ = writer;
   rules_ = std::make_unique<job_ending>(static_cast<std::int32_t>(spec_.slots.size()), spec_.times);
   return {
       [this](start_atom) { start(); },

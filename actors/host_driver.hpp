@@ -43,7 +43,7 @@ public:
 
   explicit host_driver_state(host_driver_actor::pointer self) : self_(self) {}
 
-  host_driver_actor::behavior_type begin(const host_driver_spec& spec, std::shared_ptr<output_writer> writer);
+  host_driver_actor::behavior_type begin(const host_driver_spec& spec, output_writer* writer);
 
 private:
   void start();
@@ -55,14 +55,13 @@ private:
 
   host_driver_actor::pointer self_;
   host_driver_spec spec_;
-  std::shared_ptr<output_writer> writer_;
+  output_writer* writer_ = nullptr;
   std::unique_ptr<job_ending> rules_;
   std::vector<slot_actor> slots_;
   std::size_t finished_ = 0;
 };
 
 host_driver_actor::behavior_type host_driver(host_driver_actor::stateful_pointer<host_driver_state> self,
-                                             const host_driver_spec& spec,
-                                             const std::shared_ptr<output_writer>& writer);
+                                             const host_driver_spec& spec, output_writer* writer);
 
 } // namespace farandole

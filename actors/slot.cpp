@@ -10,14 +10,13 @@
 namespace farandole {
 
 slot_actor::behavior_type slot(slot_actor::stateful_pointer<slot_state> self, const slot_spec& spec,
-                               const std::shared_ptr<output_writer>& writer, const slot_owner_actor& driver) {
+                               output_writer* writer, const slot_owner_actor& driver) {
   return self->state.begin(spec, writer, driver);
 }
 
-slot_actor::behavior_type slot_state::begin(slot_spec spec, std::shared_ptr<output_writer> writer,
-                                            slot_owner_actor driver) {
+slot_actor::behavior_type slot_state::begin(slot_spec spec, output_writer* writer, slot_owner_actor driver) {
   spec_ = std::move(spec);
-  writer_ = std::move(writer);
+  writer_ = writer;
   driver_ = std::move(driver);
   return {
       [this](start_atom) { start(); }, [this](signal_atom, int number) { send_signal(number); },

@@ -12,7 +12,7 @@
 #include "actors/kit/loop.hpp"
 #include "actors/output_prefix.hpp"
 #include "actors/output_writer.hpp"
-#include "actors/process.hpp"
+#include "actors/slot_spec.hpp"
 
 namespace farandole {
 
@@ -51,16 +51,6 @@ using slot_actor = caf::typed_actor<
     /// INTERNAL: what the process left behind had its time.
     caf::reacts_to<overdue_atom>>;
 
-struct slot_spec {
-  std::int32_t slot = 0;
-  process_spec process;
-  std::string label;       ///< "0": what stands between the brackets of the prefix
-  bool timestamp = false;  ///< in front of the prefix
-  int files[2] = {-1, -1}; ///< copies of output and errors go here; owned by the writer
-  /// How long output may stay open after the process has ended, because others still hold it.
-  std::chrono::nanoseconds linger = std::chrono::seconds{2};
-};
-
 class slot_state {
 public:
   static inline const char* name = "slot";
@@ -68,8 +58,7 @@ public:
   explicit slot_state(slot_actor::pointer self) : self_(self) {}
   ~slot_state();
 
-  slot_actor::behavior_type begin(slot_spec spec, std::shared_ptr<output_writer> writer,
-                                  slot_owner_actor driver);
+  slot_actor::behavior_type begin(slot_spec spec, output_writer* writer, slot_owner_actor driver);
 
 private:
   struct stream {
@@ -94,7 +83,7 @@ private:
 
   slot_actor::pointer self_;
   slot_spec spec_;
-  std::shared_ptr<output_writer> writer_;
+  output_writer* writer_ = nullptr;
   slot_owner_actor driver_;
   farandole::process process_;
   descriptor_watch watched_;
@@ -104,7 +93,7 @@ private:
 };
 
 slot_actor::behavior_type slot(slot_actor::stateful_pointer<slot_state> self, const slot_spec& spec,
-                               const std::shared_ptr<output_writer>& writer, const slot_owner_actor& driver);
+                               output_writer* writer, const slot_owner_actor& driver);
 
 } // namespace farandole
 

@@ -1,0 +1,91 @@
+#include "tools/farandole/check.hpp"
+
+#include <algorithm>
+
+#include "collectives/paths/ucx_path.hpp"
+#include "tools/farandole/command_line.hpp"
+
+namespace farandole {
+
+namespace {
+
+// Importing a framework reads gigabytes when the disk is cold.
+constexpr std::chrono::seconds import_deadline{120};
+
+/// Opens UCX as a job would.
+bool ucx_works() {
+  return static_cast<bool>(ucx_path::open({}));
+}
+
+std::string line(const std::string& label, bool there) {
+  return std::string("    ") + (there ? "[X] " : "[ ] ") + label + "\n";
+}
+
+std::string block(const std::string& title, std::span<const capability> entries) {
+  std::string text = "\n" + title + ":\n";
+  for (const auto& each : entries)
+    text += line(each.label, each.there);
+  return text;
+}
+
+} // namespace
+
+build_facts find_facts(const std::string& program) {
+  build_facts facts;
+  if (const auto python = find_python(program))
+    facts.frameworks = probe_frameworks(*python, import_deadline);
+  else
+    for (const char* label : {"TensorFlow", "PyTorch", "MXNet"})
+      facts.frameworks.push_back({label, "", false, "no Python was found"});
+  // "Gloo" means launch without MPI, and data paths that need none of these libraries.
+  facts.controllers = {{"MPI", false}, {"Gloo", true}};
+  facts.operations = {{"NCCL", false}, {"DDL", false}, {"CCL", false}, {"MPI", false}, {"Gloo", true}};
+  facts.paths = {{"board", true}, {"local", true}, {"ucx", ucx_works()}, {"hierarchical", false},
+                 {"gloo", false}, {"mpi", false},  {"ccl", false},       {"nccl", false}};
+  return facts;
+}
+
+std::string build_report(const build_facts& facts) {
+  std::string text = "Horovod v" + std::string(interface_version) + ":\n";
+  std::vector<capability> frameworks;
+  for (const auto& each : facts.frameworks)
+    frameworks.push_back({each.label, each.loads});
+  text += block("Available Frameworks", frameworks);
+  text += block("Available Controllers", facts.controllers);
+  text += block("Available Tensor Operations", facts.operations);
+  text += block("Farandole Data Paths", facts.paths);
+  return text;
+}
+
+std::string settings_report(const settings& values) {
+  std::size_t name_width = 0, value_width = 0;
+  for (const auto& row : setting_table()) {
+    name_width = std::max(name_width, row.environment.size());
+    value_width = std::max(value_width, values.shown(row.id).size());
+  }
+  constexpr std::size_t widest = 40; // a long path may stick out
+  value_width = std::min(value_width, widest);
+  const auto padded = [](std::string text, std::size_t width) {
+    text.resize(std::max(text.size(), width), ' ');
+    return text;
+  };
+  std::string text = "\nSettings:\n";
+  for (const auto& row : setting_table()) {
+    text += "    " + padded(std::string(row.environment), name_width) + "  " +
+            padded(values.shown(row.id), value_width) + "  " + std::string(to_string(values.source(row.id)));
+    if (!row.needs.empty())
+      text += ", needs " + std::string(row.needs);
+    text += "\n";
+  }
+  return text;
+}
+
+std::string reasons_report(const build_facts& facts) {
+  std::string text;
+  for (const auto& each : facts.frameworks)
+    if (!each.loads)
+      text += each.label + ": " + each.reason + "\n";
+  return text.empty() ? text : "\n" + text;
+}
+
+} // namespace farandole

@@ -1,0 +1,35 @@
+// `farandole check`, also `horovodrun --check-build`: what this build can do, tried and not assumed, and
+// every setting with its value and where that came from.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "messages/settings.hpp"
+#include "tools/farandole/frameworks.hpp"
+
+namespace farandole {
+
+struct capability {
+  std::string label;
+  bool there = false;
+};
+
+/// What is reported, gathered.
+struct build_facts {
+  std::vector<framework> frameworks;
+  std::vector<capability> controllers;
+  std::vector<capability> operations;
+  std::vector<capability> paths;
+};
+
+build_facts find_facts(const std::string& program);
+
+/// The first blocks are those of Horovod's report, letter for letter.
+std::string build_report(const build_facts& facts);
+std::string settings_report(const settings& values);
+/// For --verbose: why a framework does not load.
+std::string reasons_report(const build_facts& facts);
+
+} // namespace farandole

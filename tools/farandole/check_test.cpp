@@ -1,0 +1,101 @@
+#include "tools/farandole/check.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <fstream>
+#include <map>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace farandole;
+
+TEST_CASE("the report has the blocks and marks that scripts look for", "[check]") {
+  build_facts facts;
+  facts.frameworks = {{"TensorFlow", "", false, "no"}, {"PyTorch", "", true, ""}, {"MXNet", "", false, "no"}};
+  facts.controllers = {{"MPI", false}, {"Gloo", true}};
+  facts.operations = {{"NCCL", false}, {"DDL", false}, {"CCL", false}, {"MPI", false}, {"Gloo", true}};
+  facts.paths = {{"local", true}};
+  CHECK(build_report(facts) == "Horovod v0.28.1:\n"
+                               "\n"
+                               "Available Frameworks:\n"
+                               "    [ ] TensorFlow\n"
+                               "    [X] PyTorch\n"
+                               "    [ ] MXNet\n"
+                               "\n"
+                               "Available Controllers:\n"
+                               "    [ ] MPI\n"
+                               "    [X] Gloo\n"
+                               "\n"
+                               "Available Tensor Operations:\n"
+                               "    [ ] NCCL\n"
+                               "    [ ] DDL\n"
+                               "    [ ] CCL\n"
+                               "    [ ] MPI\n"
+                               "    [X] Gloo\n"
+                               "\n"
+                               "Farandole Data Paths:\n"
+                               "    [X] local\n");
+}
+
+TEST_CASE("every setting is shown with its value and where it came from", "[check]") {
+  auto values = settings::load({{}, {{"params.cache_capacity", "7"}}, {{"--cycle-time-ms", "2"}}});
+  REQUIRE(values);
+  const auto report = settings_report(*values);
+  for (const auto& row : setting_table())
+    CHECK(report.find("    " + std::string(row.environment) + " ") != std::string::npos);
+  const auto line_of = [&](const std::string& name) {
+    const auto begin = report.find(name + " ");
+    return report.substr(begin, report.find('\n', begin) - begin);
+  };
+  CHECK(line_of("HOROVOD_CACHE_CAPACITY").ends_with("config file"));
+  CHECK(line_of("HOROVOD_CYCLE_TIME").ends_with("command line"));
+  CHECK(line_of("HOROVOD_START_TIMEOUT").ends_with("default"));
+  CHECK(line_of("HOROVOD_CYCLE_TIME").find(" 2 ms ") != std::string::npos);
+}
+
+namespace {
+
+/// A stand-in for Python in a folder of its own.
+struct stand_in {
+  std::string folder, path;
+  explicit stand_in(const std::string& script) {
+    char name[] = "/tmp/farandole-test-XXXXXX";
+    REQUIRE(::mkdtemp(name));
+    folder = name;
+    path = folder + "/python3";
+    std::ofstream(path) << "#!/bin/sh\n" << script;
+    ::chmod(path.c_str(), 0700);
+  }
+  ~stand_in() {
+    ::unlink(path.c_str());
+    ::rmdir(folder.c_str());
+  }
+};
+
+} // namespace
+
+TEST_CASE("the interpreter beside the program is found first", "[check]") {
+  const stand_in python("exit 0\n");
+  CHECK(find_python(python.folder + "/horovodrun") == python.path);
+}
+
+TEST_CASE("a framework is there only if its binding can be imported, and Python says why not", "[check]") {
+  const stand_in python("case \"$2\" in *torch) exit 0;; esac\necho 'Traceback' >&2\n"
+                        "echo \"ModuleNotFoundError: no $2\" >&2\nexit 1\n");
+  const auto found = probe_frameworks(python.path, std::chrono::seconds(60));
+  REQUIRE(found.size() == 3);
+  for (const auto& each : found) {
+    CHECK(each.loads == (each.label == "PyTorch"));
+    if (!each.loads)
+      CHECK(each.reason == "ModuleNotFoundError: no import " + each.module);
+  }
+}
+
+TEST_CASE("an import that does not end counts as failed", "[check]") {
+  const stand_in python("sleep 1000 & wait\n");
+  for (const auto& each : probe_frameworks(python.path, std::chrono::seconds(0))) {
+    CHECK_FALSE(each.loads);
+    CHECK(each.reason == "the import did not end in time");
+  }
+}

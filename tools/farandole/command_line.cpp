@@ -1,0 +1,404 @@
+#include "tools/farandole/command_line.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "tools/farandole/arguments.hpp"
+#include "tools/farandole/config_file.hpp"
+
+namespace farandole {
+
+namespace {
+
+error wrong(std::string text) {
+  return {error_kind::invalid_argument, std::move(text)};
+}
+
+constexpr std::string_view examples = R"(
+Everything from the first word that is no option on is the command; its own options are left alone.
+
+Examples:
+  {program} -np 4 python train.py --epochs 3       four processes on this machine
+  {program} -np 2 -H localhost:4 python train.py   two of the four slots of this machine
+  {program} -np 4 --output-filename logs python train.py
+                                                   also keeps each rank's output in logs/rank.N/
+  {program} -np 2 python -m pytest tests           a distributed test
+  {program} --check-build                          what this build can do, and all settings
+A worker that fails ends the job, and its exit code is the launcher's.
+)";
+
+/// Long names behind one dash, as argparse has them and CLI11 has not.
+struct alias {
+  const char* option;
+  const char* name;
+};
+constexpr alias aliases[] = {{"--num-proc", "-np"},
+                             {"--check-build", "-cb"},
+                             {"--hostfile", "-hostfile"},
+                             {"--prefix-output-with-timestamp", "-prefix-timestamp"}};
+
+const char* alias_of(const std::string& option) {
+  for (const auto& each : aliases)
+    if (option == each.option)
+      return each.name;
+  return nullptr;
+}
+
+/// Shows the aliases among an option's names.
+class formatter : public CLI::Formatter {
+  std::string make_option_name(const CLI::Option* option, bool positional) const override {
+    const auto name = CLI::Formatter::make_option_name(option, positional);
+    const char* also = positional ? nullptr : alias_of(option->get_name(false, false));
+    return also ? std::string(also) + "," + name : name;
+  }
+};
+
+/// What the options say, before anything is concluded from it.
+struct given {
+  bool version = false;
+  bool check_build = false;
+  bool gloo = false, mpi = false, jsrun = false;
+  bool disable_cache = false; ///< accepted: nothing is cached on one host
+  std::int32_t processes = 0;
+  std::string hosts, hostfile, discovery_script, config_file;
+  std::vector<std::string> interface_lists, interfaces;
+  bool min_given = false;
+  std::map<std::string, std::string> flags; ///< of settings
+  std::vector<std::string> warnings;
+  run_request request;
+};
+
+void add_setting(CLI::App& app, const setting_row& row, given& into) {
+  const std::string doc = std::string(row.doc) + " (" + std::string(row.environment) + ")";
+  const auto keep = [&into](std::string_view flag) {
+    return [&into, flag = std::string(flag)](const std::string& value) { into.flags[flag] = value; };
+  };
+  if (row.type != setting_type::flag) {
+    const char* type = row.type == setting_type::integer ? "INT"
+                       : row.type == setting_type::text  ? "TEXT"
+                       : row.unit == "s"                 ? "SECONDS"
+                                                         : "NUMBER";
+    app.add_option_function<std::string>(std::string(row.flag), keep(row.flag), doc)->type_name(type);
+    return;
+  }
+  auto* on = app.add_flag_callback(
+      std::string(row.flag), [set = keep(row.flag)] { set("1"); }, doc);
+  auto* off = app.add_flag_callback(
+      std::string(row.flag_off), [set = keep(row.flag_off)] { set("1"); },
+      "The opposite of " + std::string(row.flag) + ".");
+  on->excludes(off);
+  const bool shown = row.flag_off.starts_with("--no-") && row.needs != "tuner" && row.needs != "timeline" &&
+                     row.needs != "MPI";
+  if (!shown)
+    off->group("");
+}
+
+void add_settings(CLI::App& app, given& into) {
+  for (const auto& row : setting_table())
+    if (!row.flag.empty())
+      add_setting(app, row, into);
+  const auto old = [&](const std::string& name, const char* flag) {
+    app.add_flag_callback(
+           name,
+           [&into, name, flag] {
+             into.flags[flag] = "1";
+             into.warnings.push_back("DeprecationWarning: " + name + " is deprecated; use " + flag);
+           },
+           "")
+        ->group("");
+  };
+  old("--log-hide-timestamp", "--log-without-timestamp");
+  old("--no-log-hide-timestamp", "--log-with-timestamp");
+}
+
+void add_launch_options(CLI::App& app, given& into) {
+  auto& request = into.request;
+  app.add_flag("-v,--version", into.version, "Prints the version of the interface.");
+  app.add_option("--num-proc", into.processes, "How many processes to start.")->type_name("INT");
+  app.add_flag("--check-build", into.check_build,
+               "Shows what this build can do, and all settings; starts nothing.");
+  app.add_flag("--disable-cache", into.disable_cache, "Checks hosts anew (one host needs no check).");
+  app.add_option("--network-interfaces", into.interface_lists, "Interfaces to use, separated by commas.")
+      ->type_name("A,B");
+  app.add_option("--network-interface", into.interfaces, "Interface to use; may be repeated.")
+      ->type_name("NAME");
+  app.add_option("--output-filename", request.output_folder,
+                 "Folder for copies of the output: FOLDER/rank.N/stdout and stderr.")
+      ->type_name("FOLDER");
+  app.add_flag("--verbose", request.verbose, "Tells what is done.");
+  app.add_option("--config-file", into.config_file, "Settings as YAML; options beat it.")->type_name("FILE");
+  app.add_flag("--prefix-output-with-timestamp", request.prefix_timestamp, "Puts the time before each line.");
+  app.add_flag("--tcp", request.tcp_only, "Keeps NCCL off InfiniBand (NCCL_IB_DISABLE=1).");
+
+  auto* hosts = app.add_option("-H,--hosts", into.hosts, "Hosts and their slots; only this one for now.")
+                    ->type_name("NAME:SLOTS,...");
+  auto* file = app.add_option("--hostfile", into.hostfile, "File with a line 'name slots=N' for each host.")
+                   ->type_name("FILE");
+  auto* script = app.add_option("--host-discovery-script", into.discovery_script,
+                                "Program that prints hosts; needs elastic jobs.")
+                     ->type_name("FILE");
+  hosts->excludes(file)->excludes(script);
+  file->excludes(script);
+  auto* gloo = app.add_flag("--gloo", into.gloo, "Launches without MPI, which is the default.");
+  auto* mpi = app.add_flag("--mpi", into.mpi, "Launches by mpirun; not offered yet.");
+  auto* jsrun = app.add_flag("--jsrun", into.jsrun, "Launches by jsrun; not offered yet.");
+  gloo->excludes(mpi)->excludes(jsrun);
+  mpi->excludes(jsrun);
+}
+
+/// Accepted so that command lines work; they tune what is not offered yet.
+void add_later_options(CLI::App& app, given& into) {
+  struct unused {
+    const char* names;
+    const char* doc;
+    bool number;
+  };
+  static constexpr unused rows[] = {
+      {"-p,--ssh-port", "Port of ssh on other hosts.", true},
+      {"-i,--ssh-identity-file", "Key for ssh.", false},
+      {"--max-np,--max-num-proc", "Elastic jobs: most processes.", true},
+      {"--slots-per-host,--slots", "Elastic jobs: slots of hosts that tell none.", true},
+      {"--reset-limit", "Elastic jobs: how often the job may start over.", true},
+      {"--mpi-args", "Arguments for mpirun; write --mpi-args=\"...\".", false},
+      {"--binding-args", "Arguments that bind processes to cores, for mpirun.", false},
+  };
+  for (const auto& row : rows) {
+    auto* option = app.add_option(row.names, row.doc)->group("Accepted without effect on one host");
+    option->type_name(row.number ? "INT" : "TEXT");
+    if (row.number)
+      option->check(CLI::TypeValidator<std::int32_t>("INT"));
+  }
+  app.add_option("--min-np,--min-num-proc", "Elastic jobs: fewest processes; not offered yet.")
+      ->type_name("INT")
+      ->check(CLI::TypeValidator<std::int32_t>("INT"))
+      ->each([&into](const std::string&) { into.min_given = true; });
+  app.add_option("--blacklist-cooldown-range", "Elastic jobs: seconds that a failed host is left alone.")
+      ->group("Accepted without effect on one host")
+      ->type_name("LOW HIGH")
+      ->expected(2)
+      ->check(CLI::Range(1, 3600));
+}
+
+std::unique_ptr<CLI::App> make_app(const std::string& program, given& into) {
+  auto app = std::make_unique<CLI::App>("Starts a distributed training job.", program);
+  auto layout = std::make_shared<formatter>();
+  layout->column_width(44);
+  app->formatter(layout);
+  app->set_help_flag("-h,--help", "Prints this.");
+  app->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  add_launch_options(*app, into);
+  for (const auto* list : {"--network-interfaces", "--network-interface"})
+    app->get_option(list)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->expected(1, 1 << 20);
+  app->option_defaults()->group("Settings");
+  add_settings(*app, into);
+  app->option_defaults()->group("Options");
+  add_later_options(*app, into);
+  app->get_option("--blacklist-cooldown-range")->multi_option_policy(CLI::MultiOptionPolicy::Throw);
+  std::string footer(examples);
+  for (auto at = footer.find("{program}"); at != std::string::npos; at = footer.find("{program}"))
+    footer.replace(at, 9, program);
+  app->footer(footer);
+  return app;
+}
+
+std::vector<option_shape> shapes_of(const CLI::App& app) {
+  std::vector<option_shape> shapes;
+  for (const auto* option : app.get_options()) {
+    option_shape shape;
+    for (const auto& name : option->get_lnames())
+      (shape.name.empty() ? shape.name : shape.aliases.emplace_back()) = "--" + name;
+    for (const auto& name : option->get_snames())
+      shape.aliases.push_back("-" + name);
+    if (const char* also = alias_of(shape.name))
+      shape.aliases.emplace_back(also);
+    shape.values = option->get_expected_min() == 0 ? 0 : shape.name == "--blacklist-cooldown-range" ? 2 : 1;
+    shapes.push_back(std::move(shape));
+  }
+  return shapes;
+}
+
+/// In a form that leaves CLI11 nothing to guess; last word first, as it wants them.
+std::vector<std::string> canonical(const std::vector<given_option>& options) {
+  std::vector<std::string> words;
+  for (const auto& option : options) {
+    if (option.values.size() == 1 && !option.values.front().empty()) {
+      words.push_back(option.name + "=" + option.values.front());
+      continue;
+    }
+    words.push_back(option.name);
+    words.insert(words.end(), option.values.begin(), option.values.end());
+  }
+  std::reverse(words.begin(), words.end());
+  return words;
+}
+
+bool is_core_list(std::string_view text) {
+  for (;;) {
+    const auto comma = text.find(',');
+    const auto entry = text.substr(0, comma);
+    if (entry.empty() || entry.find_first_not_of("0123456789") != std::string_view::npos)
+      return false;
+    if (comma == std::string_view::npos)
+      return true;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+error load_settings(given& options, const surroundings& around) {
+  setting_sources sources{around.environment, {}, options.flags};
+  if (!options.config_file.empty()) {
+    auto file = read_config_file(options.config_file);
+    if (!file)
+      return file.error();
+    sources.file = std::move(*file);
+  }
+  auto values = settings::load(sources);
+  if (!values)
+    return values.error();
+  options.request.values = std::move(*values);
+  for (const auto& line : options.request.values.warnings())
+    options.warnings.push_back("WARNING: " + line);
+  auto& loaded = options.request.values;
+  const auto& cores = loaded.text(setting::thread_affinity);
+  const auto source = loaded.source(setting::thread_affinity);
+  if (source != setting_source::environment && loaded.is_set(setting::thread_affinity) &&
+      !is_core_list(cores))
+    return wrong("thread affinity (--thread-affinity) = '" + cores +
+                 "' is no core id and no comma list of them");
+  if (options.gloo || options.mpi)
+    return loaded.assign(setting::controller, options.mpi ? "mpi" : "gloo", setting_source::flag);
+  return {};
+}
+
+error refuse_other_modes(const given& options, const surroundings& around) {
+  const auto& values = options.request.values;
+  const auto later = [](const std::string& what, const std::string& needs) {
+    return wrong(what + " needs " + needs +
+                 ", not offered yet; jobs of a fixed size on this host are (-np N)");
+  };
+  if (options.min_given || !options.discovery_script.empty())
+    return later(options.min_given ? "--min-np" : "--host-discovery-script", "elastic jobs");
+  if (options.jsrun)
+    return later("--jsrun", "the launch by jsrun");
+  if (options.mpi)
+    return later("--mpi", "the launch by mpirun");
+  const bool by_file = values.source(setting::controller) == setting_source::file;
+  if (by_file && values.text(setting::controller) == "mpi")
+    return later("'controller: mpi' in the config file", "the launch by mpirun");
+  if (!options.gloo && around.has_jsrun && around.environment("LSB_JOBID"))
+    return wrong(
+        "inside an LSF job that has jsrun, the launch by jsrun is the default, which is not offered yet; "
+        "--gloo launches on this host");
+  return {};
+}
+
+error find_interfaces(given& options) {
+  std::set<std::string> known;
+  const auto add = [&](std::string_view list) {
+    for (std::stringstream rest{std::string(list)}; rest.good();) {
+      std::string name;
+      std::getline(rest, name, ',');
+      if (!name.empty() && known.insert(name).second)
+        options.request.interfaces.push_back(name);
+    }
+  };
+  for (const auto& list : options.interface_lists)
+    add(list);
+  for (const auto& name : options.interfaces) {
+    if (name.find(',') != std::string::npos)
+      options.warnings.push_back(
+          "DeprecationWarning: a comma list for --network-interface is deprecated; use "
+          "--network-interfaces");
+    add(name);
+  }
+  return {};
+}
+
+error find_hosts(given& options) {
+  auto& request = options.request;
+  request.processes = options.processes;
+  if (options.hosts.empty() && options.hostfile.empty()) {
+    request.hosts = {{"localhost", request.processes}};
+    return {};
+  }
+  std::string text = options.hosts;
+  if (!options.hostfile.empty()) {
+    std::ifstream file(options.hostfile);
+    std::ostringstream content;
+    if (!file || !(content << file.rdbuf()))
+      return wrong("host file " + options.hostfile + " cannot be read");
+    text = content.str();
+  }
+  auto hosts = options.hostfile.empty() ? parse_hosts(text) : parse_hostfile(text);
+  if (!hosts)
+    return hosts.error();
+  if (auto places = place(*hosts, request.processes); !places)
+    return places.error();
+  request.hosts = std::move(*hosts);
+  return {};
+}
+
+error conclude(given& options, const CLI::App& app, const surroundings& around) {
+  auto& request = options.request;
+  if (options.version) {
+    request.what = run_request::kind::version;
+    return {};
+  }
+  if (auto problem = load_settings(options, around))
+    return problem;
+  if (options.check_build) {
+    request.what = run_request::kind::check;
+    return {};
+  }
+  if (auto problem = refuse_other_modes(options, around))
+    return problem;
+  if (app.count("--num-proc") == 0)
+    return wrong("the following arguments are required: -np/--num-proc");
+  constexpr std::int32_t most = 65536;
+  if (options.processes < 1 || options.processes > most)
+    return wrong("-np " + std::to_string(options.processes) + " is out of range: 1 to " +
+                 std::to_string(most));
+  if (request.command.empty())
+    return wrong("there is no command to run");
+  if (auto problem = find_interfaces(options))
+    return problem;
+  return find_hosts(options);
+}
+
+} // namespace
+
+expected<run_request> parse_run(const std::string& program, std::span<const std::string> words,
+                                const surroundings& around) {
+  given options;
+  const auto app = make_app(program, options);
+  const auto in_context = [&](const std::string& text) {
+    return wrong("usage: " + program + " [-h] -np NUM_PROC [options] command ...\n" + program +
+                 ": error: " + text);
+  };
+  auto parsed = parse_arguments(shapes_of(*app), words);
+  if (!parsed)
+    return in_context(parsed.error().text);
+  options.request.command = std::move(parsed->command);
+  try { // CLI11 speaks in exceptions
+    auto tokens = canonical(parsed->options);
+    app->parse(tokens);
+  } catch (const CLI::CallForHelp&) {
+    options.request.what = run_request::kind::help;
+    options.request.text = app->help();
+    return options.request;
+  } catch (const CLI::ParseError& problem) {
+    return in_context(problem.what());
+  }
+  if (auto problem = conclude(options, *app, around))
+    return in_context(problem.text);
+  options.request.warnings = std::move(options.warnings);
+  return options.request;
+}
+
+} // namespace farandole

@@ -1,0 +1,192 @@
+#include "tools/farandole/command_line.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <cstdio>
+#include <fstream>
+#include <map>
+
+#include <unistd.h>
+
+using namespace farandole;
+using words = std::vector<std::string>;
+
+namespace {
+
+surroundings around(std::map<std::string, std::string> variables = {}, bool has_jsrun = false) {
+  return {[variables = std::move(variables)](std::string_view name) -> std::optional<std::string> {
+            const auto found = variables.find(std::string(name));
+            return found == variables.end() ? std::nullopt : std::optional(found->second);
+          },
+          has_jsrun};
+}
+
+run_request parsed(const words& given, const surroundings& where = around()) {
+  auto result = parse_run("horovodrun", given, where);
+  if (!result)
+    FAIL(result.error().text);
+  return *result;
+}
+
+std::string refusal(const words& given, const surroundings& where = around()) {
+  auto result = parse_run("horovodrun", given, where);
+  REQUIRE_FALSE(result);
+  CHECK(result.error().text.starts_with("usage: horovodrun "));
+  return result.error().text;
+}
+
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// A file that lives as long as the test.
+struct file {
+  std::string path;
+  explicit file(const std::string& content) {
+    char name[] = "/tmp/farandole-test-XXXXXX";
+    const int fd = ::mkstemp(name);
+    REQUIRE(fd >= 0);
+    ::close(fd);
+    path = name;
+    std::ofstream(path) << content;
+  }
+  ~file() { std::remove(path.c_str()); }
+};
+
+} // namespace
+
+TEST_CASE("processes, hosts and the command are taken from the command line", "[command line]") {
+  const auto got = parsed({"-np", "2", "-H", "localhost:4", "python", "train.py", "--verbose"});
+  CHECK(got.what == run_request::kind::run);
+  CHECK(got.processes == 2);
+  CHECK(got.hosts == std::vector<host_slots>{{"localhost", 4}});
+  CHECK(got.command == words{"python", "train.py", "--verbose"});
+  CHECK_FALSE(got.verbose);
+}
+
+TEST_CASE("without hosts, this one has as many slots as processes", "[command line]") {
+  CHECK(parsed({"-np", "3", "true"}).hosts == std::vector<host_slots>{{"localhost", 3}});
+}
+
+TEST_CASE("every flag of the table of settings is an option", "[command line]") {
+  for (const auto& row : setting_table()) {
+    for (const auto flag : {row.flag, row.flag_off}) {
+      if (flag.empty())
+        continue;
+      words given{"-np", "1", std::string(flag)};
+      if (row.type != setting_type::flag)
+        given.push_back(row.id == setting::log_level ? "INFO" : "1");
+      given.push_back("true");
+      INFO(flag);
+      const auto got = parsed(given);
+      CHECK(got.values.source(row.id) == setting_source::flag);
+      if (row.type == setting_type::flag)
+        CHECK(got.values.flag(row.id) == (flag == row.flag));
+    }
+  }
+}
+
+TEST_CASE("an option and its opposite exclude each other", "[command line]") {
+  for (const auto& row : setting_table())
+    if (!row.flag_off.empty())
+      refusal({"-np", "1", std::string(row.flag), std::string(row.flag_off), "true"});
+  refusal({"-np", "1", "--gloo", "--mpi", "true"});
+  refusal({"-np", "1", "-H", "a:1", "--hostfile", "x", "true"});
+}
+
+TEST_CASE("options beat the config file, which beats the environment, wherever they stand",
+          "[command line]") {
+  const file config("params:\n  cache_capacity: 5\n  cycle_time_ms: 7\nodd: 1\n");
+  const auto where = around(
+      {{"HOROVOD_CACHE_CAPACITY", "1"}, {"HOROVOD_CYCLE_TIME", "1"}, {"HOROVOD_FUSION_THRESHOLD", "9"}});
+  for (const auto& given : {words{"--cache-capacity", "6", "--config-file", config.path, "-np", "1", "true"},
+                            words{"--config-file", config.path, "-np", "1", "--cache-capacity=6", "true"}}) {
+    const auto got = parsed(given, where);
+    CHECK(got.values.integer(setting::cache_capacity) == 6);
+    CHECK(got.values.duration(setting::cycle_time) == std::chrono::milliseconds(7));
+    CHECK(got.values.integer(setting::fusion_threshold) == 9);
+    REQUIRE(got.warnings.size() == 1);
+    CHECK(contains(got.warnings[0], "'odd'"));
+  }
+}
+
+TEST_CASE("values out of range are refused with name, value and range", "[command line]") {
+  CHECK(contains(refusal({"-np", "1", "--cycle-time-ms", "-1", "true"}),
+                 "cycle time (--cycle-time-ms) = '-1' is out of range: 0 to"));
+  CHECK(contains(refusal({"-np", "1", "--autotune-gaussian-process-noise", "2", "true"}), "0 to 1"));
+  CHECK(contains(refusal({"-np", "0", "true"}), "-np 0 is out of range"));
+  refusal({"-np", "two", "true"});
+  refusal({"-np", "1", "--blacklist-cooldown-range", "0", "5", "true"});
+  refusal({"-np", "1", "--thread-affinity", "1,x", "true"});
+  CHECK(parsed({"-np", "1", "--thread-affinity", "1,3", "true"}).values.text(setting::thread_affinity) ==
+        "1,3");
+}
+
+TEST_CASE("what is missing is named", "[command line]") {
+  CHECK(contains(refusal({"true"}), "required: -np/--num-proc"));
+  CHECK(contains(refusal({"-np", "2"}), "no command"));
+  CHECK(contains(refusal({"-np", "3", "-H", "localhost:2", "true"}), "only 2 slots"));
+  CHECK(contains(refusal({"-np", "3", "-H", "localhost", "true"}), "name:slots"));
+}
+
+TEST_CASE("the version, the report and help need nothing else", "[command line]") {
+  CHECK(parsed({"-v"}).what == run_request::kind::version);
+  CHECK(parsed({"--check-build"}).what == run_request::kind::check);
+  CHECK(parsed({"-cb"}).what == run_request::kind::check);
+  const auto help = parsed({"--help"});
+  CHECK(help.what == run_request::kind::help);
+  CHECK(contains(help.text, "-np,"));
+  CHECK(contains(help.text, "Examples:"));
+  CHECK(contains(help.text, "HOROVOD_FUSION_THRESHOLD"));
+  CHECK_FALSE(contains(help.text, "--no-autotune"));
+}
+
+TEST_CASE("modes that are not offered yet are refused by name", "[command line]") {
+  for (const words& options :
+       {words{"--min-np", "1"}, words{"--host-discovery-script", "x"}, words{"--mpi"}, words{"--jsrun"}}) {
+    auto given = options;
+    given.insert(given.end(), {"-np", "2", "true"});
+    CHECK(contains(refusal(given), "not offered yet"));
+  }
+  const file config("controller: mpi\n");
+  CHECK(contains(refusal({"-np", "1", "--config-file", config.path, "true"}), "not offered yet"));
+  CHECK(parsed({"-np", "1", "--config-file", config.path, "--gloo", "true"}).command == words{"true"});
+  const auto lsf = around({{"LSB_JOBID", "1"}}, true);
+  CHECK(contains(refusal({"-np", "1", "true"}, lsf), "jsrun"));
+  CHECK(parsed({"-np", "1", "--gloo", "true"}, lsf).command == words{"true"});
+}
+
+TEST_CASE("options for later are read and change nothing", "[command line]") {
+  const auto got =
+      parsed({"-p", "22", "-i", "key", "--max-np", "4", "--slots", "2", "--reset-limit", "1",
+              "--mpi-args=-x A", "--mpi-args=", "--blacklist-cooldown-range", "1", "10", "-np", "1", "true"});
+  CHECK(got.command == words{"true"});
+  refusal({"-np", "1", "-p", "x", "true"});
+}
+
+TEST_CASE("interfaces add up, once each, and the deprecated form warns", "[command line]") {
+  const auto got = parsed({"--network-interfaces", "a,b", "--network-interfaces=b,c", "--network-interface",
+                           "d", "--network-interface", "a", "-np", "1", "true"});
+  CHECK(got.interfaces == words{"a", "b", "c", "d"});
+  CHECK(got.warnings.empty());
+  CHECK(parsed({"--network-interface", "a,b", "-np", "1", "true"}).warnings.size() == 1);
+}
+
+TEST_CASE("deprecated names of the log's time work and warn", "[command line]") {
+  const auto got = parsed({"--log-hide-timestamp", "-np", "1", "true"});
+  CHECK(got.values.flag(setting::log_hide_time));
+  CHECK(got.warnings.size() == 1);
+}
+
+TEST_CASE("prefixes of options and the names behind one dash are understood", "[command line]") {
+  const auto got = parsed({"--num-p", "1", "-prefix-timestamp", "--out", "logs", "true"});
+  CHECK(got.prefix_timestamp);
+  CHECK(got.output_folder == "logs");
+}
+
+TEST_CASE("a host file is read", "[command line]") {
+  const file hosts("localhost slots=2\n");
+  CHECK(parsed({"-np", "2", "-hostfile", hosts.path, "true"}).hosts ==
+        std::vector<host_slots>{{"localhost", 2}});
+  refusal({"-np", "2", "-hostfile", "/nonexistent", "true"});
+}

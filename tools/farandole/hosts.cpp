@@ -1,0 +1,178 @@
+#include "tools/farandole/hosts.hpp"
+
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+namespace farandole {
+
+namespace {
+
+constexpr std::int32_t most_slots = 65536;
+
+error wrong(std::string text) {
+  return {error_kind::invalid_argument, std::move(text)};
+}
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r");
+  return first == std::string_view::npos ? std::string_view{}
+                                         : text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+std::optional<std::int32_t> slots_from(std::string_view digits) {
+  std::int32_t slots = 0;
+  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), slots);
+  if (problem != std::errc() || end != digits.data() + digits.size() || slots < 0 || slots > most_slots)
+    return std::nullopt;
+  return slots;
+}
+
+bool is_name(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                                 "0123456789_.-") == std::string_view::npos;
+}
+
+bool is_v6(std::string_view text) {
+  return text.find(':') != std::string_view::npos &&
+         text.find_first_not_of("0123456789abcdefABCDEF:.%") == std::string_view::npos;
+}
+
+void add(std::vector<host_slots>& hosts, std::string_view name, std::int32_t slots) {
+  const auto known =
+      std::find_if(hosts.begin(), hosts.end(), [&](const host_slots& h) { return h.name == name; });
+  if (known == hosts.end())
+    hosts.push_back({std::string(name), slots});
+  else
+    known->slots += slots;
+}
+
+} // namespace
+
+expected<std::vector<host_slots>> parse_hosts(std::string_view list) {
+  std::vector<host_slots> hosts;
+  for (;;) {
+    const auto comma = list.find(',');
+    const auto entry = trimmed(list.substr(0, comma));
+    const auto colon = entry.rfind(':');
+    auto name = entry.substr(0, colon);
+    const auto slots = colon == std::string_view::npos ? std::nullopt : slots_from(entry.substr(colon + 1));
+    bool good = is_name(name);
+    if (name.size() > 2 && name.front() == '[' && name.back() == ']') {
+      name = name.substr(1, name.size() - 2);
+      good = is_v6(name);
+    }
+    if (!slots || !good)
+      return wrong("'" + std::string(entry) +
+                   "' is no host and its slots; write name:slots, as in localhost:4");
+    add(hosts, name, *slots);
+    if (comma == std::string_view::npos)
+      return hosts;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+expected<std::vector<host_slots>> parse_hostfile(std::string_view content) {
+  std::vector<host_slots> hosts;
+  for (std::size_t number = 1; !content.empty(); ++number) {
+    const auto end = content.find('\n');
+    auto line = content.substr(0, end);
+    content.remove_prefix(end == std::string_view::npos ? content.size() : end + 1);
+    line = trimmed(line.substr(0, line.find('#')));
+    if (line.empty())
+      continue;
+    const auto name = line.substr(0, line.find_first_of(" \t"));
+    const auto equals = line.find('=');
+    const auto slots =
+        equals == std::string_view::npos ? std::nullopt : slots_from(trimmed(line.substr(equals + 1)));
+    if (!slots || name.find('=') != std::string_view::npos)
+      return wrong("line " + std::to_string(number) + " of the host file, '" + std::string(line) +
+                   "', is not of the form: name slots=number");
+    add(hosts, name, *slots);
+  }
+  return hosts;
+}
+
+expected<std::vector<placement>> place(std::span<const host_slots> hosts, std::int32_t processes) {
+  std::vector<placement> places;
+  for (const auto& host : hosts) {
+    const auto first = places.size();
+    for (std::int32_t slot = 0; slot < host.slots && static_cast<std::int32_t>(places.size()) < processes;
+         ++slot)
+      places.push_back({static_cast<std::int32_t>(places.size()), host.name, slot, 0, 0, 0});
+    for (auto at = first; at < places.size(); ++at)
+      places[at].local_size = static_cast<std::int32_t>(places.size() - first);
+  }
+  if (static_cast<std::int32_t>(places.size()) < processes)
+    return wrong(std::to_string(processes) + " processes were asked for (-np), but the hosts have only " +
+                 std::to_string(places.size()) + " slots; give them more (-H name:slots) or ask for fewer");
+  // The k-th host that has local rank l is the first one with more than l processes after k others.
+  for (auto& each : places)
+    for (const auto& other : places)
+      if (other.local_rank == each.local_rank) {
+        ++each.cross_size;
+        each.cross_rank += other.rank < each.rank;
+      }
+  return places;
+}
+
+namespace {
+
+struct address_list_deleter {
+  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
+  void operator()(ifaddrs* list) const { ::freeifaddrs(list); }
+};
+
+bool same_address(const sockaddr* a, const sockaddr* b) {
+  if (a->sa_family != b->sa_family)
+    return false;
+  if (a->sa_family == AF_INET)
+    return std::memcmp(&reinterpret_cast<const sockaddr_in*>(a)->sin_addr,
+                       &reinterpret_cast<const sockaddr_in*>(b)->sin_addr, sizeof(in_addr)) == 0;
+  if (a->sa_family == AF_INET6)
+    return std::memcmp(&reinterpret_cast<const sockaddr_in6*>(a)->sin6_addr,
+                       &reinterpret_cast<const sockaddr_in6*>(b)->sin6_addr, sizeof(in6_addr)) == 0;
+  return false;
+}
+
+/// All of 127/8 is this machine, though only one address of it stands at the interface.
+bool is_loopback(const sockaddr* address) {
+  return address->sa_family == AF_INET &&
+         (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
+}
+
+} // namespace
+
+bool is_this_host(const std::string& name) {
+  char own[256] = {};
+  if (name == "localhost" || (::gethostname(own, sizeof own - 1) == 0 && name == own))
+    return true;
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (::getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0)
+    return false;
+  const std::unique_ptr<addrinfo, address_list_deleter> addresses(found);
+  ifaddrs* local = nullptr;
+  if (::getifaddrs(&local) != 0)
+    return false;
+  const std::unique_ptr<ifaddrs, address_list_deleter> interfaces(local);
+  for (const auto* address = found; address; address = address->ai_next) {
+    if (is_loopback(address->ai_addr))
+      return true;
+    for (const auto* interface = local; interface; interface = interface->ifa_next)
+      if (interface->ifa_addr && same_address(address->ai_addr, interface->ifa_addr))
+        return true;
+  }
+  return false;
+}
+
+} // namespace farandole

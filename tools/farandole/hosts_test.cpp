@@ -1,0 +1,78 @@
+#include "tools/farandole/hosts.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole;
+
+namespace {
+
+std::vector<host_slots> hosts_of(std::string_view text) {
+  auto hosts = parse_hosts(text);
+  REQUIRE(hosts);
+  return *hosts;
+}
+
+} // namespace
+
+TEST_CASE("a host list keeps the order in which it was written", "[hosts]") {
+  CHECK(hosts_of("b:2,a-1.example_x:4") == std::vector<host_slots>{{"b", 2}, {"a-1.example_x", 4}});
+  CHECK(hosts_of("[fe80::1]:2,127.0.0.1:1") == std::vector<host_slots>{{"fe80::1", 2}, {"127.0.0.1", 1}});
+}
+
+TEST_CASE("a host that is named twice gets the slots of both", "[hosts]") {
+  CHECK(hosts_of("a:2,b:1,a:3") == std::vector<host_slots>{{"a", 5}, {"b", 1}});
+}
+
+TEST_CASE("an entry without slots or with a wrong name is refused and named", "[hosts]") {
+  for (const char* list :
+       {"a", "a:", "a:x", ":2", "a:2,", "a b:2", "a:-1", "a:2:3", "a:99999999999", "[x]:2"}) {
+    INFO(list);
+    const auto hosts = parse_hosts(list);
+    REQUIRE_FALSE(hosts);
+    CHECK(hosts.error().kind == error_kind::invalid_argument);
+  }
+}
+
+TEST_CASE("a host file skips empty lines and comments", "[hosts]") {
+  const auto hosts = parse_hostfile("# ours\n\nnode1 slots=2\n  node2   slots = 4 # fast\r\n");
+  REQUIRE(hosts);
+  CHECK(*hosts == std::vector<host_slots>{{"node1", 2}, {"node2", 4}});
+}
+
+TEST_CASE("a wrong line of a host file is told by its number", "[hosts]") {
+  for (const char* content : {"a slots=1\nb\n", "a slots=1\nb slots=x\n", "a slots=1\nslots=2\n"}) {
+    const auto hosts = parse_hostfile(content);
+    REQUIRE_FALSE(hosts);
+    CHECK(hosts.error().text.find("line 2") != std::string::npos);
+  }
+}
+
+TEST_CASE("exactly as many processes as asked for take the first slots", "[hosts]") {
+  const auto places = place(hosts_of("a:4,b:4"), 2);
+  REQUIRE(places);
+  CHECK(*places == std::vector<placement>{{0, "a", 0, 2, 0, 1}, {1, "a", 1, 2, 0, 1}});
+}
+
+TEST_CASE("cross ranks count the hosts that have a local rank", "[hosts]") {
+  const auto places = place(hosts_of("a:1,b:2,c:3"), 5);
+  REQUIRE(places);
+  CHECK(*places == std::vector<placement>{{0, "a", 0, 1, 0, 3},
+                                          {1, "b", 0, 2, 1, 3},
+                                          {2, "b", 1, 2, 0, 2},
+                                          {3, "c", 0, 2, 2, 3},
+                                          {4, "c", 1, 2, 1, 2}});
+}
+
+TEST_CASE("fewer slots than processes are refused with both numbers", "[hosts]") {
+  const auto places = place(hosts_of("a:1,b:2"), 4);
+  REQUIRE_FALSE(places);
+  CHECK(places.error().text.find("4 processes") != std::string::npos);
+  CHECK(places.error().text.find("3 slots") != std::string::npos);
+}
+
+TEST_CASE("this machine is known by its names and loopback addresses", "[hosts]") {
+  CHECK(is_this_host("localhost"));
+  CHECK(is_this_host("127.0.0.1"));
+  CHECK(is_this_host("127.0.0.7"));
+  CHECK_FALSE(is_this_host("192.0.2.1")); // set aside for documentation
+}

@@ -1,0 +1,158 @@
+// The command `farandole` and, under its other name, `horovodrun`.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "messages/settings_page.hpp"
+#include "tools/farandole/check.hpp"
+#include "tools/farandole/command_line.hpp"
+#include "tools/farandole/run.hpp"
+
+namespace farandole {
+
+namespace {
+
+constexpr int bad_usage = 2;
+
+constexpr std::string_view overview = R"(Farandole keeps a group of training processes in step.
+
+usage: farandole <command> ...
+
+  run       starts a job: farandole run -np 4 python train.py
+  check     shows what this build can do, and every setting with its value and where it came from
+  settings  prints the table of settings (--markdown: as the page docs/settings.md)
+  help      prints this, or the help of a command: farandole help run
+
+horovodrun is the same as farandole run.
+)";
+
+bool is_on_path(const std::string& name) {
+  const char* variable = std::getenv("PATH");
+  std::string_view path = variable ? variable : "";
+  while (!path.empty()) {
+    const auto colon = path.find(':');
+    if (::access((std::string(path.substr(0, colon)) + "/" + name).c_str(), X_OK) == 0)
+      return true;
+    path.remove_prefix(colon == std::string_view::npos ? path.size() : colon + 1);
+  }
+  return false;
+}
+
+int show_check(const std::string& called_as, const run_request& request) {
+  const auto facts = find_facts(called_as);
+  std::cout << build_report(facts) << settings_report(request.values);
+  if (request.verbose)
+    std::cout << reasons_report(facts);
+  std::cout.flush();
+  return 0;
+}
+
+int run(const std::string& called_as, const std::string& program, std::vector<std::string> words) {
+  const auto request = parse_run(program, words, {process_environment(), is_on_path("jsrun")});
+  if (!request) {
+    std::cerr << request.error().text << std::endl;
+    return bad_usage;
+  }
+  for (const auto& line : request->warnings)
+    std::cerr << program << ": " << line << std::endl;
+  switch (request->what) {
+  case run_request::kind::help:
+    std::cout << request->text << std::flush;
+    return 0;
+  case run_request::kind::version:
+    std::cout << interface_version << std::endl;
+    return 0;
+  case run_request::kind::check:
+    return show_check(called_as, *request);
+  case run_request::kind::run:
+    return run_job(*request);
+  }
+  return bad_usage;
+}
+
+int show_settings(const std::vector<std::string>& words) {
+  if (words == std::vector<std::string>{"--markdown"}) {
+    std::cout << settings_page() << std::flush;
+    return 0;
+  }
+  if (words.empty()) {
+    const auto values = settings::load({process_environment(), {}, {}});
+    if (!values) {
+      std::cerr << "farandole settings: error: " << values.error().text << std::endl;
+      return bad_usage;
+    }
+    for (const auto& line : values->warnings())
+      std::cerr << "farandole settings: WARNING: " << line << std::endl;
+    std::cout << settings_report(*values).substr(1) << std::flush;
+    return 0;
+  }
+  const bool asked = words == std::vector<std::string>{"--help"} || words == std::vector<std::string>{"-h"};
+  (asked ? std::cout : std::cerr)
+      << "usage: farandole settings [--markdown]\n\nPrints every setting with its value here, or, with "
+         "--markdown, the "
+         "page of documentation.\nExample: farandole settings --markdown > docs/settings.md\n";
+  return asked ? 0 : bad_usage;
+}
+
+int choose(const std::string& called_as, std::vector<std::string> words) {
+  const auto name = called_as.substr(called_as.rfind('/') + 1);
+  if (name == "horovodrun")
+    return run(called_as, "horovodrun", std::move(words));
+  std::string command = words.empty() ? "help" : words.front();
+  if (!words.empty())
+    words.erase(words.begin());
+  if (command == "help" && !words.empty()) {
+    command = words.front();
+    words = {"--help"};
+  }
+  if (command == "run")
+    return run(called_as, "farandole run", std::move(words));
+  if (command == "check" || command == "--check-build" || command == "-cb") {
+    words.insert(words.begin(), "--check-build");
+    return run(called_as, "farandole check", std::move(words));
+  }
+  if (command == "settings")
+    return show_settings(words);
+  if (command == "--version" || command == "-v" || command == "version") {
+    std::cout << "farandole " FARANDOLE_VERSION " (Horovod interface " << interface_version << ")"
+              << std::endl;
+    return 0;
+  }
+  const bool asked = command == "help" || command == "--help" || command == "-h";
+  if (!asked)
+    std::cerr << "farandole: error: there is no command '" << command << "'\n\n";
+  (asked ? std::cout : std::cerr) << overview << std::flush;
+  return asked ? 0 : bad_usage;
+}
+
+/// A launcher may be started with some of its standard streams closed; nothing else may get their numbers.
+void fill_standard_streams() {
+  int fd = 0;
+  do {
+    fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  } while (fd >= 0 && fd <= 2);
+  if (fd > 2)
+    ::close(fd);
+}
+
+} // namespace
+
+} // namespace farandole
+
+int main(int count, char** words) {
+  farandole::fill_standard_streams();
+  try {
+    return farandole::choose(count > 0 ? words[0] : "farandole", {words + std::min(count, 1), words + count});
+  } catch (
+      const std::exception& problem) { // out of memory, a broken locale: nothing that could be gone on from
+    std::cerr << "farandole: " << problem.what() << std::endl;
+    return 1;
+  }
+}

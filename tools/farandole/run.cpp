@@ -1,0 +1,191 @@
+#include "tools/farandole/run.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+
+#include "actors/launcher.hpp"
+#include "tools/farandole/worker_environment.hpp"
+
+namespace farandole {
+
+namespace {
+
+constexpr const char* rendezvous_ip = "127.0.0.1";
+
+error wrong(std::string text) {
+  return {error_kind::invalid_argument, std::move(text)};
+}
+
+expected<std::string> make_secret() {
+  std::array<unsigned char, 32> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return error{error_kind::unknown, std::string("getrandom: ") + std::strerror(errno)};
+  std::string text;
+  for (const auto byte : bytes) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+/// Memory that every worker inherits and nobody can change. Workers share its offset, so they read it with
+/// pread.
+expected<descriptor> keep_secret(const std::string& secret) {
+  descriptor file{::memfd_create("farandole-secret", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (!file || ::write(file.get(), secret.data(), secret.size()) != static_cast<ssize_t>(secret.size()) ||
+      ::lseek(file.get(), 0, SEEK_SET) != 0 ||
+      ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
+    return error{error_kind::unknown,
+                 std::string("the job's secret cannot be kept: ") + std::strerror(errno)};
+  return file;
+}
+
+/// Names of the interfaces that carry 127.0.0.1.
+std::vector<std::string> loopback_interfaces() {
+  std::vector<std::string> names;
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0)
+    return names;
+  for (const auto* each = list; each; each = each->ifa_next) {
+    if (!each->ifa_addr || each->ifa_addr->sa_family != AF_INET)
+      continue;
+    sockaddr_in address;
+    std::memcpy(&address, each->ifa_addr, sizeof address);
+    if (ntohl(address.sin_addr.s_addr) == INADDR_LOOPBACK)
+      names.emplace_back(each->ifa_name);
+  }
+  ::freeifaddrs(list);
+  return names;
+}
+
+error check_hosts(const run_request& request) {
+  if (request.verbose)
+    std::cout << "Filtering local host names." << std::endl;
+  for (const auto& host : request.hosts) {
+    if (is_this_host(host.name))
+      continue;
+    if (request.verbose)
+      std::cout << "Remote host found: " << host.name << std::endl;
+    return wrong("host '" + host.name +
+                 "' is not this machine, and jobs on other hosts need the launch by ssh, not " +
+                 "offered yet; use -H localhost:N");
+  }
+  return {};
+}
+
+expected<std::vector<std::string>> interfaces_for(const run_request& request) {
+  if (!request.interfaces.empty()) {
+    for (const auto& name : request.interfaces)
+      if (::if_nametoindex(name.c_str()) == 0)
+        return wrong("there is no network interface '" + name + "' (--network-interfaces)");
+    return request.interfaces;
+  }
+  if (request.verbose)
+    std::cout << "All hosts are local, finding the interfaces with address 127.0.0.1" << std::endl;
+  auto names = loopback_interfaces();
+  if (names.empty())
+    return wrong(
+        "no network interface carries 127.0.0.1; bring lo up, or name one with --network-interfaces");
+  if (request.verbose) {
+    std::cout << "Local interface found";
+    for (const auto& name : names)
+      std::cout << " " << name;
+    std::cout << std::endl;
+  }
+  return names;
+}
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry; ++entry)
+    entries.emplace_back(*entry);
+  return entries;
+}
+
+/// "rank.007" where the largest rank has three digits.
+std::string rank_folder(const std::string& folder, std::int32_t rank, std::int32_t size) {
+  std::string number = std::to_string(rank);
+  number.insert(0, std::to_string(size - 1).size() - number.size(), '0');
+  return folder + "/rank." + number;
+}
+
+expected<std::vector<slot_spec>> slots_for(const run_request& request, const job_facts& job, launcher& by) {
+  const auto places = place(request.hosts, request.processes);
+  if (!places)
+    return places.error();
+  const auto inherited = own_environment();
+  std::vector<slot_spec> slots;
+  for (const auto& place : *places) {
+    slot_spec slot;
+    slot.slot = place.rank;
+    slot.label = std::to_string(place.rank);
+    slot.timestamp = request.prefix_timestamp;
+    slot.process.arguments = request.command;
+    slot.process.environment = worker_environment(inherited, place, job, request.values);
+    slot.process.inherited = {job.secret_descriptor};
+    if (!request.output_folder.empty())
+      if (auto problem = by.copy_output(slot, rank_folder(request.output_folder, place.rank, job.size)))
+        return problem;
+    slots.push_back(std::move(slot));
+  }
+  return slots;
+}
+
+expected<int> try_run(const run_request& request) {
+  if (auto problem = check_hosts(request))
+    return problem;
+  auto interfaces = interfaces_for(request);
+  if (!interfaces)
+    return interfaces.error();
+  const auto secret = make_secret();
+  if (!secret)
+    return secret.error();
+  const auto kept = keep_secret(*secret);
+  if (!kept)
+    return kept.error();
+  launcher_options options;
+  options.size = request.processes;
+  options.values = request.values;
+  options.secret = *secret;
+  options.bind_ip = rendezvous_ip;
+  auto started = launcher::open(options);
+  if (!started)
+    return started.error();
+  job_facts job;
+  job.size = request.processes;
+  job.rendezvous_address = rendezvous_ip;
+  job.rendezvous_port = (*started)->port();
+  job.secret_descriptor = kept->get();
+  job.interfaces = std::move(*interfaces);
+  job.tcp_only = request.tcp_only;
+  auto slots = slots_for(request, job, **started);
+  if (!slots)
+    return slots.error();
+  if (request.verbose)
+    std::cout << "Launching " << request.processes << " processes; the rendezvous listens on "
+              << rendezvous_ip << ":" << job.rendezvous_port << std::endl;
+  return (*started)->run(std::move(*slots));
+}
+
+} // namespace
+
+int run_job(const run_request& request) {
+  const auto code = try_run(request);
+  if (code)
+    return *code;
+  std::cerr << "farandole: " << code.error().text << std::endl;
+  return 2;
+}
+
+} // namespace farandole

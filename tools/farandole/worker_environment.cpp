@@ -1,0 +1,85 @@
+#include "tools/farandole/worker_environment.hpp"
+
+#include <cassert>
+#include <map>
+#include <optional>
+
+namespace farandole {
+
+namespace {
+
+/// In order of names; nothing: taken away.
+using changes = std::map<std::string, std::optional<std::string>, std::less<>>;
+
+bool was_given(const settings& values, setting id) {
+  const auto source = values.source(id);
+  return source == setting_source::flag || source == setting_source::file;
+}
+
+/// Some settings mean something only beside another one.
+bool has_sense(const settings& values, setting id) {
+  switch (id) {
+  case setting::autotune_log:
+    return values.flag(setting::autotune);
+  case setting::timeline_mark_cycles:
+    return !values.text(setting::timeline).empty();
+  default:
+    return true;
+  }
+}
+
+void add_settings(changes& what, const settings& given) {
+  for (const auto& row : setting_table())
+    if (was_given(given, row.id) && has_sense(given, row.id))
+      what[std::string(row.environment)] = given.plain(row.id);
+  // A tuner that is off is told by silence.
+  if (was_given(given, setting::autotune) && !given.flag(setting::autotune))
+    what[std::string(row_of(setting::autotune).environment)] = std::nullopt;
+}
+
+void add_place(changes& what, const placement& place, const job_facts& job) {
+  const auto put = [&](setting id, std::string value) {
+    what[std::string(row_of(id).environment)] = std::move(value);
+  };
+  assert(!job.interfaces.empty());
+  put(setting::host_name, place.host);
+  put(setting::rank, std::to_string(place.rank));
+  put(setting::size, std::to_string(job.size));
+  put(setting::local_rank, std::to_string(place.local_rank));
+  put(setting::local_size, std::to_string(place.local_size));
+  put(setting::cross_rank, std::to_string(place.cross_rank));
+  put(setting::cross_size, std::to_string(place.cross_size));
+  put(setting::rendezvous_address, job.rendezvous_address);
+  put(setting::rendezvous_port, std::to_string(job.rendezvous_port));
+  put(setting::controller, "gloo");
+  put(setting::interface, job.interfaces.front());
+  put(setting::secret_descriptor, std::to_string(job.secret_descriptor));
+  std::string all;
+  for (const auto& each : job.interfaces)
+    all += (all.empty() ? "" : ",") + each;
+  what["NCCL_SOCKET_IFNAME"] = all;
+  if (job.tcp_only)
+    what["NCCL_IB_DISABLE"] = "1";
+  what["PYTHONUNBUFFERED"] = "1";
+  // The secret of another job that this launcher itself may be a part of.
+  what[std::string(row_of(setting::secret_file).environment)] = std::nullopt;
+}
+
+} // namespace
+
+std::vector<std::string> worker_environment(std::span<const std::string> inherited, const placement& place,
+                                            const job_facts& job, const settings& given) {
+  changes what;
+  add_settings(what, given);
+  add_place(what, place, job);
+  std::vector<std::string> result;
+  for (const auto& entry : inherited)
+    if (!what.contains(std::string_view(entry).substr(0, entry.find('='))))
+      result.push_back(entry);
+  for (const auto& [name, value] : what)
+    if (value)
+      result.push_back(name + "=" + *value);
+  return result;
+}
+
+} // namespace farandole

@@ -1,0 +1,30 @@
+// What a worker finds in its environment: where it stands in the job, where the rendezvous is, and the
+// settings that were given on the command line or in the config file.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "messages/settings.hpp"
+#include "tools/farandole/hosts.hpp"
+
+namespace farandole {
+
+/// What all workers of a job have in common.
+struct job_facts {
+  std::int32_t size = 1;
+  std::string rendezvous_address;
+  std::uint16_t rendezvous_port = 0;
+  int secret_descriptor = -1;
+  std::vector<std::string> interfaces = {"lo"};
+  bool tcp_only = false; ///< --tcp: NCCL stays off InfiniBand
+};
+
+/// `inherited` is the launcher's own environment ("NAME=value"); what is set here takes the place of what was
+/// there.
+std::vector<std::string> worker_environment(std::span<const std::string> inherited, const placement& place,
+                                            const job_facts& job, const settings& given);
+
+} // namespace farandole

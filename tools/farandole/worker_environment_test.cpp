@@ -1,0 +1,110 @@
+#include "tools/farandole/worker_environment.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+
+using namespace farandole;
+
+namespace {
+
+const placement second{1, "node", 1, 2, 0, 1};
+const job_facts job{2, "127.0.0.1", 4711, 9, {"lo"}, false};
+
+settings given(std::map<std::string, std::string> flags, std::map<std::string, std::string> file = {}) {
+  auto result = settings::load({{}, std::move(file), std::move(flags)});
+  REQUIRE(result);
+  return *result;
+}
+
+std::optional<std::string> value(const std::vector<std::string>& environment, const std::string& name) {
+  std::optional<std::string> found;
+  for (const auto& entry : environment)
+    if (entry.starts_with(name + "=")) {
+      CHECK_FALSE(found); // nothing stands there twice
+      found = entry.substr(name.size() + 1);
+    }
+  return found;
+}
+
+} // namespace
+
+TEST_CASE("a worker is told where it stands and how the rendezvous is reached", "[environment]") {
+  const auto got = worker_environment({}, second, job, settings::built_in());
+  const std::vector<std::string> wanted = {
+      "FARANDOLE_SECRET_FD=9",
+      "HOROVOD_CONTROLLER=gloo",
+      "HOROVOD_CROSS_RANK=0",
+      "HOROVOD_CROSS_SIZE=1",
+      "HOROVOD_GLOO_IFACE=lo",
+      "HOROVOD_GLOO_RENDEZVOUS_ADDR=127.0.0.1",
+      "HOROVOD_GLOO_RENDEZVOUS_PORT=4711",
+      "HOROVOD_HOSTNAME=node",
+      "HOROVOD_LOCAL_RANK=1",
+      "HOROVOD_LOCAL_SIZE=2",
+      "HOROVOD_RANK=1",
+      "HOROVOD_SIZE=2",
+      "NCCL_SOCKET_IFNAME=lo",
+      "PYTHONUNBUFFERED=1",
+  };
+  CHECK(got == wanted);
+}
+
+TEST_CASE("the launcher's environment is handed on, but not its own place in another job", "[environment]") {
+  const std::vector<std::string> inherited = {"PATH=/bin", "HOROVOD_RANK=7", "FARANDOLE_SECRET_FILE=/x",
+                                              "ODD", "HOROVOD_CPU_OPERATIONS=mpi"};
+  const auto got = worker_environment(inherited, second, job, settings::built_in());
+  CHECK(value(got, "PATH") == "/bin");
+  CHECK(value(got, "HOROVOD_RANK") == "1");
+  CHECK(value(got, "HOROVOD_CPU_OPERATIONS") == "mpi");
+  CHECK_FALSE(value(got, "FARANDOLE_SECRET_FILE"));
+  CHECK(std::find(got.begin(), got.end(), "ODD") != got.end());
+}
+
+TEST_CASE("flags and the config file reach the workers in the variables' own units", "[environment]") {
+  const auto got =
+      worker_environment(std::vector<std::string>{"HOROVOD_FUSION_THRESHOLD=1"}, second, job,
+                         given({{"--fusion-threshold-mb", "2"}, {"--no-stall-check", "1"}},
+                               {{"params.cycle_time_ms", "3.5"}, {"logging.with_timestamp", "0"}}));
+  CHECK(value(got, "HOROVOD_FUSION_THRESHOLD") == "2097152");
+  CHECK(value(got, "HOROVOD_STALL_CHECK_DISABLE") == "1");
+  CHECK(value(got, "HOROVOD_CYCLE_TIME") == "3.5");
+  CHECK(value(got, "HOROVOD_LOG_HIDE_TIME") == "1");
+}
+
+TEST_CASE("what was not given is not set", "[environment]") {
+  const auto got = worker_environment({}, second, job, settings::built_in());
+  CHECK_FALSE(value(got, "HOROVOD_FUSION_THRESHOLD"));
+  CHECK_FALSE(value(got, "HOROVOD_ELASTIC"));
+  CHECK_FALSE(value(got, "HOROVOD_AUTOTUNE"));
+}
+
+TEST_CASE("a tuner that is switched off is not spoken of, and its log goes with it", "[environment]") {
+  const std::vector<std::string> inherited = {"HOROVOD_AUTOTUNE=1"};
+  auto got = worker_environment(inherited, second, job,
+                                given({{"--no-autotune", "1"}, {"--autotune-log-file", "x"}}));
+  CHECK_FALSE(value(got, "HOROVOD_AUTOTUNE"));
+  CHECK_FALSE(value(got, "HOROVOD_AUTOTUNE_LOG"));
+  got = worker_environment({}, second, job, given({{"--autotune", "1"}, {"--autotune-log-file", "x"}}));
+  CHECK(value(got, "HOROVOD_AUTOTUNE") == "1");
+  CHECK(value(got, "HOROVOD_AUTOTUNE_LOG") == "x");
+}
+
+TEST_CASE("cycle marks need a timeline", "[environment]") {
+  CHECK_FALSE(value(worker_environment({}, second, job, given({{"--timeline-mark-cycles", "1"}})),
+                    "HOROVOD_TIMELINE_MARK_CYCLES"));
+  const auto got = worker_environment({}, second, job,
+                                      given({{"--timeline-mark-cycles", "1"}, {"--timeline-filename", "t"}}));
+  CHECK(value(got, "HOROVOD_TIMELINE_MARK_CYCLES") == "1");
+  CHECK(value(got, "HOROVOD_TIMELINE") == "t");
+}
+
+TEST_CASE("several interfaces: sockets take the first, NCCL all", "[environment]") {
+  auto wide = job;
+  wide.interfaces = {"eth0", "eth1"};
+  wide.tcp_only = true;
+  const auto got = worker_environment({}, second, wide, settings::built_in());
+  CHECK(value(got, "HOROVOD_GLOO_IFACE") == "eth0");
+  CHECK(value(got, "NCCL_SOCKET_IFNAME") == "eth0,eth1");
+  CHECK(value(got, "NCCL_IB_DISABLE") == "1");
+}
