@@ -256,6 +256,8 @@ private:
 
   /// True when all that is sealed has gone to the kernel. Otherwise the loop tells when there is room.
   bool send_sealed() {
+    if (deaf_)
+      return false;
     while (unsent() > 0) {
       auto put = ::send(watch_.get(), wire_.data() + sent_, unsent(), MSG_NOSIGNAL);
       if (put < 0 && errno == EINTR)
@@ -265,7 +267,9 @@ private:
         return false;
       }
       if (put < 0) {
-        end(lost() + ": " + text_of_errno(errno));
+        // The peer is gone, but what it said before it left is still to be read, and may say why.
+        deaf_ = true;
+        self_->send(self_, hangup_atom::value);
         return false;
       }
       sent_ += static_cast<std::size_t>(put);
@@ -293,6 +297,7 @@ private:
   bool flush_asked_ = false;
   bool said_farewell_ = false;
   bool shut_ = false; ///< all has been said
+  bool deaf_ = false; ///< the peer takes nothing any more
 
   std::optional<tls_session> tls_;
   std::optional<frame_reader> reader_;

@@ -182,6 +182,17 @@ TEST_CASE("closing sends what is queued first, and both ends know that it was wa
   CHECK(pair.right.said.warnings() == 0);
 }
 
+TEST_CASE("the last words of a peer are heard even while this end goes on talking") {
+  connected pair;
+  caf::anon_send(pair.at_right.handle, numbered(42));
+  caf::anon_send(pair.at_right.handle, close_atom::value);
+  for (std::uint64_t i = 0; i < 200; ++i)
+    caf::anon_send(pair.at_left.handle, numbered(i, 50'000));
+  CHECK(pair.left.next<link_received>().message.generation() == 42);
+  CHECK(pair.left.next<link_closed>().link == 7);
+  CHECK(pair.right.next<link_closed>().reason.empty());
+}
+
 TEST_CASE("both ends may close at once") {
   connected pair;
   caf::anon_send(pair.at_left.handle, close_atom::value);

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <bit>
 #include <cassert>
 
 namespace farandole {
@@ -41,7 +42,9 @@ public:
   handler(farandole::loop& owner, descriptor fd, std::function<void(watch_event)> callback)
       : event_handler(owner, fd.release()), life_(owner.life_), loop_(owner), callback_(std::move(callback)) {
     state_.reading = true; // CAF passes read events on only then
+    mark(true);
   }
+  ~handler() override { mark(false); } // before CAF's handler closes it
 
   void want(bool readable, bool writable) {
     change(operation::read, readable_, readable);
@@ -74,6 +77,18 @@ public:
   void graceful_shutdown() override {}
 
 private:
+  void mark(bool watched) {
+    auto* loop = owner();
+    auto number = static_cast<std::size_t>(fd());
+    if (!loop || number >= loop::most_descriptors)
+      return;
+    auto bit = std::uint64_t{1} << (number % 64);
+    if (watched)
+      loop->watched_[number / 64].fetch_or(bit);
+    else
+      loop->watched_[number / 64].fetch_and(~bit);
+  }
+
   void change(operation op, bool& is, bool wanted) {
     if (is == wanted)
       return;
@@ -134,6 +149,12 @@ void loop::settle_watches() {
     return;
   auto ended = std::move(stopped_watches_);
   stopped_watches_.clear();
+}
+
+void loop::close_in_child() noexcept {
+  for (std::size_t i = 0; i < watched_.size(); ++i)
+    for (auto bits = watched_[i].load(); bits != 0; bits &= bits - 1)
+      ::close(static_cast<int>(i * 64 + static_cast<std::size_t>(std::countr_zero(bits))));
 }
 
 // ---- the loop ----

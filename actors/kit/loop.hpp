@@ -8,6 +8,7 @@
 #include <caf/io/all.hpp>
 #include <caf/io/network/default_multiplexer.hpp>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -74,6 +75,12 @@ public:
   /// set).
   std::uint64_t next_accepted_link() { return (std::uint64_t{1} << 63) | ++accepted_links_; }
 
+  // ---- from a forked child ----
+
+  /// Closes the child's copies of everything watched, so that a peer notices the parent's death. Takes no
+  /// lock and allocates nothing. The loop has no thread in the child and must not be used there.
+  void close_in_child() noexcept;
+
   // ---- from any thread ----
 
   // post(f), inherited: runs f on the loop.
@@ -108,6 +115,11 @@ private:
   void sleep();
   void ring();
   void stop();
+
+  /// Which descriptors are watched, one bit each, as a child finds them whatever the loop was doing at the
+  /// fork.
+  static constexpr std::size_t most_descriptors = 65536;
+  std::array<std::atomic<std::uint64_t>, most_descriptors / 64> watched_{};
 
   std::vector<caf::resumable*> local_, batch_;
   std::vector<std::function<void()>> turn_end_, turn_end_batch_;

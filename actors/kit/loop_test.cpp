@@ -5,6 +5,8 @@
 #include <catch2/catch.hpp>
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
 
 #include <filesystem>
 #include <fstream>
@@ -209,6 +211,31 @@ TEST_CASE("a watch may outlive its loop") {
   CHECK(::fcntl(number, F_GETFD) != -1);
   watch.stop();
   CHECK(::fcntl(number, F_GETFD) == -1);
+}
+
+TEST_CASE("a forked child can let go of everything watched, and then the peer notices its parent's end") {
+  loop_system system;
+  pipe_ends pipe, hold;
+  descriptor_watch watch;
+  on_loop(system.loop(), [&] {
+    watch = system.loop().watch(std::move(pipe.write), [](watch_event) {});
+    watch.want(false, false);
+  });
+  auto child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) { // lives until its parent lets go of it
+    system.loop().close_in_child();
+    hold.write.close();
+    char byte = 0;
+    ::_exit(static_cast<int>(::read(hold.read.get(), &byte, 1)));
+  }
+  on_loop(system.loop(), [&] { watch.stop(); });
+  pollfd ended{pipe.read.get(), POLLIN, 0};
+  CHECK(::poll(&ended, 1, 30'000) == 1); // the end of the pipe, with the child alive
+  hold.write.close();
+  int status = -1;
+  CHECK(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
 }
 
 TEST_CASE("what waits for the turn's end runs once, after the actors of that turn") {
