@@ -7,11 +7,6 @@ foreach(target farandole_native farandole_command)
   endif()
 endforeach()
 
-if(TARGET farandole_native)
-  install(DIRECTORY bindings/python/farandole bindings/python/horovod DESTINATION . COMPONENT python
-          PATTERN "__pycache__" EXCLUDE)
-endif()
-
 # `horovodrun` is the same program: it looks at the name by which it was called.
 if(TARGET farandole_command)
   install(TARGETS farandole_command RUNTIME DESTINATION bin COMPONENT commands)
