@@ -197,7 +197,13 @@ struct member_reported {
   lost what;
 };
 
+/// INTERNAL: what accepts links for the rendezvous; it lives as long as its owner.
+struct listener_started {
+  caf::actor handle;
+};
+
 using rendezvous_actor = caf::typed_actor<
+    caf::reacts_to<listener_started>,
     /// From the host driver.
     caf::reacts_to<slot_exited>,
     caf::reacts_to<link_stayed_down>, caf::reacts_to<member_reported>,
@@ -270,6 +276,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::introduction)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_exited)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::link_stayed_down)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::member_reported)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::listener_started)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::bundle_finished)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::verdict_message)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::member_fault)

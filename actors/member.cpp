@@ -23,6 +23,7 @@ error shut_down() {
 void member_state::begin(member_setup how) {
   setup_ = std::move(how);
   self->set_down_handler([this](const caf::down_msg& what) { down(what); });
+  self->set_exit_handler([this](const caf::exit_msg& what) { take_down(what.reason); });
   post_setup mail;
   mail.member = caf::actor_cast<member_actor>(self);
   mail.links = setup_.links;
@@ -243,6 +244,15 @@ void member_state::over(const error& why) {
   if (listener_)
     caf::anon_send(listener_, close_atom::value);
   self->send(post_, close_atom::value);
+}
+
+// The runtime goes: nothing of this tree stays behind.
+void member_state::take_down(const caf::error& why) {
+  over(shut_down());
+  self->send_exit(post_, why);
+  if (tree_)
+    self->send_exit(tree_, why);
+  self->quit(why);
 }
 
 member_actor::behavior_type member_root(member_actor::stateful_pointer<member_state> self, member_setup how) {

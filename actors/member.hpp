@@ -49,6 +49,7 @@ struct member_state {
   void drained();
   void deadline();
   void down(const caf::down_msg& what);
+  void take_down(const caf::error& why);
 
 private:
   enum class stage : std::uint8_t { joining, in, leaving, out };

@@ -72,6 +72,8 @@ void rendezvous_state::stayed_down(const link_stayed_down& what) {
 
 void rendezvous_state::close() {
   closing_ = true;
+  if (listener_)
+    caf::anon_send(listener_, close_atom::value);
   for (auto& [id, link] : links_)
     caf::anon_send(link.handle, close_atom::value);
   if (links_.empty())
@@ -111,6 +113,7 @@ rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<re
   auto& state = self->state;
   state.begin(std::move(how));
   return {
+      [&state](const listener_started& what) { state.listen_by(what.handle); },
       [&state](const slot_exited& what) { state.exited(what); },
       [&state](const link_stayed_down& what) { state.stayed_down(what); },
       [&state](const member_reported& what) { state.take_report(what); },
@@ -128,6 +131,7 @@ expected<rendezvous_service> start_rendezvous(caf::actor_system& system, const r
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
     return listening.error();
   }
+  caf::anon_send(actor, listener_started{listening->handle});
   return rendezvous_service{actor, listening->port};
 }
 

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "actors/interfaces.hpp"
 #include "actors/kit/link.hpp"
@@ -39,6 +40,7 @@ struct rendezvous_state {
   explicit rendezvous_state(rendezvous_actor::pointer owner) : self(owner), members_(1, 1) {}
   void begin(rendezvous_options how);
 
+  void listen_by(caf::actor listener) { listener_ = std::move(listener); }
   void exited(const slot_exited& what);
   void stayed_down(const link_stayed_down& what);
   void take_report(const member_reported& what);
@@ -61,6 +63,7 @@ private:
   rendezvous_options how_;
   membership members_;
   std::unordered_map<link_id, caller> links_;
+  caf::actor listener_;
   bool closing_ = false;
 };
 

@@ -7,6 +7,16 @@
 
 namespace farandole {
 
+namespace {
+
+// `table[operation->name] = std::move(operation)` would move before it looks: the right side is evaluated first.
+template <class Table>
+void hold(Table& table, const typename Table::key_type& key, pending_ptr&& operation) {
+  table.insert_or_assign(key, std::move(operation));
+}
+
+} // namespace
+
 void worker_state::begin(worker_setup how) { setup_ = std::move(how); }
 
 // ---- from the door to the leader -------------------------------------------------------------------------------------
@@ -32,14 +42,14 @@ void worker_state::take(pending_ptr operation, requests& out) {
   out.left.insert(out.left.end(), operation->left.begin(), operation->left.end());
   if (operation->id != 0) {
     out.ids.push_back(operation->id);
-    by_id_[operation->id] = std::move(operation);
+    hold(by_id_, operation->id, std::move(operation));
     return;
   }
   if (operation->signature.operation == operation::join)
     out.join = true;
   else
     out.full.push_back({operation->name, operation->signature, operation->group, operation->group_size});
-  by_name_[operation->name] = std::move(operation);
+  hold(by_name_, operation->name, std::move(operation));
 }
 
 void worker_state::send(const requests& what) {
@@ -129,7 +139,7 @@ void worker_state::retract(board_round what) {
     return;
   requests out;
   out.full.push_back({taken->name, taken->signature, taken->group, taken->group_size});
-  by_name_[taken->name] = std::move(taken);
+  hold(by_name_, taken->name, std::move(taken));
   send(out);
 }
 
@@ -163,7 +173,7 @@ void worker_state::answer_questions(const schedule& plan) {
     by_id_.erase(known);
     setup_.door->forget(id);
     out.full.push_back({operation->name, operation->signature, operation->group, operation->group_size});
-    by_name_[operation->name] = std::move(operation);
+    hold(by_name_, operation->name, std::move(operation));
   }
   send(out);
 }
