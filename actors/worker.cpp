@@ -114,7 +114,7 @@ std::shared_ptr<board_seat> worker_state::seat_for(const assignment& what, const
   task.postscale = own.postscale;
   task.root = own.root;
   task.bytes = static_cast<std::size_t>(element_count(own.shape)) * size_of(own.dtype);
-  auto cell = board->open(what.id, what.cell, what.cell_bytes, task);
+  auto cell = board->open(what.id, what.cell, farandole::board::footprint(what.cell_bytes), task);
   if (!cell) {
     self->send(setup_.member, generation_broken{"the board has no such cell: " + cell.error().text});
     return nullptr;

@@ -59,7 +59,8 @@ struct requests {
   friend bool operator==(const requests&, const requests&) = default;
 };
 
-/// A name gets an id; `cell` is its offset in every member's board area, or -1.
+/// A name gets an id; `cell` is its offset in every member's board area, or -1; `cell_bytes` is what one member's
+/// tensor has there (the cell takes board::footprint of it).
 struct assignment {
   std::uint32_t id = 0;
   std::string name;
