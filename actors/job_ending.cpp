@@ -51,6 +51,9 @@ auto job_ending::fail(std::int32_t process, int code, std::string line, time_poi
 
 auto job_ending::interrupted(int signal, time_point now) -> step {
   step what;
+  if (interrupted_ && now - *interrupted_ < allowed_.same_signal)
+    return what;
+  interrupted_ = now;
   if (code_ == 0)
     code_ = 128 + signal;
   what.lines.push_back(std::string("farandole: ") + ::strsignal(signal) +

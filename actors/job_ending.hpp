@@ -20,6 +20,8 @@ public:
   struct times {
     std::chrono::nanoseconds grace; ///< from the first failure to SIGTERM
     std::chrono::nanoseconds kill_after = std::chrono::seconds{5};
+    /// Signals that come this soon after another are the same one: terminals and wrappers send it twice.
+    std::chrono::nanoseconds same_signal = std::chrono::milliseconds{500};
   };
 
   /// What to do now.
@@ -35,7 +37,7 @@ public:
   step ended(std::int32_t process, const process_end& how, time_point now);
   /// It never ran. Counts as a failure with code 127.
   step could_not_start(std::int32_t process, const std::string& why, time_point now);
-  /// The launcher was told to end, by a signal.
+  /// The launcher was told to end, by a signal. The second time it is meant seriously.
   step interrupted(int signal, time_point now);
   /// The time asked for by `call_next` has come; an earlier call does nothing.
   step due(time_point now);
@@ -56,6 +58,7 @@ private:
   std::int32_t running_;
   phase phase_ = phase::running;
   time_point next_{};
+  std::optional<time_point> interrupted_;
   int code_ = 0;
   std::int32_t first_failure_ = -1;
 };

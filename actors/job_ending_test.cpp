@@ -88,6 +88,15 @@ TEST_CASE("an interrupt sends SIGTERM at once, a second one SIGKILL", "[ending]"
   CHECK(job.first_failure() == -1);
 }
 
+TEST_CASE("an interrupt that comes twice at once counts once", "[ending]") {
+  auto job = three();
+  CHECK(job.interrupted(SIGINT, start).signal == SIGTERM);
+  const auto step = job.interrupted(SIGINT, start + 1ms);
+  CHECK(step.signal == 0);
+  CHECK(step.lines.empty());
+  CHECK(job.due(start + 5s).signal == SIGKILL);
+}
+
 TEST_CASE("an interrupt after a failure keeps the failure's code", "[ending]") {
   auto job = three();
   job.ended(1, badly, start);

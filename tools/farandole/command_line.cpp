@@ -50,8 +50,11 @@ const char* alias_of(const std::string& option) {
   return nullptr;
 }
 
-/// Shows the aliases among an option's names.
+/// Shows the aliases among an option's names, and no more of its rules than its type.
 class formatter : public CLI::Formatter {
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_expected_min() == 0 ? "" : " " + option->get_type_name();
+  }
   std::string make_option_name(const CLI::Option* option, bool positional) const override {
     const auto name = CLI::Formatter::make_option_name(option, positional);
     const char* also = positional ? nullptr : alias_of(option->get_name(false, false));
@@ -172,11 +175,11 @@ void add_later_options(CLI::App& app, given& into) {
     auto* option = app.add_option(row.names, row.doc)->group("Accepted without effect on one host");
     option->type_name(row.number ? "INT" : "TEXT");
     if (row.number)
-      option->check(CLI::TypeValidator<std::int32_t>("INT"));
+      option->check(CLI::TypeValidator<std::int32_t>(""));
   }
   app.add_option("--min-np,--min-num-proc", "Elastic jobs: fewest processes; not offered yet.")
       ->type_name("INT")
-      ->check(CLI::TypeValidator<std::int32_t>("INT"))
+      ->check(CLI::TypeValidator<std::int32_t>(""))
       ->each([&into](const std::string&) { into.min_given = true; });
   app.add_option("--blacklist-cooldown-range", "Elastic jobs: seconds that a failed host is left alone.")
       ->group("Accepted without effect on one host")

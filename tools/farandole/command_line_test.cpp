@@ -139,6 +139,7 @@ TEST_CASE("the version, the report and help need nothing else", "[command line]"
   CHECK(contains(help.text, "Examples:"));
   CHECK(contains(help.text, "HOROVOD_FUSION_THRESHOLD"));
   CHECK_FALSE(contains(help.text, "--no-autotune"));
+  CHECK_FALSE(contains(help.text, "Excludes"));
 }
 
 TEST_CASE("modes that are not offered yet are refused by name", "[command line]") {
