@@ -60,9 +60,10 @@ error ucx_exchange::run() {
   return {error_kind::unimplemented, "the ucx path moves no such operation"};
 }
 
-void ucx_exchange::observe(ucx_phase phase, std::size_t piece) const {
+void ucx_exchange::enter(ucx_phase phase, std::size_t piece) {
   if (probe_)
     probe_(phase, piece);
+  worker_.look();
 }
 
 // ---- allreduce
@@ -92,7 +93,7 @@ error ucx_exchange::allreduce_small() {
   const range all{0, input_.bytes()};
   if (all.bytes == 0)
     return barrier();
-  observe(ucx_phase::exchange, 0);
+  enter(ucx_phase::exchange, 0);
   std::byte* incoming = reserve(in.incoming, all.bytes * static_cast<std::size_t>(members_));
   const std::byte* mine = contribution(in, all, all);
   std::vector<const std::byte*> inputs(static_cast<std::size_t>(members_));
@@ -109,7 +110,7 @@ error ucx_exchange::allreduce_small() {
   // The output may be the very input that is being sent.
   if (error problem = worker_.wait(in.sends, until_))
     return problem;
-  observe(ucx_phase::gather, 0);
+  enter(ucx_phase::gather, 0);
   if (const std::byte* direct = output_.whole(0, all.bytes)) {
     reduce_into(writable(direct), inputs, all.bytes);
   } else {
@@ -150,7 +151,7 @@ ucx_exchange::range ucx_exchange::segment(range whole, std::int32_t member) cons
 }
 
 void ucx_exchange::begin_scatter(std::size_t number) {
-  observe(ucx_phase::scatter, number);
+  enter(ucx_phase::scatter, number);
   slot& in = staging_.of(number);
   const range whole = piece(number);
   const range mine = segment(whole, rank_);
@@ -177,7 +178,7 @@ error ucx_exchange::reduce_and_gather(std::size_t number) {
   // Results come into the memory that, in place, is still being sent.
   if (error problem = worker_.wait(in.sends, until_))
     return problem;
-  observe(ucx_phase::gather, number);
+  enter(ucx_phase::gather, number);
   for (std::int32_t step = 1; step < members_; ++step) {
     const std::int32_t owner = next(step);
     const range theirs = segment(whole, owner);
@@ -263,7 +264,7 @@ std::size_t length_of(const ucx_stream& row, std::size_t number, std::size_t pie
 } // namespace
 
 void ucx_exchange::begin_rows(std::size_t number, std::span<const ucx_stream> rows, std::size_t piece_bytes) {
-  observe(ucx_phase::gather, number);
+  enter(ucx_phase::gather, number);
   slot& in = staging_.of(number);
   const std::size_t from = number * piece_bytes;
   for (std::int32_t member = 0; member < members_; ++member) {
@@ -336,7 +337,7 @@ error ucx_exchange::broadcast() {
   std::array<const std::byte*, ucx_staging::depth> memory{};
   for (std::size_t step = 0; step < pieces + 2; ++step) {
     if (step < pieces) {
-      observe(ucx_phase::tree, step);
+      enter(ucx_phase::tree, step);
       slot& in = staging_.of(step);
       const range whole = piece(step);
       if (is_root) {
@@ -372,7 +373,7 @@ error ucx_exchange::barrier() {
   slot& in = staging_.of(0);
   std::size_t round = 0;
   for (std::int32_t distance = 1; distance < members_; distance *= 2, ++round) {
-    observe(ucx_phase::barrier, round);
+    enter(ucx_phase::barrier, round);
     // A source is heard in one round only, so rounds need no number.
     worker_.receive(next(members_ - distance), ucx_phase::barrier, {}, in.receives);
     worker_.send(next(distance), ucx_phase::barrier, {}, in.sends);

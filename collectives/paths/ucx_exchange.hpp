@@ -68,7 +68,7 @@ private:
   error finish_rows(std::size_t number, std::span<const ucx_stream> rows, std::size_t piece_bytes);
 
   std::int32_t next(std::int32_t step) const { return (rank_ + step) % members_; }
-  void observe(ucx_phase phase, std::size_t piece) const;
+  void enter(ucx_phase phase, std::size_t piece);
 
   ucx_worker& worker_;
   ucx_staging& staging_;

@@ -432,9 +432,9 @@ TEST_CASE("ucx: a member killed in the middle of an operation is named by all ot
            ": " + end.error.text;
   });
   const std::string wanted = std::string{to_string(error_kind::disconnected)} + ", then " +
-                             std::string{to_string(error_kind::disconnected)} + ": rank 12 is lost";
+                             std::string{to_string(error_kind::disconnected)};
   for (const std::int32_t survivor : {0, 1, 3})
-    CHECK_THAT(members.hear(survivor), Catch::StartsWith(wanted));
+    CHECK_THAT(members.hear(survivor), Catch::StartsWith(wanted) && Catch::Contains("rank 12"));
   CHECK(members.hear(2) == "(dead)");
 }
 
@@ -540,7 +540,7 @@ TEST_CASE("ucx: after an abort in any phase the buffers stay as they were at the
   for (const std::int32_t other : {frozen, 1}) {
     const std::string end = members.hear(other);
     if (!how.others_may_finish || end != "none: ") // who needs nothing more from the aborted one may be done
-      CHECK_THAT(end, Catch::StartsWith(disconnected + ": rank 12 is lost"));
+      CHECK_THAT(end, Catch::StartsWith(disconnected) && Catch::Contains("rank 12"));
   }
   members.tell(aborted, "look");
   CHECK_THAT(members.hear(aborted), Catch::StartsWith(disconnected + ": the operation was aborted"));

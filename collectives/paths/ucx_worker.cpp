@@ -12,8 +12,6 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr std::size_t greeting_bytes = 32;
-
 /// Threads that UCX starts get no signals: they belong to the process' owner.
 class signals_blocked {
 public:
@@ -73,6 +71,7 @@ error ucx_worker::start(const ucx_options& options) {
   set("IB_REG_METHODS", "direct");
   set("TCP_CONN_NB", "y"); // a host that does not answer must not block beyond the deadline
   set("TCP_MAX_NUM_EPS", "inf");
+  set("TCP_PUT_ENABLE", "n"); // its acknowledgements meet an assertion when a peer dies (UCX 1.13)
 
   ucp_params_t params{};
   params.field_mask = UCP_PARAM_FIELD_FEATURES;
@@ -101,49 +100,57 @@ std::string ucx_worker::address() const {
   return copy;
 }
 
+namespace {
+std::vector<std::byte> greeting(std::uint64_t generation, std::uint64_t set, std::int32_t source,
+                                std::int32_t members) {
+  const std::uint64_t words[] = {generation, set, static_cast<std::uint64_t>(source),
+                                 static_cast<std::uint64_t>(members)};
+  std::vector<std::byte> bytes(sizeof words);
+  std::memcpy(bytes.data(), words, sizeof words);
+  return bytes;
+}
+} // namespace
+
+/// A failure here closes nothing yet: UCX 1.13 aborts a process that makes an endpoint to a peer whose own
+/// connection to it has come and gone (an assertion in uct_tcp_ep_destroy_progress), and others may still be
+/// making theirs. They miss nothing: everybody connects to everybody, so each sees for itself who is dead.
 error ucx_worker::connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until) {
   assert(peers_.empty() && "a worker connects once");
   assert(rank >= 0 && static_cast<std::size_t>(rank) < addresses.size());
   rank_ = rank;
+  peers_.resize(addresses.size());
+  connecting_ = true;
   if (error problem = create_endpoints(addresses)) {
-    tear_down(-1);
+    failure_ = problem;
     return problem;
   }
-  listen_for_goodbye();
   // A silent peer is not noticed when it dies before anything was sent to it, so both ends speak first.
-  auto greeting_from = [&](std::int32_t source) {
-    const std::uint64_t words[greeting_bytes / 8] = {generation_, set_, static_cast<std::uint64_t>(source),
-                                                     static_cast<std::uint64_t>(members())};
-    std::vector<std::byte> bytes(greeting_bytes);
-    std::memcpy(bytes.data(), words, greeting_bytes);
-    return bytes;
-  };
-  const std::vector<std::byte> mine = greeting_from(rank_);
-  std::vector<std::byte> theirs(greeting_bytes * peers_.size());
-  ucx_ticket all;
+  greeting_ = greeting(generation_, set_, rank_, members());
+  greetings_.resize(greeting_.size() * peers_.size());
   for (std::int32_t peer = 0; peer < members(); ++peer) {
     if (peer == rank_)
       continue;
-    receive(peer, ucx_phase::hello, std::span{theirs}.subspan(greeting_bytes * peer, greeting_bytes), all);
-    send(peer, ucx_phase::hello, mine, all);
+    const std::size_t at = greeting_.size() * static_cast<std::size_t>(peer);
+    receive(peer, ucx_phase::hello, std::span{greetings_}.subspan(at, greeting_.size()), greeting_ticket_);
+    send(peer, ucx_phase::hello, greeting_, greeting_ticket_);
   }
-  if (error problem = wait(all, until))
+  if (error problem = wait(greeting_ticket_, until))
     return problem;
   for (std::int32_t peer = 0; peer < members(); ++peer) {
-    const auto expected_bytes = greeting_from(peer);
-    if (peer != rank_ &&
-        !std::equal(expected_bytes.begin(), expected_bytes.end(), theirs.begin() + greeting_bytes * peer)) {
-      tear_down(peer);
-      return {error_kind::precondition,
-              name_of(peer) + " is in another generation, set or place than announced"};
+    const auto wanted = greeting(generation_, set_, peer, members());
+    const auto got = greetings_.begin() + static_cast<std::ptrdiff_t>(wanted.size()) * peer;
+    if (peer != rank_ && !std::equal(wanted.begin(), wanted.end(), got)) {
+      failure_ = {error_kind::precondition,
+                  name_of(peer) + " is in another generation, set or place than announced"};
+      return failure_;
     }
   }
+  connecting_ = false;
   return flush(until);
 }
 
 error ucx_worker::create_endpoints(std::span<const std::string> addresses) {
   signals_blocked guard;
-  peers_.resize(addresses.size());
   for (std::int32_t at = 0; at < members(); ++at) {
     peer& target = peers_[at];
     target.owner = this;
@@ -160,8 +167,7 @@ error ucx_worker::create_endpoints(std::span<const std::string> addresses) {
     params.err_handler.arg = &target;
     if (ucs_status_t status = ucx_.ep_create(worker_, &params, &target.endpoint); status != UCS_OK) {
       target.endpoint = nullptr;
-      return {error_kind::disconnected,
-              name_of(at) + " cannot be reached by UCX: " + ucx_.status_string(status)};
+      blame(at, ucx_.status_string(status), true);
     }
   }
   return {};
@@ -203,10 +209,20 @@ ucx_worker::record& ucx_worker::new_record(std::int32_t peer, bool receives, std
   return made;
 }
 
+/// After a failure nothing more is begun, and what was asked for will never be done: the next wait() tells.
+bool ucx_worker::hopeless(ucx_ticket& ticket) {
+  if (closing_ ? worker_ != nullptr : !failure_)
+    return false;
+  ++ticket.pending;
+  return true;
+}
+
 void ucx_worker::post_send(std::int32_t peer, std::uint64_t tag, std::span<const std::byte> bytes,
                            ucx_ticket& ticket) {
-  if (worker_ == nullptr || peers_[peer].endpoint == nullptr)
-    return blame(peer, "its connection is closed");
+  if (worker_ != nullptr && peers_[peer].endpoint == nullptr)
+    blame(peer, "its connection is closed", true);
+  if (hopeless(ticket))
+    return;
   record& made = new_record(peer, false, bytes.size(), ticket);
   ucp_request_param_t params{};
   params.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
@@ -221,8 +237,8 @@ void ucx_worker::post_send(std::int32_t peer, std::uint64_t tag, std::span<const
 
 void ucx_worker::post_receive(std::int32_t peer, std::uint64_t tag, std::uint64_t mask,
                               std::span<std::byte> bytes, ucx_ticket& ticket) {
-  if (worker_ == nullptr)
-    return blame(peer, "its connection is closed");
+  if (hopeless(ticket))
+    return;
   record& made = new_record(peer, true, bytes.size(), ticket);
   if (peer < 0)
     ear_ = &made;
@@ -321,6 +337,7 @@ void ucx_worker::blame(std::int32_t peer, const std::string& why, bool guessed) 
     return;
   guessed_ = guessed;
   culprit_ = peer;
+  why_ = why;
   failure_ = {error_kind::disconnected, name_of(peer) + " is lost to the ucx path: " + why};
 }
 

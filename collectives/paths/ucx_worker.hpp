@@ -51,6 +51,9 @@ public:
   void send(std::int32_t peer, ucx_phase phase, std::span<const std::byte> bytes, ucx_ticket& ticket);
   void receive(std::int32_t peer, ucx_phase phase, std::span<std::byte> bytes, ucx_ticket& ticket);
 
+  /// Takes in what has come, without waiting. Before sending, lest a write to a closed connection be all that
+  /// is seen of a member that had said why it closed it.
+  void look();
   /// Blocks until all messages of the ticket are done. After an error nothing of this worker exists any more.
   error wait(const ucx_ticket& ticket, const limits& until);
   /// Blocks until what was sent has left this process: nobody drives a worker between two works.
@@ -92,6 +95,7 @@ private:
   static void on_broken(void* owner, ucp_ep_h endpoint, ucs_status_t status);
 
   record& new_record(std::int32_t peer, bool receives, std::size_t bytes, ucx_ticket& ticket);
+  bool hopeless(ucx_ticket& ticket);
   void post_send(std::int32_t peer, std::uint64_t tag, std::span<const std::byte> bytes, ucx_ticket& ticket);
   void post_receive(std::int32_t peer, std::uint64_t tag, std::uint64_t mask, std::span<std::byte> bytes,
                     ucx_ticket& ticket);
@@ -113,12 +117,13 @@ private:
   void say_goodbye(std::int32_t culprit, std::chrono::steady_clock::time_point until);
   /// `culprit` -1: in order.
   void tear_down(std::int32_t culprit);
-  /// Reads what has come already: perhaps somebody says why connections were closed.
+  /// Listens a little: perhaps somebody says why connections were closed.
   void hear_out();
   bool progress_until(clock::time_point until, const std::function<bool()>& done);
   void await_and_free(std::span<void* const> requests, clock::time_point until);
   void cancel_receives();
-  void close_endpoints(bool by_force, clock::time_point until);
+  void close_endpoints(clock::time_point until);
+  void break_endpoints();
 
   const ucx_library& ucx_;
   const std::uint64_t generation_;
@@ -135,16 +140,22 @@ private:
 
   std::deque<record> records_; ///< addresses stay
   std::vector<record*> free_;
+  std::vector<std::byte> greeting_;  ///< here, for a connect() that fails leaves them on their way
+  std::vector<std::byte> greetings_; ///< of all members
+  ucx_ticket greeting_ticket_;
+
   goodbye heard_;
   goodbye spoken_; ///< here, for a peer may never take it
   ucx_ticket spoken_ticket_;
   record* ear_ = nullptr; ///< the posted receive of a goodbye
   ucx_ticket ear_ticket_;
+  bool connecting_ = false;
   bool closing_ = false;
   int slice_ms_ = 1; ///< of the next sleep
 
   std::int32_t culprit_ = -1;
   bool guessed_ = false; ///< from a closed connection alone
+  std::string why_;
   error failure_;
 };
 

@@ -31,6 +31,11 @@ error ucx_worker::wait(const ucx_ticket& ticket, const limits& until) {
   return wait_for([&] { return ticket.pending == 0; }, until);
 }
 
+void ucx_worker::look() {
+  while (worker_ != nullptr && !failure_ && ucx_.worker_progress(worker_) != 0)
+    listen_for_goodbye();
+}
+
 error ucx_worker::flush(const limits& until) {
   if (worker_ == nullptr)
     return failure_;
@@ -64,7 +69,8 @@ error ucx_worker::wait_for(const std::function<bool()>& done, const limits& unti
       hear_out();
     if (error problem = reason_to_stop(until)) {
       failure_ = problem;
-      tear_down(culprit_ >= 0 ? culprit_ : rank_);
+      if (!connecting_)
+        tear_down(culprit_ >= 0 ? culprit_ : rank_);
       return problem;
     }
     if (moved)
@@ -100,6 +106,15 @@ void ucx_worker::hear_out() {
     listen_for_goodbye();
     return !guessed_;
   });
+  if (!guessed_)
+    return;
+  // Who came late finds several connections closed, and nobody to ask which was the first.
+  std::string names;
+  for (std::int32_t at = 0; at < members(); ++at)
+    if ((peers_[at].broken && !peers_[at].left) || at == culprit_)
+      names += (names.empty() ? "" : ", ") + name_of(at);
+  failure_.text = names + (names.find(',') == names.npos ? " is" : " are") + " lost to the ucx path: " + why_;
+  guessed_ = false;
 }
 
 bool ucx_worker::sleep(clock::time_point until) {
@@ -120,7 +135,10 @@ bool ucx_worker::sleep(clock::time_point until) {
 void ucx_worker::leave() {
   if (worker_ == nullptr && context_ == nullptr)
     return;
-  tear_down(-1);
+  if (!failure_)
+    tear_down(-1);
+  else
+    tear_down(culprit_ >= 0 ? culprit_ : rank_);
 }
 
 /// Receives are cancelled and waited for, endpoints closed, the worker destroyed, in this order; from here on
@@ -135,10 +153,8 @@ void ucx_worker::tear_down(std::int32_t culprit) {
     say_goodbye(culprit, now + (in_order ? orderly_leave : last_words));
     cancel_receives();
     if (in_order)
-      close_endpoints(false, now + orderly_leave);
-    close_endpoints(true, clock::now() + ending);
-    // What the closed endpoints still held ends here, each with an error.
-    progress_until(clock::now() + ending, [&] { return free_.size() == records_.size(); });
+      close_endpoints(now + orderly_leave);
+    break_endpoints();
     ucx_.worker_destroy(worker_);
     worker_ = nullptr;
     event_ = -1;
@@ -154,20 +170,34 @@ void ucx_worker::cancel_receives() {
       ucx_.request_cancel(worker_, pending.request);
 }
 
-void ucx_worker::close_endpoints(bool by_force, clock::time_point until) {
+void ucx_worker::close_endpoints(clock::time_point until) {
   std::vector<void*> closing;
   for (peer& target : peers_) {
-    if (target.endpoint == nullptr || (!by_force && target.broken))
+    if (target.endpoint == nullptr || target.broken)
       continue;
     ucp_request_param_t params{};
-    params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    params.flags = by_force ? UCP_EP_CLOSE_FLAG_FORCE : 0;
     void* request = ucx_.ep_close_nbx(target.endpoint, &params);
     target.endpoint = nullptr;
     if (UCS_PTR_IS_PTR(request))
       closing.push_back(request);
   }
   await_and_free(closing, until);
+}
+
+/// Not driven any further before the worker is destroyed: what is half sent has been dropped, and what was queued
+/// behind it would reach the peer as the other half (UCX 1.13; the peer then fails an assertion).
+void ucx_worker::break_endpoints() {
+  for (peer& target : peers_) {
+    if (target.endpoint == nullptr)
+      continue;
+    ucp_request_param_t params{};
+    params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    params.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    void* request = ucx_.ep_close_nbx(target.endpoint, &params);
+    target.endpoint = nullptr;
+    if (UCS_PTR_IS_PTR(request))
+      ucx_.request_free(request);
+  }
 }
 
 void ucx_worker::await_and_free(std::span<void* const> requests, clock::time_point until) {
