@@ -6,6 +6,7 @@ import statistics
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Optional
 
 from benchmarks.crew import Crew, CrewFailed
 from benchmarks.works import MIB, SMALL, SMOKE_WORKS, WORKS, Work
@@ -48,11 +49,12 @@ class Measured:
 
     np: int
     samples: dict[tuple[str, str], list[Sample]] = field(default_factory=dict)  # by (stack, work), one a round
-    extras: Extras = field(default_factory=Extras)
+    extras: Optional[Extras] = None  # none where it could not be measured
     problems: list[str] = field(default_factory=list)
 
-    def median(self, stack: str, work: str) -> float:
-        return statistics.median(sample.wall for sample in self.samples[stack, work])
+    def note(self, problem: Exception) -> None:
+        say(str(problem))
+        self.problems.append(str(problem))
 
     def share(self, stack: str, work: str, rival: str, rival_work: str) -> float:
         """Median over the rounds of our time by theirs in the same round."""
@@ -78,14 +80,11 @@ def started(stacks: Iterable[str], np: int, horovod_python: str, into: Measured)
     for stack in stacks:
         try:
             crew = crew_of(stack, np, horovod_python)
-            joined = crew.join()
-            if stack == OURS:
-                into.extras.init_seconds = max(answer["seconds"] for answer in joined)
+            crew.join()
             crews.append(crew)
             still(crew, True)
         except CrewFailed as problem:
-            say(str(problem))
-            into.problems.append(str(problem))
+            into.note(problem)
     return crews
 
 
@@ -109,8 +108,7 @@ def run_rounds(crews: list[Crew], works: list[Work], rounds: int, into: Measured
                     answers = crew.do("time", work=work)
                     still(crew, True)
                 except CrewFailed as problem:
-                    say(str(problem))
-                    into.problems.append(str(problem))
+                    into.note(problem)
                     crew.kill()
                     alive = [other for other in alive if other is not crew]
                     continue
@@ -123,12 +121,12 @@ def run_rounds(crews: list[Crew], works: list[Work], rounds: int, into: Measured
         crew.stop()
 
 
-def measure_extras(np: int, idle_seconds: float, into: Measured) -> None:
+def measure_extras(np: int, idle_seconds: float) -> Extras:
     """What is asked of Farandole alone, in fresh processes."""
-    extras = into.extras
+    extras = Extras()
     crew = Crew(OURS, np)
     try:
-        crew.join()
+        extras.init_seconds = max(answer["seconds"] for answer in crew.join())
         idle = crew.do("idle", seconds=idle_seconds)
         extras.idle_cores = max(answer["cores"] for answer in idle)
         extras.idle_wakeups = max(answer["wakeups"] for answer in idle)
@@ -146,6 +144,7 @@ def measure_extras(np: int, idle_seconds: float, into: Measured) -> None:
     finally:
         ours.stop()
         plain.stop()
+    return extras
 
 
 def measure(np: int, rounds: int, horovod_python: str, smoke: bool) -> Measured:
@@ -155,8 +154,7 @@ def measure(np: int, rounds: int, horovod_python: str, smoke: bool) -> Measured:
     crews = started(stacks, np, horovod_python, measured)
     run_rounds(crews, SMOKE_WORKS if smoke else WORKS, rounds, measured)
     try:
-        measure_extras(np, 1.0 if smoke else 20.0, measured)
+        measured.extras = measure_extras(np, 1.0 if smoke else 20.0)
     except CrewFailed as problem:
-        say(str(problem))
-        measured.problems.append(str(problem))
+        measured.note(problem)
     return measured

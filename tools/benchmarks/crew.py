@@ -108,8 +108,12 @@ class Crew:
 
     def join(self) -> list[dict[str, Any]]:
         """Loads the library, then joins the job: all members at the same moment."""
-        self.do("load")
-        return self.do("init")
+        try:
+            self.do("load")
+            return self.do("init")
+        except CrewFailed:
+            self.kill()
+            raise
 
     def freeze(self, still: bool) -> None:
         """Holds the members, for libraries that burn processors while they wait."""

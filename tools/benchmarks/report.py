@@ -102,6 +102,9 @@ def overhead_us(measured: Measured) -> float:
 
 
 def extras_table(all_measured: list[Measured]) -> list[str]:
+    all_measured = [measured for measured in all_measured if measured.extras is not None]
+    if not all_measured:
+        return []
     lines = [
         row("Farandole alone", "wanted", *(f"{measured.np} ranks" for measured in all_measured)),
         row(*["---"] * (len(all_measured) + 2)),
@@ -111,7 +114,7 @@ def extras_table(all_measured: list[Measured]) -> list[str]:
         cells = [verdict(f"{value:.3g}", limit is None or value <= limit) for value in values]
         lines.append(row(what, "report" if limit is None else f"≤ {limit:g} {unit}", *cells))
 
-    extras = [measured.extras for measured in all_measured]
+    extras = [measured.extras for measured in all_measured if measured.extras is not None]
     if all((OURS, "1000 KiB at once") in measured.samples for measured in all_measured):
         add(
             "an asynchronous operation, its bytes' own time taken off, µs",

@@ -159,7 +159,7 @@ def main() -> None:
     with socket.create_connection((host, int(port))) as connection, connection.makefile("rw") as lines:
         lines.write(json.dumps({"stack": name, "pid": os.getpid()}) + "\n")
         lines.flush()
-        for line in lines:
+        while line := lines.readline():
             command = json.loads(line)
             try:
                 reply = worker.answer(dict(command))
@@ -172,4 +172,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except ConnectionError:  # the coordinator has ended, and with it the benchmark
+        sys.exit(1)
