@@ -30,16 +30,6 @@ void group_gate::gone(std::uint32_t group, std::uint32_t size, std::vector<ready
   count(group, size, out);
 }
 
-void group_gate::forget(std::uint32_t id, std::string_view name) {
-  if (held_ == 0)
-    return;
-  for (auto& [group, waiting] : groups_)
-    for (auto& tensor : waiting.held)
-      if (tensor.id == id) {
-        tensor = by_name(std::move(tensor), name);
-      }
-}
-
 void group_gate::count(std::uint32_t group, std::uint32_t size, std::vector<ready_tensor>& out) {
   auto place = groups_.try_emplace(group).first;
   if (++place->second.decided < size)

@@ -23,8 +23,6 @@ public:
   void ready(std::uint32_t group, std::uint32_t size, ready_tensor&& tensor, std::vector<ready_tensor>& out);
   /// One member of `group` will not come (it failed, or ranks do not agree on its group).
   void gone(std::uint32_t group, std::uint32_t size, std::vector<ready_tensor>& out);
-  /// This id was forgotten: what waits here goes by its name.
-  void forget(std::uint32_t id, std::string_view name);
   /// Ready tensors that wait for company.
   std::size_t held() const { return held_; }
 

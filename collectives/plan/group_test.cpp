@@ -41,15 +41,3 @@ TEST_CASE("nothing of a group goes before all of it is decided") {
   gate.ready(7, 3, tensor(1), out);
   CHECK(out.empty());
 }
-
-TEST_CASE("what waits in a group while its id is forgotten goes by its name") {
-  group_gate gate;
-  std::vector<ready_tensor> out;
-  gate.ready(7, 2, tensor(1), out);
-  gate.forget(1, "a");
-  gate.ready(7, 2, tensor(2), out);
-  REQUIRE(out.size() == 2);
-  CHECK(out[0].id == 0);
-  CHECK(out[0].name() == "a");
-  CHECK(out[1].id == 2);
-}

@@ -165,9 +165,7 @@ void negotiation::take_withdrawal(step& current, const std::string& name) {
   auto claims = claims_of(*row);
   for (const auto rank : tally_.withdraw(*row, by))
     refuse(current, rank, *row);
-  for (const auto& claim : claims)
-    if (claim.group != 0)
-      groups_.gone(claim.group, claim.size, current.out.ready);
+  leave_groups(current, claims);
 }
 
 void negotiation::take_join(step& current) {
@@ -245,7 +243,7 @@ void negotiation::complete_known(step& current, cached_tensor& tensor) {
   if (tensor.group == 0)
     current.out.ready.push_back(tensor.as_ready);
   else
-    groups_.ready(tensor.group, tensor.group_size, ready_tensor(tensor.as_ready), current.out.ready);
+    hand_on(current, ready_tensor(tensor.as_ready), tensor.group_size);
 }
 
 void negotiation::complete_written(step& current, tally::row_id row) {
@@ -278,13 +276,36 @@ void negotiation::complete_written(step& current, tally::row_id row) {
   if (ready.id == 0)
     ready = by_name(std::move(ready), tensor.name);
   tally_.clear(row);
-  if (tensor.group != 0)
-    groups_.ready(tensor.group, tensor.group_size, std::move(ready), current.out.ready);
-  else
-    current.out.ready.push_back(std::move(ready));
+  if (tensor.group != 0) {
+    hand_on(current, std::move(ready), tensor.group_size);
+    return;
+  }
+  current.out.ready.push_back(std::move(ready));
+  leave_groups(current, claims);
+}
+
+// While it waits for its company its id must not be forgotten: members have it pending under that.
+void negotiation::hand_on(step& current, ready_tensor&& tensor, std::uint32_t group_size) {
+  if (tensor.id != 0)
+    cache_.pin(*cache_.find(tensor.id));
+  const auto first = current.out.ready.size();
+  const auto group = tensor.group;
+  groups_.ready(group, group_size, std::move(tensor), current.out.ready);
+  release(current, first);
+}
+
+void negotiation::leave_groups(step& current, const std::vector<tally::group_claim>& claims) {
+  const auto first = current.out.ready.size();
   for (const auto& claim : claims)
-    if (claim.group != 0 && tensor.group == 0)
+    if (claim.group != 0)
       groups_.gone(claim.group, claim.size, current.out.ready);
+  release(current, first);
+}
+
+void negotiation::release(step& current, std::size_t first) {
+  for (auto i = first; i < current.out.ready.size(); ++i)
+    if (const auto* tensor = cache_.find(current.out.ready[i].id))
+      cache_.unpin(*tensor);
 }
 
 void negotiation::fail(step& current, tally::row_id row, error reason) {
@@ -292,9 +313,7 @@ void negotiation::fail(step& current, tally::row_id row, error reason) {
   const auto claims = claims_of(row);
   current.out.failures.push_back({tally_.name(row), std::move(reason)});
   tally_.clear(row);
-  for (const auto& claim : claims)
-    if (claim.group != 0)
-      groups_.gone(claim.group, claim.size, current.out.ready);
+  leave_groups(current, claims);
 }
 
 std::vector<tally::group_claim> negotiation::claims_of(tally::row_id row) {
@@ -349,7 +368,6 @@ void negotiation::forgotten(step& current, const cached_tensor& old) {
   for (const auto rank : tally_.take_out(old.row))
     current.out.questions.push_back({rank, old.id});
   tally_.tie(old.row, 0);
-  groups_.forget(old.id, old.name);
 }
 
 } // namespace farandole

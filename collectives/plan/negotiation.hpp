@@ -62,6 +62,9 @@ private:
   void complete(step& current, tally::row_id row);
   void complete_known(step& current, cached_tensor& tensor);
   void complete_written(step& current, tally::row_id row);
+  void hand_on(step& current, ready_tensor&& tensor, std::uint32_t group_size);
+  void leave_groups(step& current, const std::vector<tally::group_claim>& claims);
+  void release(step& current, std::size_t first);
   void fail(step& current, tally::row_id row, error reason);
   std::vector<tally::group_claim> claims_of(tally::row_id row);
   std::uint32_t give_id(step& current, tally::row_id row, const cached_tensor& tensor);

@@ -85,6 +85,12 @@ void response_cache::pin(const cached_tensor& tensor) {
     unlink(index);
 }
 
+void response_cache::unpin(const cached_tensor& tensor) {
+  const std::uint32_t index = pages_[tensor.id / page_ids]->slots[tensor.id % page_ids];
+  if (std::exchange(slots_[index].pinned, false))
+    link(index);
+}
+
 void response_cache::link(std::uint32_t index) {
   auto& slot = slots_[index];
   slot.touched = ++clock_;

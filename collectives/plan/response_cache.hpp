@@ -52,8 +52,11 @@ public:
   /// Marks as the most recently used.
   void touch(const cached_tensor& tensor);
 
-  /// Never evict it: its users no longer show up here.
+  /// Do not evict it: it is on the board, where its users no longer show up here, or ready and not yet handed
+  /// on.
   void pin(const cached_tensor& tensor);
+  /// It may be evicted again, as the most recently used.
+  void unpin(const cached_tensor& tensor);
 
   /// Gives `tensor` an id, also in `as_ready`; who had to make way for it is appended to `evicted`. Null when
   /// there is no room: then the tensor travels by name.

@@ -82,8 +82,12 @@ TEST_CASE("what is pinned stays, and takes its place") {
   cache.pin(*cache.find(3));
   cache.mark();
   CHECK(cache.insert(named("d"), evicted) == nullptr);
-  CHECK(cache.forget(1).name == "a");
+  cache.unpin(*cache.find(3));
+  cache.mark();
   CHECK(cache.insert(named("d"), evicted)->id == 4);
+  CHECK(evicted.back().id == 3);
+  CHECK(cache.forget(1).name == "a");
+  CHECK(cache.insert(named("e"), evicted)->id == 5);
 }
 
 TEST_CASE("a cache of none gives no id") {

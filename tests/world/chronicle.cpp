@@ -1,0 +1,98 @@
+#include "tests/world/chronicle.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "tests/world/dice.hpp"
+
+namespace farandole::testing {
+
+namespace {
+
+constexpr std::size_t problems_kept = 10;
+
+} // namespace
+
+void chronicle::problem(std::string text) {
+  if (problems_.size() < problems_kept)
+    problems_.push_back(std::move(text));
+}
+
+void chronicle::ran(std::int32_t rank, const lane_job& job, bool may_stand_in) {
+  const auto& bundle = job.bundle;
+  auto& next = next_[static_cast<std::size_t>(rank)];
+  const auto who = "rank " + std::to_string(rank) + ", bundle " + std::to_string(bundle.sequence) + ": ";
+  if (bundle.sequence != next)
+    return problem(who + "number " + std::to_string(next) + " was due");
+  ++next;
+  if (bundle.sequence == bundles_.size()) {
+    record told{bundle.operation, bundle.dtype, bundle.reduce_op, {}, bundle.gathered};
+    told.entries.resize(bundle.parts.size());
+    bundles_.push_back(std::move(told));
+  }
+  auto& told = bundles_[bundle.sequence];
+  if (!same_kind(told, bundle))
+    return problem(who + "another kind or number of tensors than elsewhere");
+  compare(told, rank, job, may_stand_in);
+}
+
+bool chronicle::same_kind(const record& told, const work& bundle) {
+  return told.what == bundle.operation && told.type == bundle.dtype && told.op == bundle.reduce_op &&
+         told.entries.size() == bundle.parts.size() && told.gathered == bundle.gathered;
+}
+
+void chronicle::compare(record& told, std::int32_t rank, const lane_job& job, bool may_stand_in) {
+  const auto who =
+      "rank " + std::to_string(rank) + ", bundle " + std::to_string(job.bundle.sequence) + ", tensor ";
+  for (std::size_t i = 0; i < told.entries.size(); ++i) {
+    const auto& operation = job.operations[i];
+    auto& entry = told.entries[i];
+    if (!operation) {
+      if (!may_stand_in)
+        problem(who + std::to_string(i) + " is missing, and this rank has not joined");
+    } else if (entry.name.empty()) {
+      entry.name = operation->name;
+    } else if (entry.name != operation->name) {
+      problem(who + operation->name + " moves with " + entry.name + " of others");
+    }
+    // A gather's parts differ in size; its bundle tells all of them, and that was compared.
+    if (job.bundle.operation == operation::allgather)
+      continue;
+    const auto bytes = job.bundle.parts[i].input_bytes;
+    if (entry.bytes != 0 && entry.bytes != bytes)
+      problem(who + entry.name + ": " + std::to_string(bytes) + " bytes move with " +
+              std::to_string(entry.bytes));
+    entry.bytes = bytes;
+  }
+}
+
+void chronicle::ended(std::size_t step, std::size_t tensor, error_kind how, const std::string& where) {
+  ++counts_[static_cast<std::size_t>(how)];
+  if (ends_.size() <= step)
+    ends_.resize(step + 1);
+  auto& row = ends_[step];
+  if (row.size() <= tensor)
+    row.resize(tensor + 1, -1);
+  const auto kind = static_cast<std::int16_t>(how);
+  if (row[tensor] >= 0 && row[tensor] != kind)
+    problem(where + " ended \"" + std::string(to_string(how)) + "\", elsewhere \"" +
+            std::string(to_string(static_cast<error_kind>(row[tensor]))) + "\"");
+  row[tensor] = kind;
+}
+
+bool chronicle::complete() const {
+  return std::all_of(next_.begin(), next_.end(), [&](auto next) { return next == bundles_.size(); });
+}
+
+std::uint64_t chronicle::hash() const {
+  std::uint64_t hash = bundles_.size();
+  for (const auto& bundle : bundles_)
+    for (const auto& entry : bundle.entries) {
+      for (unsigned char letter : entry.name)
+        hash = dice::mixed(hash * 31 + letter);
+      hash = dice::mixed(hash + entry.bytes);
+    }
+  return hash;
+}
+
+} // namespace farandole::testing

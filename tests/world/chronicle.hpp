@@ -1,0 +1,55 @@
+// What the members of a simulated job did, and whether they did the same. Every member reports here; the
+// first word counts and every later one must agree with it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "actors/lane.hpp"
+#include "messages/error.hpp"
+
+namespace farandole::testing {
+
+class chronicle {
+public:
+  explicit chronicle(std::int32_t members) : next_(static_cast<std::size_t>(members)) {}
+
+  /// `rank` runs this bundle. `may_stand_in`: it has joined.
+  void ran(std::int32_t rank, const lane_job& job, bool may_stand_in);
+  /// An operation of (step, tensor) ended so on some member.
+  void ended(std::size_t step, std::size_t tensor, error_kind how, const std::string& where);
+  void problem(std::string text);
+
+  std::size_t bundles() const { return bundles_.size(); }
+  /// Whether every member ran all bundles.
+  bool complete() const;
+  /// How many operations ended so, over all members.
+  std::uint64_t count(error_kind how) const { return counts_[static_cast<std::size_t>(how)]; }
+  /// At most a few: the first are the interesting ones.
+  const std::vector<std::string>& problems() const { return problems_; }
+  std::uint64_t hash() const;
+
+private:
+  struct entry {
+    std::string name; ///< empty while only stand-ins have run it
+    std::size_t bytes = 0;
+  };
+  struct record {
+    operation what = operation::allreduce;
+    dtype type = dtype::float32;
+    reduce_op op = reduce_op::sum;
+    std::vector<entry> entries;
+    std::vector<std::size_t> gathered;
+  };
+  static bool same_kind(const record& told, const work& bundle);
+  void compare(record& told, std::int32_t rank, const lane_job& job, bool may_stand_in);
+
+  std::vector<record> bundles_;
+  std::vector<std::uint64_t> next_; ///< sequence that each member runs next
+  std::vector<std::vector<std::int16_t>> ends_;
+  std::uint64_t counts_[error_kind_count] = {};
+  std::vector<std::string> problems_;
+};
+
+} // namespace farandole::testing

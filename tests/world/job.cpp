@@ -1,0 +1,135 @@
+#include "tests/world/job.hpp"
+
+#include <numeric>
+
+#include "actors/fusion_scheduler.hpp"
+#include "actors/negotiator.hpp"
+#include "tests/world/player.hpp"
+#include "tests/world/simulation.hpp"
+
+namespace farandole::testing {
+
+namespace {
+
+/// The actors of one job, and how they end.
+class job {
+public:
+  explicit job(const job_options& options)
+      : play_(options), log_(options.members), world_(options.seed),
+        network_(options, log_), stage_{play_, log_, fusion_scheduler_actor{}} {
+    auto& system = world_.system();
+    post_ = system.spawn([this](caf::event_based_actor* self) { return network_.behavior(self); });
+    watcher_ = system.spawn([this](caf::event_based_actor* self) { return watch(self); });
+    start_leader();
+    std::vector<envelope_actor> workers;
+    for (std::int32_t rank = 0; rank < options.members; ++rank) {
+      players_.push_back(std::make_unique<player>(system, stage_, rank, post_, watcher_));
+      workers.push_back(caf::actor_cast<envelope_actor>(players_.back()->worker()));
+    }
+    network_.connect(caf::actor_cast<envelope_actor>(negotiator_), std::move(workers));
+  }
+
+  ~job() {
+    for (auto& one : players_)
+      one->stop();
+    network_.disconnect();
+    for (const auto& actor : {post_, watcher_, caf::actor_cast<caf::actor>(negotiator_),
+                              caf::actor_cast<caf::actor>(stage_.scheduler)})
+      caf::anon_send_exit(actor, caf::exit_reason::kill);
+    negotiator_ = nullptr;
+    stage_.scheduler = nullptr;
+    post_ = watcher_ = nullptr;
+    world_.run_until_idle();
+  }
+
+  job_report run() {
+    world_.step_limit(200'000'000);
+    const auto begin = world_.now();
+    for (auto& one : players_)
+      one->start();
+    if (!world_.run_until_idle())
+      log_.problem("the job does not come to rest");
+    finish();
+    job_report report;
+    report.problems = log_.problems();
+    report.trace = world_.trace_hash();
+    report.sequence = log_.hash();
+    report.bundles = log_.bundles();
+    report.sent = network_.counted();
+    report.ended_well = log_.count(error_kind::none);
+    report.disagreed = log_.count(error_kind::precondition);
+    report.taken_back = log_.count(error_kind::aborted);
+    report.steps = world_.steps();
+    report.lasted = world_.now() - begin;
+    return report;
+  }
+
+private:
+  void start_leader() {
+    const auto& options = play_.options();
+    fusion_options bundling;
+    bundling.threshold_bytes = options.fusion_threshold;
+    bundling.outstanding = options.outstanding;
+    bundling.cycle_time = std::chrono::microseconds(options.cycle_time_us);
+    bundling.groups_alone = options.groups_alone;
+    negotiation_options rules;
+    rules.members.resize(static_cast<std::size_t>(options.members));
+    std::iota(rules.members.begin(), rules.members.end(), 0);
+    rules.cache_capacity = options.cache_capacity;
+    const set_place place{1, 0, 0};
+    stage_.scheduler =
+        world_.system().spawn(fusion_scheduler, place, bundling, caf::actor_cast<outbound_actor>(post_));
+    negotiator_ = world_.system().spawn(negotiator, place, rules, stage_.scheduler,
+                                        caf::actor_cast<member_watcher_actor>(watcher_));
+  }
+
+  caf::behavior watch(caf::event_based_actor* self) {
+    return {
+        [this](const member_fault& fault) { log_.problem("the leader blames: " + fault.reason); },
+        [this](const generation_broken& broken) { log_.problem("a worker gave up: " + broken.reason); },
+        [this](const generation_over&) { ++over_; },
+    };
+  }
+
+  // Everybody must have come to the end; then one member leaves, and all hear of it.
+  void finish() {
+    const auto members = play_.options().members;
+    if (stage_.finished != members) {
+      log_.problem(std::to_string(members - stage_.finished) + " members did not come to the end");
+      tell_stalls();
+    }
+    if (!log_.complete())
+      log_.problem("not every member ran all bundles");
+    caf::anon_send(players_.back()->worker(), leave_atom::value);
+    if (!world_.run_until_idle() || over_ != members)
+      log_.problem("the end reached " + std::to_string(over_) + " members");
+  }
+
+  void tell_stalls() {
+    caf::scoped_actor asking(world_.system());
+    asking->send(negotiator_, stalled_atom::value, std::chrono::nanoseconds(-1));
+    world_.run_until_idle();
+    if (!asking->has_next_message())
+      return;
+    asking->receive([this](const stall_list& late) { log_.problem(describe(late.stalls, {})); });
+  }
+
+  script play_;
+  chronicle log_;
+  simulation world_;
+  network network_;
+  stage stage_;
+  caf::actor post_;
+  caf::actor watcher_;
+  negotiator_actor negotiator_;
+  std::vector<std::unique_ptr<player>> players_;
+  std::int32_t over_ = 0;
+};
+
+} // namespace
+
+job_report run_job(const job_options& options) {
+  return job(options).run();
+}
+
+} // namespace farandole::testing

@@ -1,0 +1,83 @@
+// Whole jobs, many times over. A failing seed is printed; `world_test --seed S` plays it again.
+#include "tests/world/job.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "tests/world/seeds.hpp"
+
+using namespace farandole::testing;
+
+namespace {
+
+void check(const job_report& report) {
+  for (const auto& problem : report.problems)
+    UNSCOPED_INFO(problem);
+  CHECK(report.problems.empty());
+  CHECK(report.ended_well > 0);
+}
+
+/// Nothing goes wrong, and there is room for every id.
+job_options peaceful(std::int32_t members) {
+  job_options options;
+  options.members = members;
+  options.mismatches = options.withdrawals = options.changes = 0;
+  return options;
+}
+
+} // namespace
+
+TEST_CASE("every worker runs the same bundles, whatever the network and the members do") {
+  for (const auto seed : seeds(200)) {
+    INFO("seed " << seed);
+    check(run_job(job_options::drawn(seed, 20)));
+  }
+}
+
+TEST_CASE("small sets keep the same rules") {
+  for (const auto seed : seeds(60))
+    for (const std::int32_t members : {1, 2, 3}) {
+      INFO("seed " << seed << ", " << members << " members");
+      check(run_job(job_options::drawn(seed, members)));
+    }
+}
+
+TEST_CASE("a thousand workers run the same bundles of 200 tensors") {
+  for (const auto seed : seeds(3)) {
+    INFO("seed " << seed);
+    auto options = job_options::drawn(seed, 1000);
+    options.full_steps = 2;
+    check(run_job(options));
+  }
+}
+
+TEST_CASE("the same seed plays the same job, another seed another one") {
+  for (const auto seed : seeds(3)) {
+    INFO("seed " << seed);
+    const auto options = job_options::drawn(seed, 20);
+    const auto first = run_job(options);
+    const auto again = run_job(options);
+    CHECK(first.trace == again.trace);
+    CHECK(first.sequence == again.sequence);
+    CHECK(first.sent.bytes == again.sent.bytes);
+    CHECK(run_job(job_options::drawn(seed + 1000, 20)).trace != first.trace);
+  }
+}
+
+TEST_CASE("once all tensors are known, only ids travel") {
+  auto options = peaceful(50);
+  const auto report = run_job(options);
+  check(report);
+  // Each member asks for each tensor in full once; the join in the fourth of five steps changes no id.
+  CHECK(report.sent.full == 50 * 200);
+  CHECK(report.sent.ids > 3 * 50 * 200);
+  CHECK(report.taken_back == 0);
+}
+
+TEST_CASE("faults hit their own tensors alone") {
+  auto options = peaceful(20);
+  options.mismatches = 10;
+  const auto report = run_job(options);
+  check(report);
+  CHECK(report.disagreed >= 20 * 20);
+  CHECK(report.ended_well >= 20 * 200 * 3);
+}

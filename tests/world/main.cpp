@@ -1,0 +1,48 @@
+#define CATCH_CONFIG_RUNNER
+#include <catch2/catch.hpp>
+
+#include <cstdlib>
+#include <numeric>
+#include <string>
+
+#include "tests/world/seeds.hpp"
+
+namespace {
+
+std::string wanted_count;
+std::string wanted_seed;
+
+std::string from_environment(const char* name) {
+  const auto* value = std::getenv(name);
+  return value ? value : "";
+}
+
+} // namespace
+
+namespace farandole::testing {
+
+std::vector<std::uint64_t> seeds(std::size_t usual) {
+  if (!wanted_seed.empty())
+    return {std::stoull(wanted_seed)};
+#ifdef __SANITIZE_ADDRESS__
+  usual = (usual + 9) / 10; // several times slower
+#endif
+  std::vector<std::uint64_t> all(wanted_count.empty() ? usual : std::stoull(wanted_count));
+  std::iota(all.begin(), all.end(), std::uint64_t{1});
+  return all;
+}
+
+} // namespace farandole::testing
+
+int main(int argc, char** argv) {
+  wanted_count = from_environment("FARANDOLE_WORLD_SEEDS");
+  wanted_seed = from_environment("FARANDOLE_WORLD_SEED");
+  Catch::Session session;
+  using namespace Catch::clara;
+  session.cli(session.cli() |
+              Opt(wanted_count, "N")["--seeds"]("how many seeds each simulated job runs with") |
+              Opt(wanted_seed, "S")["--seed"]("play this seed alone"));
+  if (const auto bad = session.applyCommandLine(argc, argv))
+    return bad;
+  return session.run();
+}

@@ -1,0 +1,194 @@
+#include "tests/world/player.hpp"
+
+#include <utility>
+
+#include "actors/worker.hpp"
+
+namespace farandole::testing {
+
+namespace {
+
+constexpr std::uint64_t player_stream = 99;
+using left_join_atom = caf::atom_constant<caf::atom("leftjoin")>;
+
+} // namespace
+
+player::player(caf::actor_system& system, stage& where, std::int32_t rank, const caf::actor& post,
+               const caf::actor& watcher)
+    : stage_(where), rank_(rank),
+      draw_(where.play.options().seed, player_stream, static_cast<std::uint64_t>(rank)) {
+  const auto members = where.play.options().members;
+  door_ =
+      std::make_shared<door>(0, members, 65536, [this] { caf::anon_send(worker_, doorbell_atom::value); });
+  lane_ = system.spawn([this](caf::event_based_actor* self) { return lane(self); });
+  trainer_ = system.spawn([this](caf::event_based_actor* self) { return trainer(self); });
+  worker_setup setup;
+  setup.door = door_;
+  setup.self = {1, 0, rank};
+  setup.leader = 0;
+  setup.members = members;
+  setup.post = caf::actor_cast<post_actor>(post);
+  setup.mover = caf::actor_cast<mover_actor>(lane_);
+  setup.member = caf::actor_cast<member_actor>(watcher);
+  worker_ = system.spawn(farandole::worker, std::move(setup));
+}
+
+void player::start() {
+  begin_step();
+  caf::anon_send(trainer_, tick_atom::value);
+}
+
+void player::stop() {
+  door_->close();
+  for (const auto& actor : {lane_, trainer_, caf::actor_cast<caf::actor>(worker_)})
+    caf::anon_send_exit(actor, caf::exit_reason::kill);
+  lane_ = trainer_ = nullptr;
+  worker_ = nullptr;
+}
+
+// ---- the lane -----------------------------------------------------------------------------------
+
+caf::behavior player::lane(caf::event_based_actor* self) {
+  return {
+      [=, this](const lane_job_ptr& job) {
+        queue_.push_back({std::move(*job), joined_});
+        if (queue_.size() == 1)
+          run_next(self);
+      },
+      [=, this](tick_atom) { finish(self); },
+      [this](left_join_atom) { joined_ = false; },
+  };
+}
+
+void player::run_next(caf::event_based_actor* self) {
+  auto& first = queue_.front();
+  stage_.log.ran(rank_, *first.job, first.may_stand_in);
+  self->delayed_send(self, std::chrono::microseconds(5 + draw_.below(100)), tick_atom::value);
+}
+
+void player::finish(caf::event_based_actor* self) {
+  auto done = std::move(queue_.front().job);
+  queue_.pop_front();
+  done->settle({});
+  if (rank_ == 0)
+    self->send(stage_.scheduler, bundle_finished{done->bundle.sequence});
+  if (!queue_.empty())
+    run_next(self);
+}
+
+// ---- the trainer --------------------------------------------------------------------------------
+
+caf::behavior player::trainer(caf::event_based_actor* self) {
+  return {[=, this](tick_atom) { submit_some(self); }};
+}
+
+void player::begin_step() {
+  stage_.in_last_step += step_ + 1 == stage_.play.steps();
+  if (!stage_.play.takes_part(step_, rank_))
+    return;
+  for (std::int32_t tensor = 0; tensor < stage_.play.options().tensors; ++tensor)
+    if (const auto group = stage_.play.group_of(tensor); group < 0 || group == tensor)
+      order_.push_back(tensor);
+  for (auto left = order_.size(); left > 1; --left)
+    std::swap(order_[left - 1], order_[draw_.below(left)]);
+}
+
+void player::submit_some(caf::event_based_actor* self) {
+  for (auto& operation : std::exchange(regretted_, {}))
+    door_->withdraw(*operation);
+  if (step_ == stage_.play.steps())
+    return;
+  for (auto some = 1 + draw_.below(60); some > 0 && !order_.empty(); --some) {
+    const auto tensor = order_.back();
+    order_.pop_back();
+    if (stage_.play.group_of(tensor) == tensor)
+      submit_group(tensor);
+    else
+      submit(tensor);
+  }
+  if (!order_.empty() || !regretted_.empty())
+    self->delayed_send(self, std::chrono::microseconds(draw_.below(200)), tick_atom::value);
+  else if (in_flight_ == 0)
+    end_step();
+}
+
+void player::submit(std::int32_t tensor) {
+  const auto name = stage_.play.name(tensor);
+  auto operation = door_->submit({name, stage_.play.what(step_, tensor, rank_), nullptr, nullptr});
+  if (operation)
+    watch(tensor, std::move(*operation));
+  else
+    stage_.log.problem("submit: " + operation.error().text);
+}
+
+void player::submit_group(std::int32_t first) {
+  std::vector<std::string> names;
+  for (auto tensor = first; tensor < first + 4; ++tensor)
+    names.push_back(stage_.play.name(tensor));
+  std::vector<intent> what;
+  for (auto tensor = first; tensor < first + 4; ++tensor)
+    what.push_back({names[static_cast<std::size_t>(tensor - first)], stage_.play.what(step_, tensor, rank_),
+                    nullptr, nullptr});
+  auto operations = door_->submit_group(what);
+  if (!operations)
+    return stage_.log.problem("submit_group: " + operations.error().text);
+  for (auto& operation : *operations)
+    watch(first++, std::move(operation));
+}
+
+void player::watch(std::int32_t tensor, pending_ptr operation) {
+  ++in_flight_;
+  if (stage_.play.taken_back(step_, tensor, rank_))
+    regretted_.push_back(operation);
+  auto* raw = &*operation;
+  raw->on_settled([this, tensor, raw] { settled(tensor, *raw); });
+}
+
+void player::settled(std::int32_t tensor, const pending& operation) {
+  const auto how = operation.problem.kind;
+  const auto where =
+      "rank " + std::to_string(rank_) + ", step " + std::to_string(step_) + ", " + operation.name;
+  stage_.log.ended(static_cast<std::size_t>(step_), static_cast<std::size_t>(tensor), how, where);
+  if (!stage_.play.allows(step_, tensor, how))
+    stage_.log.problem(where + " ended \"" + std::string(to_string(how)) + "\": " + operation.problem.text);
+  if (--in_flight_ == 0 && order_.empty())
+    caf::anon_send(trainer_, tick_atom::value);
+}
+
+void player::join() {
+  joined_ = true;
+  signature what;
+  what.operation = operation::join;
+  auto operation = door_->submit({"join.noname", what, nullptr, nullptr});
+  if (!operation)
+    return stage_.log.problem("join: " + operation.error().text);
+  auto* raw = &**operation;
+  raw->on_settled([this, raw] {
+    const auto last = raw->outcome.last_rank;
+    if (stage_.last_to_join >= 0 && stage_.last_to_join != last)
+      stage_.log.problem("rank " + std::to_string(rank_) + " hears that " + std::to_string(last) +
+                         " joined last, others that " + std::to_string(stage_.last_to_join) + " did");
+    stage_.last_to_join = last;
+    // Behind the bundles for which this member stands in.
+    caf::anon_send(lane_, left_join_atom::value);
+    ++step_;
+    begin_step();
+    caf::anon_send(trainer_, tick_atom::value);
+  });
+}
+
+void player::end_step() {
+  if (step_ == stage_.play.joined_step()) {
+    if (!joined_)
+      join();
+    return;
+  }
+  if (++step_ == stage_.play.steps()) {
+    ++stage_.finished;
+    return;
+  }
+  begin_step();
+  caf::anon_send(trainer_, tick_atom::value);
+}
+
+} // namespace farandole::testing

@@ -1,0 +1,78 @@
+// One member of a simulated job: the real door and the real worker, a lane that only takes virtual time, and
+// a trainer that plays this member's part of the script as a framework thread would.
+#pragma once
+
+#include <caf/all.hpp>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "actors/door.hpp"
+#include "actors/interfaces.hpp"
+#include "actors/lane.hpp"
+#include "tests/world/chronicle.hpp"
+#include "tests/world/dice.hpp"
+#include "tests/world/script.hpp"
+
+namespace farandole::testing {
+
+/// What all players share.
+struct stage {
+  const script& play;
+  chronicle& log;
+  fusion_scheduler_actor scheduler; ///< told of the leader's finished bundles
+  std::int32_t finished = 0;        ///< players that have played all steps
+  std::int32_t in_last_step = 0;    ///< players that have begun it
+  std::int32_t last_to_join = -1;
+};
+
+class player {
+public:
+  player(caf::actor_system& system, stage& where, std::int32_t rank, const caf::actor& post,
+         const caf::actor& watcher);
+  /// The trainer begins.
+  void start();
+  /// Closes the door and stops the actors.
+  void stop();
+  worker_actor worker() const { return worker_; }
+
+private:
+  struct queued {
+    std::unique_ptr<lane_job> job;
+    bool may_stand_in = false;
+  };
+
+  caf::behavior lane(caf::event_based_actor* self);
+  void run_next(caf::event_based_actor* self);
+  void finish(caf::event_based_actor* self);
+
+  caf::behavior trainer(caf::event_based_actor* self);
+  void begin_step();
+  void submit_some(caf::event_based_actor* self);
+  void submit(std::int32_t tensor);
+  void submit_group(std::int32_t first);
+  void watch(std::int32_t tensor, pending_ptr operation);
+  void settled(std::int32_t tensor, const pending& operation);
+  void join();
+  void end_step();
+
+  stage& stage_;
+  std::int32_t rank_;
+  dice draw_;
+  std::shared_ptr<farandole::door> door_;
+  worker_actor worker_;
+
+  caf::actor lane_;
+  std::deque<queued> queue_; ///< the first is running
+  bool joined_ = false;
+
+  caf::actor trainer_;
+  std::int32_t step_ = 0;
+  std::vector<std::int32_t> order_; ///< tensors still to be submitted in this step, a group by its first
+  std::vector<pending_ptr> regretted_;
+  std::size_t in_flight_ = 0;
+};
+
+} // namespace farandole::testing

@@ -1,0 +1,139 @@
+#include "tests/world/script.hpp"
+
+#include "collectives/operation.hpp"
+#include "tests/world/dice.hpp"
+
+namespace farandole::testing {
+
+namespace {
+
+// Streams of the seed, one a question.
+enum stream : std::uint64_t { rules = 1, change, odd, back, sits_out };
+
+std::uint64_t number(std::int32_t value) {
+  return static_cast<std::uint64_t>(value);
+}
+
+} // namespace
+
+job_options job_options::drawn(std::uint64_t seed, std::int32_t members) {
+  dice draw(seed, rules);
+  auto one_of = [&](auto... values) {
+    const decltype((values + ...)) all[] = {values...};
+    return all[draw.below(sizeof...(values))];
+  };
+  job_options options;
+  options.seed = seed;
+  options.members = members;
+  options.mismatches = one_of(0u, 400u, 100u, 20u);
+  options.withdrawals = one_of(0u, 400u, 100u, 20u);
+  options.changes = one_of(0u, 200u, 20u);
+  options.grouped = one_of(0, 40, 120);
+  options.cache_capacity = one_of(0u, 16u, 150u, 1024u, 1024u);
+  options.fusion_threshold = one_of(0u, 4096u, 65536u, 1u << 27);
+  options.outstanding = one_of(1u, 2u, 8u);
+  options.cycle_time_us = one_of(0, 0, 200);
+  options.groups_alone = draw.one_in(3);
+  options.latency_us = one_of(0u, 50u, 500u);
+  options.jitter_us = one_of(1u, 100u, 3000u);
+  options.delayed = one_of(0u, 50u, 5u);
+  return options;
+}
+
+script::script(const job_options& options) : options_(options) {
+  versions_.assign(number(steps()), std::vector<std::int32_t>(number(options.tensors)));
+  for (std::int32_t step = 1; step < steps(); ++step)
+    for (std::int32_t tensor = 0; tensor < options.tensors; ++tensor)
+      versions_[number(step)][number(tensor)] =
+          versions_[number(step) - 1][number(tensor)] +
+          (dice(options.seed, change, number(step), number(tensor)).one_in(options.changes) ? 1 : 0);
+}
+
+bool script::takes_part(std::int32_t step, std::int32_t rank) const {
+  if (step != joined_step())
+    return true;
+  // At least one goes on, and at least one sits out where there are two.
+  const auto last = dice(options_.seed, sits_out).below(number(options_.members));
+  if (number(rank) == last)
+    return true;
+  return number(rank) != (last + 1) % number(options_.members) &&
+         !dice(options_.seed, sits_out, number(rank)).one_in(3);
+}
+
+operation script::kind(std::int32_t tensor) const {
+  if (group_of(tensor) >= 0)
+    return operation::allreduce;
+  return tensor % 20 == 7    ? operation::allgather
+         : tensor % 20 == 13 ? operation::broadcast
+                             : operation::allreduce;
+}
+
+signature script::what(std::int32_t step, std::int32_t tensor, std::int32_t rank) const {
+  signature result;
+  result.operation = kind(tensor);
+  result.dtype = tensor % 10 == 4 ? dtype::int64 : dtype::float32;
+  const std::int64_t extent = 1 + tensor * 37 % 1000 + versions_[number(step)][number(tensor)];
+  result.shape = {extent, 2};
+  if (result.operation == operation::allreduce)
+    result.reduce_op = tensor % 30 == 11 ? reduce_op::max : reduce_op::average;
+  else if (result.operation == operation::broadcast)
+    result.root = tensor % options_.members;
+  else
+    result.shape[0] = (rank + versions_[number(step)][number(tensor)]) % 5;
+  if (odd_rank(step, tensor) == rank) {
+    if (tensor % 2 == 0)
+      result.shape[1] = 3;
+    else
+      result.dtype = dtype::float64;
+  }
+  return result;
+}
+
+std::int32_t script::group_of(std::int32_t tensor) const {
+  return tensor < options_.grouped ? tensor / 4 * 4 : -1;
+}
+
+bool script::faulty(std::int32_t step) const {
+  return step + 1 < steps();
+}
+
+std::int32_t script::odd_rank(std::int32_t step, std::int32_t tensor) const {
+  dice draw(options_.seed, odd, number(step), number(tensor));
+  if (!faulty(step) || !draw.one_in(options_.mismatches))
+    return -1;
+  return static_cast<std::int32_t>(draw.below(number(options_.members)));
+}
+
+std::int32_t script::taking_back(std::int32_t step, std::int32_t tensor) const {
+  dice draw(options_.seed, back, number(step), number(tensor));
+  if (!faulty(step) || !draw.one_in(options_.withdrawals))
+    return -1;
+  return static_cast<std::int32_t>(draw.below(number(options_.members)));
+}
+
+bool script::taken_back(std::int32_t step, std::int32_t tensor, std::int32_t rank) const {
+  return taking_back(step, tensor) == rank;
+}
+
+bool script::disagree(std::int32_t step, std::int32_t tensor) const {
+  const auto rank = odd_rank(step, tensor);
+  if (rank < 0 || !takes_part(step, rank))
+    return false;
+  for (std::int32_t other = 0; other < options_.members; ++other)
+    if (other != rank && takes_part(step, other))
+      return true;
+  return false;
+}
+
+bool script::allows(std::int32_t step, std::int32_t tensor, error_kind end) const {
+  if (end == error_kind::aborted) {
+    const auto rank = taking_back(step, tensor);
+    return rank >= 0 && takes_part(step, rank);
+  }
+  // Join cannot stand in for a gather or a broadcast: where somebody sits out, they fail.
+  const bool fails = disagree(step, tensor) ||
+                     (step == joined_step() && options_.members > 1 && !row_of(kind(tensor)).takes_zeros);
+  return end == (fails ? error_kind::precondition : error_kind::none);
+}
+
+} // namespace farandole::testing
