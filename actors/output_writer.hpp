@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "actors/kit/descriptor.hpp"
+#include "messages/descriptor.hpp"
 #include "messages/error.hpp"
 
 namespace farandole {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/kit/descriptor.hpp"
+#include "messages/descriptor.hpp"
 #include "messages/error.hpp"
 
 namespace farandole {

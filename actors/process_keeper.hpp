@@ -6,7 +6,7 @@
 
 #include <sys/types.h>
 
-#include "actors/kit/descriptor.hpp"
+#include "messages/descriptor.hpp"
 #include "messages/error.hpp"
 
 namespace farandole {
