@@ -1,0 +1,93 @@
+"""A job whose members share no memory: all goes over the network, and the results are those of one host."""
+
+from __future__ import annotations
+
+import re
+
+from conftest import Hosts
+
+OPERATIONS = """
+hvd.init()
+rank, size = hvd.rank(), hvd.size()
+
+# Sums of small integers are exact in any order, so they can be written down.
+for elements in (0, 1, 3, 1000, 300_001):
+    base = torch.arange(elements, dtype=torch.float32) % 97
+    got = hvd.allreduce(base + rank, op=hvd.Sum, name=f"sum.{elements}")
+    assert torch.equal(got, base * size + size * (size - 1) // 2), f"sum of {elements}"
+
+for dtype in (torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float64):
+    got = hvd.allreduce(torch.full((5000,), rank + 1, dtype=dtype), op=hvd.Max, name=f"max.{dtype}")
+    assert torch.equal(got, torch.full((5000,), size, dtype=dtype)), f"max of {dtype}"
+
+# Every member rounds alike: all hold the same bits.
+noise = torch.randn(100_003, generator=torch.Generator().manual_seed(rank))
+mine = hvd.allreduce(noise, op=hvd.Average, name="noise")
+everyone = hvd.allgather(mine.reshape(1, -1), name="noises")
+assert all(torch.equal(row, mine) for row in everyone), "members hold different bits"
+
+# First extents differ, one is empty.
+rows = torch.full((2 * rank, 7), float(rank))
+got = hvd.allgather(rows, name="rows")
+wanted = torch.cat([torch.full((2 * other, 7), float(other)) for other in range(size)])
+assert torch.equal(got, wanted), "allgather"
+
+for root in range(size):
+    for elements in (1, 500_000):
+        tensor = torch.full((elements,), float(rank))
+        got = hvd.broadcast(tensor, root, name=f"from.{root}.{elements}")
+        assert torch.equal(got, torch.full((elements,), float(root))), f"broadcast from {root}"
+
+# Many at once, in another order on every member.
+names = [f"many.{number}" for number in range(100)]
+handles = {}
+for name in names if rank % 2 == 0 else reversed(names):
+    value = float(name.split(".")[1]) + rank
+    handles[name] = hvd.allreduce_async(torch.full((257,), value), op=hvd.Sum, name=name)
+for name in names:
+    wanted = float(name.split(".")[1]) * size + size * (size - 1) // 2
+    assert torch.equal(hvd.synchronize(handles[name]), torch.full((257,), wanted)), name
+
+hvd.barrier()
+hvd.shutdown()
+print("all is well")
+"""
+
+
+def test_every_operation_gives_the_results_of_one_host(hosts: Hosts) -> None:
+    workers = hosts.job(OPERATIONS)
+    for worker in workers:
+        assert worker.end() == 0, worker.text
+        assert "all is well" in worker.text
+
+
+def test_two_members_on_each_host_work_together_with_the_others(hosts: Hosts) -> None:
+    workers = hosts.job(OPERATIONS, per_host=2)
+    for worker in workers:
+        assert worker.end() == 0, worker.text
+        assert "all is well" in worker.text
+
+
+KILLED = """
+import os
+import signal
+
+from horovod.common.exceptions import HorovodInternalError
+
+hvd.init()
+try:
+    for step in range(1_000_000):
+        if step == 20 and hvd.rank() == hvd.size() - 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        hvd.allreduce(torch.ones(1_000_000), name="gradient")
+except HorovodInternalError as problem:
+    print(f"ended: {problem}")
+"""
+
+
+def test_a_member_killed_in_the_middle_is_named_on_every_other_host(hosts: Hosts) -> None:
+    workers = hosts.job(KILLED)
+    killed = len(workers) - 1
+    for worker in workers[:killed]:
+        problem = worker.read_until(r"^ended: (.*)$").group(1)
+        assert re.search(rf"\brank {killed}\b", problem), problem
