@@ -1,19 +1,16 @@
 """Every rank runs the same tests in the same order; the names of tensors come from the names of the tests.
 
 Run as ``horovodrun -np 2 python -m pytest tests/parallel``; with any number of ranks, one included. The files
-``test_launch*.py`` start jobs themselves and are run by a plain pytest.
+``test_launch*.py`` start jobs themselves and are run by a plain pytest. A test that hangs ends its process (see
+pyproject.toml), and with it the job.
 """
 
 from __future__ import annotations
 
-import faulthandler
 import os
 from typing import Iterator
 
 import pytest
-
-LONGEST_TEST_S = 150
-
 
 def _is_one_of_many() -> bool:
     return "HOROVOD_RANK" in os.environ
@@ -27,20 +24,18 @@ def pytest_ignore_collect(collection_path, config):  # type: ignore[no-untyped-d
 
 @pytest.fixture(autouse=True)
 def in_step(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Starts the job, ends the process when a test hangs, and keeps ranks from running ahead into the next test."""
+    """Starts the job, and keeps ranks from running ahead into the next test."""
     if request.node.path.name.startswith("test_launch"):
         yield
         return
     import horovod.torch as hvd
 
-    faulthandler.dump_traceback_later(LONGEST_TEST_S, exit=True)
     if not hvd.is_initialized():
         hvd.init()
     yield
     if not hvd.is_initialized():
         hvd.init()
     hvd.barrier()
-    faulthandler.cancel_dump_traceback_later()
 
 
 @pytest.fixture
