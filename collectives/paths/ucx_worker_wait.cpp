@@ -184,8 +184,8 @@ void ucx_worker::close_endpoints(clock::time_point until) {
   await_and_free(closing, until);
 }
 
-/// Not driven any further before the worker is destroyed: what is half sent has been dropped, and what was queued
-/// behind it would reach the peer as the other half (UCX 1.13; the peer then fails an assertion).
+/// Not driven any further before the worker is destroyed: what is half sent has been dropped, and what was
+/// queued behind it would reach the peer as the other half (UCX 1.13; the peer then fails an assertion).
 void ucx_worker::break_endpoints() {
   for (peer& target : peers_) {
     if (target.endpoint == nullptr)
