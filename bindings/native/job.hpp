@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,8 +30,12 @@ public:
   /// Raises in a forked child.
   void require_usable() const;
 
-  /// Numbers the calls of this process, so that unnamed operations match by call order.
+  /// Numbers the calls of this process.
   std::uint32_t next_number() { return next_number_++; }
+
+  /// How many unnamed calls of this kind the core has taken: unnamed operations match across ranks by that
+  /// count, which neither named nor refused calls disturb.
+  std::uint32_t& unnamed(const std::string& prefix) { return unnamed_[prefix]; }
 
   /// Keeps arrays until their operation is settled.
   void park(farandole::handle operation, nanobind::object input, nanobind::object output);
@@ -46,6 +51,7 @@ private:
 
   std::unique_ptr<farandole::runtime> runtime_;
   std::uint32_t next_number_ = 0;
+  std::map<std::string, std::uint32_t> unnamed_;
   std::vector<parked> parked_;
 };
 

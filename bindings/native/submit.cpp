@@ -28,14 +28,14 @@ void append_number(std::string& target, std::uint64_t number) {
 }
 
 /// The full name, in memory that the next call on this thread uses again.
-std::string& full_name(const request& what, nb::handle name, std::uint32_t number) {
+std::string& full_name(job& running, const request& what, nb::handle name) {
   thread_local std::string built;
   built.assign(what.prefix);
   if (name.is_none()) {
     if (what.operation == operation::join || what.operation == operation::barrier)
       return built.append(".noname"); // one at a time, so it has no number
     built.append(".noname.");
-    append_number(built, number);
+    append_number(built, running.unnamed(what.prefix));
   } else {
     built.append(".").append(text_of(name));
   }
@@ -97,12 +97,13 @@ operation_handle submit(const std::shared_ptr<job>& running, const request& what
   running->sweep();
   submission described = describe(what, input, output, set_number(set));
   running->require_usable();
-  const std::uint32_t number = running->next_number();
-  described.name = full_name(what, name, number);
+  described.name = full_name(*running, what, name);
   auto accepted = running->core().submit(described);
   if (!accepted)
     raise(accepted.error());
-  return keep(running, std::move(*accepted), number, input, output, described.signature);
+  if (name.is_none())
+    ++running->unnamed(what.prefix);
+  return keep(running, std::move(*accepted), running->next_number(), input, output, described.signature);
 }
 
 nb::list submit_group(const std::shared_ptr<job>& running, const request& what, nb::handle name,
@@ -117,8 +118,7 @@ nb::list submit_group(const std::shared_ptr<job>& running, const request& what, 
     described.push_back(describe(what, inputs[i], output, set_id));
   }
   running->require_usable();
-  const std::uint32_t number = running->next_number();
-  const std::string base = full_name(what, name, number);
+  const std::string base = full_name(*running, what, name);
   std::vector<std::string> names(count, base);
   for (std::size_t i = 0; i < count; ++i) {
     append_number(names[i].append("_"), i + 1);
@@ -128,6 +128,9 @@ nb::list submit_group(const std::shared_ptr<job>& running, const request& what, 
   auto accepted = running->core().submit_group(described);
   if (!accepted)
     raise(accepted.error());
+  if (name.is_none())
+    ++running->unnamed(what.prefix);
+  const std::uint32_t number = running->next_number();
   nb::list handles;
   for (std::size_t i = 0; i < count; ++i) {
     const nb::object output = outputs.is_none() ? nb::none() : nb::object(outputs[i]);

@@ -12,7 +12,7 @@
 namespace farandole::native {
 
 /// What a call asks for, apart from its tensors. Names are built here: "<prefix>.<name>", or
-/// "<prefix>.noname.<number>" when there is none.
+/// "<prefix>.noname.<count>" when there is none.
 struct request {
   farandole::operation operation = farandole::operation::allreduce;
   std::string prefix;

@@ -12,6 +12,7 @@ from typing import Iterator
 
 import pytest
 
+
 def _is_one_of_many() -> bool:
     return "HOROVOD_RANK" in os.environ
 

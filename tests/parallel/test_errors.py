@@ -37,7 +37,7 @@ MISMATCHES: Dict[str, Tuple[Callable[[str], Any], Callable[[str], Any], Tuple[st
     "reduction": (
         lambda name: hvd.allreduce(torch.ones(4), name=name, op=hvd.Sum),
         lambda name: hvd.allreduce(torch.ones(4), name=name, op=hvd.Max),
-        ("sum", "max"),
+        ("Sum", "Max"),
     ),
     "prescale": (
         lambda name: hvd.allreduce(torch.ones(4), name=name, prescale_factor=0.5),

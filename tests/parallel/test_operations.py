@@ -326,3 +326,13 @@ def test_threads_may_call_side_by_side(name: str, size: int) -> None:
     for each in threads:
         each.join()
     assert found == [True] * 80
+
+
+def test_named_and_refused_calls_do_not_disturb_unnamed_ones(name: str, rank: int, size: int) -> None:
+    if rank == 0:
+        with pytest.raises(ValueError):
+            hvd.broadcast(torch.ones(1), size + 5)
+    early = hvd.allreduce_async(torch.ones(1), name=name) if rank == 0 else None
+    assert hvd.allreduce(torch.ones(3), op=hvd.Sum).tolist() == [size] * 3
+    assert hvd.broadcast(torch.tensor([rank]), 0).item() == 0
+    hvd.synchronize(early if early is not None else hvd.allreduce_async(torch.ones(1), name=name))
