@@ -51,7 +51,7 @@ def cell(samples: list[Sample]) -> str:
     walls = [sample.wall for sample in samples]
     spread = 0.0
     if len(walls) >= 2:
-        low, _, high = statistics.quantiles(walls, n=4)
+        low, _, high = statistics.quantiles(walls, n=4, method="inclusive")
         spread = (high - low) / 2
     cpu = statistics.median(sample.cpu for sample in samples)
     return f"{milliseconds(statistics.median(walls))} ± {milliseconds(spread)}, CPU {milliseconds(cpu)}"
