@@ -44,9 +44,17 @@ int sleep_on_pair(const watched& what, std::uint32_t value, steady_clock::time_p
   return syscall(SYS_futex_waitv, words, 2, 0, &limit, CLOCK_MONOTONIC) < 0 ? errno : 0;
 }
 
-int sleep_on_one(const watched& what, std::uint32_t value, std::chrono::nanoseconds most) {
-  const timespec limit = to_timespec(most);
-  return syscall(SYS_futex, what.word, FUTEX_WAIT, value, &limit, nullptr, 0) < 0 ? errno : 0;
+/// The same by short sleeps on one word, with a look at the other between them.
+int sleep_on_one(const watched& what, std::uint32_t value, steady_clock::time_point until) {
+  for (auto now = steady_clock::now(); now < until; now = steady_clock::now()) {
+    const timespec limit = to_timespec(std::min<std::chrono::nanoseconds>(until - now, blind_sleep));
+    const bool woken = syscall(SYS_futex, what.word, FUTEX_WAIT, value, &limit, nullptr, 0) == 0;
+    if (woken || errno != ETIMEDOUT)
+      return woken ? 0 : errno;
+    if (what.local.load(std::memory_order_acquire) != what.seen)
+      return 0;
+  }
+  return ETIMEDOUT;
 }
 
 } // namespace
@@ -65,8 +73,12 @@ void shared_counter::publish(std::uint32_t next) {
 }
 
 waiting waiting::decide(unsigned local_members) {
-  const bool spare = usable_cores() >= 2.0 * local_members;
-  return waiting(spare ? std::chrono::microseconds(50) : std::chrono::microseconds(0), 3);
+  const double cores = usable_cores();
+  if (cores >= 2.0 * local_members)
+    return {std::chrono::microseconds(50), 0};
+  // With a core for each member the others are likely at work right now, and a little patience saves a
+  // wake-up.
+  return {std::chrono::nanoseconds(0), cores >= local_members ? 10u : 3u};
 }
 
 std::uint32_t waiting::load(const void* word) {
@@ -94,11 +106,8 @@ wait_end waiting::sleep(const watched& what, std::uint32_t value) const {
     if (problem == ENOSYS || problem == EPERM)
       pairs_known_missing.store(true, std::memory_order_relaxed);
   }
-  if (problem == ENOSYS || problem == EPERM) {
-    problem = sleep_on_one(what, value, std::min<std::chrono::nanoseconds>(until - now, blind_sleep));
-    if (problem == ETIMEDOUT && steady_clock::now() < until)
-      problem = 0; // only the short sleep ended
-  }
+  if (problem == ENOSYS || problem == EPERM)
+    problem = sleep_on_one(what, value, until);
   if (what.local.load(std::memory_order_acquire) != what.seen)
     return wait_end::noticed;
   if (problem == ETIMEDOUT)

@@ -53,6 +53,42 @@ struct watched {
   bool interruptible = false;
 };
 
+/// Whether giving way pays. It is the quickest way to meet others who do the same, and the slowest where
+/// strangers have work: they run for a whole time slice, while a sleeper would have been woken at once. So a
+/// time slice lost makes the next waits sleep without giving way, twice as many each time in a row.
+class yield_ledger {
+public:
+  constexpr yield_ledger() = default;
+  /// A copy starts afresh.
+  constexpr yield_ledger(const yield_ledger&) {}
+
+  /// Asked once a wait.
+  bool pays() {
+    const auto left = to_skip_.load(std::memory_order_relaxed);
+    if (left > 0)
+      to_skip_.store(left - 1, std::memory_order_relaxed);
+    return left == 0;
+  }
+  /// How long giving way took, all in all.
+  void took(std::chrono::nanoseconds time) {
+    if (time < slice_lost) {
+      penalty_.store(least_penalty, std::memory_order_relaxed);
+      return;
+    }
+    const auto penalty = penalty_.load(std::memory_order_relaxed);
+    to_skip_.store(penalty, std::memory_order_relaxed);
+    penalty_.store(std::min(2 * penalty, most_penalty), std::memory_order_relaxed);
+  }
+
+private:
+  static constexpr std::chrono::microseconds slice_lost{200};
+  static constexpr std::uint32_t least_penalty = 64;
+  static constexpr std::uint32_t most_penalty = 4096;
+  // Threads that share a policy may lose each other's updates: it is only a guess.
+  std::atomic<std::uint32_t> to_skip_{0};
+  std::atomic<std::uint32_t> penalty_{least_penalty};
+};
+
 /// Longest sleep of an interruptible wait.
 inline constexpr std::chrono::milliseconds interruptible_sleep{100};
 
@@ -107,12 +143,16 @@ private:
   bool look(const watched& what, const Ready& ready) const {
     const auto noticed = [&] { return what.local.load(std::memory_order_acquire) != what.seen; };
     if (!spins()) {
-      for (unsigned i = 0; i < yields_ && !noticed(); ++i) {
+      if (yields_ == 0 || !ledger_.pays())
+        return false;
+      const auto start = std::chrono::steady_clock::now();
+      bool found = false;
+      for (unsigned i = 0; i < yields_ && !found && !noticed(); ++i) {
         sched_yield();
-        if (ready())
-          return true;
+        found = ready();
       }
-      return false;
+      ledger_.took(std::chrono::steady_clock::now() - start);
+      return found;
     }
     const auto end = std::chrono::steady_clock::now() + spin_;
     do {
@@ -128,6 +168,7 @@ private:
   std::chrono::nanoseconds spin_;
   unsigned yields_;
   bool pairs_;
+  mutable yield_ledger ledger_;
 };
 
 } // namespace farandole

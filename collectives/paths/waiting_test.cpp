@@ -111,10 +111,11 @@ TEST_CASE("an interruptible wait comes back for signals without having reached a
                           [&] { return counter.value.load() != 0; });
     });
     const pthread_t sleeper = thread.get_future().get();
-    while (counter.waiters.load() == 0 && !policy.spins())
+    // Most often the signal meets the sleep; before or after it, the sleep's own 100 ms end the wait.
+    const auto over = [&] { return end.wait_for(std::chrono::seconds(0)) == std::future_status::ready; };
+    while (counter.waiters.load() == 0 && !policy.spins() && !over())
       std::this_thread::yield();
-    pthread_kill(sleeper,
-                 SIGUSR1); // a signal that comes before the sleep is seen when the sleep's 100 ms end
+    pthread_kill(sleeper, SIGUSR1);
     CHECK(end.get() == wait_end::interrupted);
   }
   sigaction(SIGUSR1, &before, nullptr);
@@ -127,4 +128,27 @@ TEST_CASE("what is there already is reached, even past the deadline and with the
   abort.raise();
   for (const auto& policy : policies)
     CHECK(policy.until_reached(counter, 3, abort.word(), {}) == wait_end::reached);
+}
+
+TEST_CASE("giving way stops paying when it loses a time slice, and for longer when that happens again") {
+  yield_ledger ledger;
+  const auto skipped = [&] {
+    unsigned count = 0;
+    while (!ledger.pays())
+      ++count;
+    return count;
+  };
+  CHECK(skipped() == 0);
+  ledger.took(std::chrono::microseconds(3));
+  CHECK(skipped() == 0);
+  ledger.took(std::chrono::milliseconds(4));
+  CHECK(skipped() == 64);
+  ledger.took(std::chrono::milliseconds(4));
+  CHECK(skipped() == 128);
+  ledger.took(std::chrono::microseconds(3));
+  ledger.took(std::chrono::milliseconds(4));
+  CHECK(skipped() == 64);
+  for (int i = 0; i < 20; ++i)
+    ledger.took(std::chrono::seconds(1));
+  CHECK(skipped() == 4096);
 }
