@@ -74,6 +74,7 @@ expected<std::unique_ptr<launcher>> launcher::open(const launcher_options& optio
   how.links.credentials = std::make_shared<const tls_credentials>(options.secret);
   how.links.log = &made->log;
   how.bind_ip = options.bind_ip;
+  how.port = options.port;
   how.log = &made->log;
   auto service = start_rendezvous(made->system.get(), how);
   if (!service)
@@ -95,6 +96,13 @@ error launcher::copy_output(slot_spec& slot, const std::string& folder) {
     slot.files[number] = *file;
   }
   return {};
+}
+
+void launcher::serve() {
+  const auto signals = ending_signals();
+  int number = 0;
+  while (::sigwait(&signals, &number) == EINTR) {
+  }
 }
 
 int launcher::run(std::vector<slot_spec> slots) {

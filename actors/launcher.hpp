@@ -18,6 +18,7 @@ struct launcher_options {
   settings values = settings::built_in();
   std::string secret;
   std::string bind_ip = "127.0.0.1";
+  std::uint16_t port = 0; ///< of the rendezvous; 0: any free one
 };
 
 class launcher {
@@ -34,6 +35,8 @@ public:
   /// Starts the processes and waits for the end of the job, or for SIGINT, SIGTERM or SIGHUP, which end it in
   /// order. Returns the launcher's exit code. Once.
   int run(std::vector<slot_spec> slots);
+  /// Starts nothing: the rendezvous serves members that others start, until SIGINT, SIGTERM or SIGHUP.
+  void serve();
 
 private:
   struct parts;

@@ -13,6 +13,7 @@
 #include "messages/settings_page.hpp"
 #include "tools/farandole/check.hpp"
 #include "tools/farandole/command_line.hpp"
+#include "tools/farandole/rendezvous.hpp"
 #include "tools/farandole/run.hpp"
 
 namespace farandole {
@@ -25,10 +26,11 @@ constexpr std::string_view overview = R"(Farandole keeps a group of training pro
 
 usage: farandole <command> ...
 
-  run       starts a job: farandole run -np 4 python train.py
-  check     shows what this build can do, and every setting with its value and where it came from
-  settings  prints the table of settings (--markdown: as the page docs/settings.md)
-  help      prints this, or the help of a command: farandole help run
+  run         starts a job: farandole run -np 4 python train.py
+  rendezvous  serves a job whose processes something else starts, on this host or on others
+  check       shows what this build can do, and every setting with its value and where it came from
+  settings    prints the table of settings (--markdown: as the page docs/settings.md)
+  help        prints this, or the help of a command: farandole help run
 
 horovodrun is the same as farandole run.
 )";
@@ -118,6 +120,8 @@ int choose(const std::string& called_as, std::vector<std::string> words) {
     words.insert(words.begin(), "--check-build");
     return run(called_as, "farandole check", std::move(words));
   }
+  if (command == "rendezvous")
+    return run_rendezvous(words);
   if (command == "settings")
     return show_settings(words);
   if (command == "--version" || command == "-v" || command == "version") {
