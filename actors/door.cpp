@@ -9,7 +9,8 @@ namespace farandole {
 
 namespace {
 
-// The same on every rank and in every step, so that grouped tensors, too, can go by their ids. FNV-1a over the names.
+// The same on every rank and in every step, so that grouped tensors, too, can go by their ids. FNV-1a over
+// the names.
 std::uint32_t group_number(std::span<const intent> members) {
   std::uint32_t hash = 2166136261u;
   for (auto& one : members)
@@ -29,7 +30,8 @@ door::~door() {
     delete std::exchange(item, item->next);
 }
 
-// ---- framework threads ---------------------------------------------------------------------------------------------
+// ---- framework threads
+// ---------------------------------------------------------------------------------------------
 
 expected<pending_ptr> door::submit(const intent& what) {
   std::lock_guard guard(mutex_);
@@ -55,10 +57,12 @@ expected<std::vector<pending_ptr>> door::submit_group(std::span<const intent> wh
     if (auto problem = check(what[i]))
       return problem;
     auto same = [&](const intent& other) { return other.name == what[i].name; };
-    if (in_flight(what[i].name) || std::any_of(what.begin(), what.begin() + static_cast<std::ptrdiff_t>(i), same))
+    if (in_flight(what[i].name) ||
+        std::any_of(what.begin(), what.begin() + static_cast<std::ptrdiff_t>(i), same))
       return error{error_kind::invalid_argument,
-                   std::string(what[i].name) + ": an operation of this name is already in flight in this process "
-                                               "set; the whole group was refused"};
+                   std::string(what[i].name) +
+                       ": an operation of this name is already in flight in this process "
+                       "set; the whole group was refused"};
   }
   std::vector<pending_ptr> all;
   all.reserve(what.size());
@@ -69,17 +73,20 @@ expected<std::vector<pending_ptr>> door::submit_group(std::span<const intent> wh
 }
 
 error door::check(const intent& what) const {
-  auto refuse = [&](error_kind kind, std::string text) { return error{kind, std::string(what.name) + ": " + text}; };
+  auto refuse = [&](error_kind kind, std::string text) {
+    return error{kind, std::string(what.name) + ": " + text};
+  };
   if (ended_)
     return ended_;
   auto& row = row_of(what.signature.operation);
   if (what.name.empty() || what.name.size() > name_limit_bytes)
-    return {error_kind::invalid_argument,
-            "a tensor's name must have 1 to " + std::to_string(name_limit_bytes) + " bytes, not " +
-                std::to_string(what.name.size())};
+    return {error_kind::invalid_argument, "a tensor's name must have 1 to " +
+                                              std::to_string(name_limit_bytes) + " bytes, not " +
+                                              std::to_string(what.name.size())};
   if (what.signature.shape.size() > rank_limit)
     return refuse(error_kind::invalid_argument, std::to_string(what.signature.shape.size()) +
-                                                    " dimensions; at most " + std::to_string(rank_limit) + " are taken");
+                                                    " dimensions; at most " + std::to_string(rank_limit) +
+                                                    " are taken");
   if (row.has_root && (what.signature.root < 0 || what.signature.root >= size_))
     return refuse(error_kind::invalid_argument, "root rank " + std::to_string(what.signature.root) +
                                                     " is not in the process set (ranks 0 to " +
@@ -89,13 +96,15 @@ error door::check(const intent& what) const {
   if (row.reduces && what.signature.reduce_op == reduce_op::adasum)
     return refuse(error_kind::unimplemented, "Adasum is not offered yet; use Average or Sum");
   if (table_.size() >= capacity_)
-    return refuse(error_kind::overloaded, std::to_string(capacity_) +
-                                              " names are in use already; wait for some operations before submitting "
-                                              "more");
+    return refuse(error_kind::overloaded,
+                  std::to_string(capacity_) +
+                      " names are in use already; wait for some operations before submitting "
+                      "more");
   return {};
 }
 
-// A name is free again as soon as its last operation is settled; one that sits complete on the board is settled here.
+// A name is free again as soon as its last operation is settled; one that sits complete on the board is
+// settled here.
 bool door::in_flight(std::string_view name) {
   auto position = table_.find(name);
   if (position == table_.end() || !position->second.last)
@@ -119,7 +128,8 @@ pending_ptr door::admit(const intent& what, std::uint32_t group, std::uint32_t g
   operation->signature = what.signature;
   operation->input = what.input;
   operation->output = what.output;
-  operation->bytes = static_cast<std::size_t>(element_count(what.signature.shape)) * size_of(what.signature.dtype);
+  operation->bytes =
+      static_cast<std::size_t>(element_count(what.signature.shape)) * size_of(what.signature.dtype);
   operation->set = set_;
   operation->group = group;
   operation->group_size = group_size;
@@ -204,7 +214,8 @@ void door::sweep() {
   sweep_at_ = std::max<std::size_t>(1024, 2 * table_.size());
 }
 
-// ---- the loop --------------------------------------------------------------------------------------------------------
+// ---- the loop
+// --------------------------------------------------------------------------------------------------------
 
 std::vector<pending_ptr> door::take_queue() {
   std::vector<pending_ptr> all;
@@ -218,11 +229,14 @@ void door::learn(std::uint32_t id, const pending& own, std::shared_ptr<board_sea
   post(new news{id, false, own.name, own.signature, own.group, own.group_size, std::move(where), nullptr});
 }
 
-void door::forget(std::uint32_t id) { post(new news{id, true, {}, {}, 0, 0, nullptr, nullptr}); }
+void door::forget(std::uint32_t id) {
+  post(new news{id, true, {}, {}, 0, 0, nullptr, nullptr});
+}
 
 void door::post(news* item) {
   item->next = news_.load(std::memory_order_relaxed);
-  while (!news_.compare_exchange_weak(item->next, item, std::memory_order_release, std::memory_order_relaxed)) {
+  while (
+      !news_.compare_exchange_weak(item->next, item, std::memory_order_release, std::memory_order_relaxed)) {
   }
 }
 

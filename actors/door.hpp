@@ -1,8 +1,9 @@
-// Where framework threads enter: submit, and the board. The loop's side takes what was queued and tells what ids mean.
+// Where framework threads enter: submit, and the board. The loop's side takes what was queued and tells what
+// ids mean.
 //
-// Framework threads share one mutex here. The loop never waits for it: it posts news (ids learnt and forgotten) on a
-// lock-free stack that the next submitter reads, takes the queue with one exchange, and where it must touch the table
-// itself (retract, end) it only tries the lock and comes back later.
+// Framework threads share one mutex here. The loop never waits for it: it posts news (ids learnt and
+// forgotten) on a lock-free stack that the next submitter reads, takes the queue with one exchange, and where
+// it must touch the table itself (retract, end) it only tries the lock and comes back later.
 #pragma once
 
 #include <atomic>
@@ -53,8 +54,8 @@ public:
 
   /// Everything queued since the last call, oldest first.
   std::vector<pending_ptr> take_queue();
-  /// What `own` asked for is known as an id from now on: the same name, signature and group may go by it; on the board
-  /// if `where` is given.
+  /// What `own` asked for is known as an id from now on: the same name, signature and group may go by it; on
+  /// the board if `where` is given.
   void learn(std::uint32_t id, const pending& own, std::shared_ptr<board_seat> where);
   void forget(std::uint32_t id);
 
@@ -62,8 +63,8 @@ public:
   enum class attempt { done, busy };
   /// Forgets the id; an operation that waits on the board in just this round is taken back into `taken`.
   attempt retract(board_round what, pending_ptr& taken);
-  /// No operation enters any more: submit answers `why`. What sits on the board is settled: well if its round is
-  /// complete, else with `why`.
+  /// No operation enters any more: submit answers `why`. What sits on the board is settled: well if its round
+  /// is complete, else with `why`.
   attempt end(const error& why);
 
   // ---- anybody ----
@@ -73,8 +74,8 @@ public:
 
 private:
   struct entry {
-    pending_ptr last;       ///< in flight, or settled and not yet swept
-    std::uint32_t id = 0;   ///< 0: not known to the leader, as far as we heard
+    pending_ptr last;     ///< in flight, or settled and not yet swept
+    std::uint32_t id = 0; ///< 0: not known to the leader, as far as we heard
     farandole::signature signature;
     std::uint32_t group = 0;
     std::uint32_t group_size = 0;

@@ -16,7 +16,9 @@ namespace {
 constexpr std::size_t door_capacity = 65536;
 constexpr std::int32_t leader = 0;
 
-set_view view_of(const generation_setup& how) { return {how.generation, 0, how.shared->rank, how.shared->members}; }
+set_view view_of(const generation_setup& how) {
+  return {how.generation, 0, how.shared->rank, how.shared->members};
+}
 
 board_options board_of(const generation_setup& how) {
   board_options board;
@@ -90,8 +92,8 @@ struct growing_tree {
     wiring.name = "farandole-lane";
     wiring.operation_timeout = how.settings.duration(setting::operation_timeout);
     wiring.timeout_citation = how.settings.cited(setting::operation_timeout);
-    wiring.finished = [shared = std::weak_ptr(how.shared), scheduler = actors.scheduler,
-                       member = how.member](std::uint64_t sequence, std::uint64_t bytes, const error& problem) {
+    wiring.finished = [shared = std::weak_ptr(how.shared), scheduler = actors.scheduler, member = how.member](
+                          std::uint64_t sequence, std::uint64_t bytes, const error& problem) {
       if (auto counters = shared.lock()) {
         counters->bundles.fetch_add(1, std::memory_order_relaxed);
         counters->bytes_moved.fetch_add(bytes, std::memory_order_relaxed);
@@ -128,8 +130,8 @@ struct growing_tree {
   caf::actor start_worker(caf::event_based_actor* parent) {
     auto size = static_cast<std::int32_t>(how.shared->members.size());
     auto bell = std::make_shared<worker_actor>();
-    how.shared->door = std::make_shared<door>(
-        0, size, door_capacity, [bell] { caf::anon_send(*bell, doorbell_atom::value); });
+    how.shared->door = std::make_shared<door>(0, size, door_capacity,
+                                              [bell] { caf::anon_send(*bell, doorbell_atom::value); });
     worker_setup setup;
     setup.door = how.shared->door;
     setup.self = self();
@@ -152,17 +154,20 @@ struct growing_tree {
 
 } // namespace
 
-supervisor_spec generation_tree(const generation_setup& how, std::function<void(const generation_actors&)> started) {
+supervisor_spec generation_tree(const generation_setup& how,
+                                std::function<void(const generation_actors&)> started) {
   auto tree = std::make_shared<growing_tree>();
   tree->how = how;
   tree->started = std::move(started);
   supervisor_spec spec;
   spec.name = "generation " + std::to_string(how.generation);
   spec.strategy = restart_strategy::all_for_one;
-  // Operations in flight cannot be carried over a restart: one death ends the generation, and its parent says so.
+  // Operations in flight cannot be carried over a restart: one death ends the generation, and its parent says
+  // so.
   spec.intensity.most = 0;
   auto child = [&](std::string name, caf::actor (growing_tree::*start)(caf::event_based_actor*)) {
-    spec.children.push_back({std::move(name), [tree, start](auto* parent) { return (*tree.*start)(parent); }});
+    spec.children.push_back(
+        {std::move(name), [tree, start](auto* parent) { return (*tree.*start)(parent); }});
   };
   if (how.shared->rank == leader) {
     child("fusion scheduler", &growing_tree::start_scheduler);

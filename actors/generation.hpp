@@ -1,5 +1,6 @@
-// The actors of one generation, as a tree under one supervisor: where this member leads, the negotiator and the fusion
-// scheduler, and on every member the mover and the worker. They stand and fall together (all-for-one).
+// The actors of one generation, as a tree under one supervisor: where this member leads, the negotiator and
+// the fusion scheduler, and on every member the mover and the worker. They stand and fall together
+// (all-for-one).
 #pragma once
 
 #include <functional>

@@ -1,5 +1,6 @@
-// The map of the actors: who exists, and one sentence for each message they take. Everything between processes is an
-// envelope; everything here stays inside one process. Messages are immutable; an actor's state is its own.
+// The map of the actors: who exists, and one sentence for each message they take. Everything between
+// processes is an envelope; everything here stays inside one process. Messages are immutable; an actor's
+// state is its own.
 #pragma once
 
 #include <caf/all.hpp>
@@ -18,7 +19,8 @@
 
 namespace farandole {
 
-// ---- links ----------------------------------------------------------------------------------------------------
+// ---- links
+// ----------------------------------------------------------------------------------------------------
 
 /// Numbers a link within its process; never reused.
 using link_id = std::uint64_t;
@@ -26,8 +28,8 @@ using link_id = std::uint64_t;
 /// A link is up: both ends have proved that they know the job's secret.
 struct link_opened {
   link_id link = 0;
-  caf::actor handle;  ///< a link_actor; kept by the owner, to send and to close
-  std::string peer;   ///< "127.0.0.1:4711", for people
+  caf::actor handle;     ///< a link_actor; kept by the owner, to send and to close
+  std::string peer;      ///< "127.0.0.1:4711", for people
   bool accepted = false; ///< the other end dialled
 };
 
@@ -59,10 +61,11 @@ using link_owner_actor = caf::typed_actor<
     /// A link is gone, or never came up.
     caf::reacts_to<link_closed>>;
 
-// ---- post: who is reached by which link ------------------------------------------------------------------------
+// ---- post: who is reached by which link
+// ------------------------------------------------------------------------
 
-/// Deliver to one member, or to all of them (rank -1), of the current generation. A member that is this process itself
-/// gets it without a link.
+/// Deliver to one member, or to all of them (rank -1), of the current generation. A member that is this
+/// process itself gets it without a link.
 struct outbound {
   std::int32_t rank = -1;
   envelope message;
@@ -73,8 +76,8 @@ struct outbound_to_rendezvous {
   envelope message;
 };
 
-/// Takes envelopes of one kind that came from anywhere; the sender is in the envelope and has been checked against the
-/// link that it came by.
+/// Takes envelopes of one kind that came from anywhere; the sender is in the envelope and has been checked
+/// against the link that it came by.
 using envelope_actor = caf::typed_actor<caf::reacts_to<envelope>>;
 
 /// From now on, this generation: who is in, and who takes what here.
@@ -106,10 +109,11 @@ using post_actor = caf::typed_actor<
     /// Dial the leader (or expect the members, where this member leads) and route by this from now on.
     caf::reacts_to<generation_entered>,
     /// Send what is queued, close all links; end once they are closed.
-    caf::reacts_to<close_atom>,
-    caf::reacts_to<link_opened>, caf::reacts_to<link_received>, caf::reacts_to<link_closed>>;
+    caf::reacts_to<close_atom>, caf::reacts_to<link_opened>, caf::reacts_to<link_received>,
+    caf::reacts_to<link_closed>>;
 
-// ---- a member's own actors ---------------------------------------------------------------------------------------
+// ---- a member's own actors
+// ---------------------------------------------------------------------------------------
 
 struct lane_job;
 /// A bundle for the lane. Shared only because messages are copied; the mover takes what is inside.
@@ -162,8 +166,7 @@ using mover_actor = caf::typed_actor<
 /// The root of one member's tree: speaks with the rendezvous, starts and ends the generation's actors.
 using member_actor = caf::typed_actor<
     /// Welcome, refused or lost, from the rendezvous.
-    caf::reacts_to<envelope>,
-    caf::reacts_to<rendezvous_gone>, caf::reacts_to<peer_gone>,
+    caf::reacts_to<envelope>, caf::reacts_to<rendezvous_gone>, caf::reacts_to<peer_gone>,
     /// The mover's paths are connected: this member is in.
     caf::reacts_to<ready_atom>,
     /// The lane or an actor of the generation broke.
@@ -177,7 +180,8 @@ using member_actor = caf::typed_actor<
     /// INTERNAL: a deadline of leaving has passed.
     caf::reacts_to<retry_atom>>;
 
-// ---- the rendezvous ------------------------------------------------------------------------------------------------
+// ---- the rendezvous
+// ------------------------------------------------------------------------------------------------
 
 /// The process of a slot has ended, and how: "exited with code 3", "was killed by signal 9".
 struct slot_exited {
@@ -202,16 +206,16 @@ struct listener_started {
   caf::actor handle;
 };
 
-using rendezvous_actor = caf::typed_actor<
-    caf::reacts_to<listener_started>,
-    /// From the host driver.
-    caf::reacts_to<slot_exited>,
-    caf::reacts_to<link_stayed_down>, caf::reacts_to<member_reported>,
-    /// Refuse new members, close all links, end.
-    caf::reacts_to<close_atom>,
-    caf::reacts_to<link_opened>, caf::reacts_to<link_received>, caf::reacts_to<link_closed>>;
+using rendezvous_actor = caf::typed_actor<caf::reacts_to<listener_started>,
+                                          /// From the host driver.
+                                          caf::reacts_to<slot_exited>, caf::reacts_to<link_stayed_down>,
+                                          caf::reacts_to<member_reported>,
+                                          /// Refuse new members, close all links, end.
+                                          caf::reacts_to<close_atom>, caf::reacts_to<link_opened>,
+                                          caf::reacts_to<link_received>, caf::reacts_to<link_closed>>;
 
-// ---- a process set's actors ------------------------------------------------------------------------------------
+// ---- a process set's actors
+// ------------------------------------------------------------------------------------
 
 /// What the negotiator decided in one step, for the fusion scheduler to put in order (collectives/plan).
 struct verdict_message {

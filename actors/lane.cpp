@@ -9,7 +9,9 @@
 
 namespace farandole {
 
-lane_job::~lane_job() { settle({error_kind::disconnected, "the generation ended before this operation was run"}); }
+lane_job::~lane_job() {
+  settle({error_kind::disconnected, "the generation ended before this operation was run"});
+}
 
 void lane_job::settle(const error& how) {
   for (auto& operation : operations)
@@ -41,7 +43,9 @@ void lane_thread::run(std::unique_ptr<lane_job> job) {
   push([this, shared] { execute(**shared); });
 }
 
-void lane_thread::call(std::function<void()> task) { push(std::move(task)); }
+void lane_thread::call(std::function<void()> task) {
+  push(std::move(task));
+}
 
 void lane_thread::push(std::function<void()> task) {
   {
@@ -66,7 +70,9 @@ error lane_thread::reason() const {
   return aborted_;
 }
 
-void lane_thread::use(std::unique_ptr<data_paths> paths) { paths_ = std::move(paths); }
+void lane_thread::use(std::unique_ptr<data_paths> paths) {
+  paths_ = std::move(paths);
+}
 
 void lane_thread::loop() {
   while (!stop_) {
@@ -95,7 +101,8 @@ void lane_thread::execute(lane_job& job) {
   for (auto& one : job.bundle.parts)
     bytes += one.input_bytes;
   if (!why) {
-    limits until{token_, std::chrono::steady_clock::now() + wiring_.operation_timeout, wiring_.timeout_citation};
+    limits until{token_, std::chrono::steady_clock::now() + wiring_.operation_timeout,
+                 wiring_.timeout_citation};
     why = paths_->choose(job.bundle).run(job.bundle, until).error;
     // The one that aborted knows why; the path only knows that.
     if (why.kind == error_kind::disconnected)
@@ -118,7 +125,8 @@ error lane_thread::allocate_outputs(lane_job& job) const {
     auto& operation = *job.operations[i];
     operation.owned.reset(new (std::nothrow) std::byte[total]);
     if (!operation.owned)
-      return {error_kind::unknown, operation.name + ": no memory for " + std::to_string(total) + " gathered bytes"};
+      return {error_kind::unknown,
+              operation.name + ": no memory for " + std::to_string(total) + " gathered bytes"};
     operation.outcome.bytes = {operation.owned.get(), total};
     job.bundle.parts[i].output = operation.owned.get();
   }

@@ -1,6 +1,6 @@
-// A lane runs the bundles of one process set on this member, in order, and settles the operations it has started: it
-// alone, and only after its path has let go of the buffers. `lane_thread` is the real one: straight-line code on a
-// thread of its own that may block. The simulated world brings another.
+// A lane runs the bundles of one process set on this member, in order, and settles the operations it has
+// started: it alone, and only after its path has let go of the buffers. `lane_thread` is the real one:
+// straight-line code on a thread of its own that may block. The simulated world brings another.
 #pragma once
 
 #include <atomic>
@@ -19,10 +19,8 @@
 
 namespace farandole {
 
-
-
-/// One bundle and the operations it settles; operations[i] belongs to bundle.parts[i] and is null where this member
-/// has joined and stands in with neutral elements.
+/// One bundle and the operations it settles; operations[i] belongs to bundle.parts[i] and is null where this
+/// member has joined and stands in with neutral elements.
 struct lane_job {
   work bundle;
   std::vector<pending_ptr> operations;
@@ -48,23 +46,24 @@ public:
 class lane_thread final : public lane {
 public:
   struct wiring {
-    std::string name;                          ///< of the thread, at most 15 characters
+    std::string name;                           ///< of the thread, at most 15 characters
     std::chrono::nanoseconds operation_timeout; ///< for one bundle
-    std::string timeout_citation;              ///< "operation timeout (…) = 30 s"
+    std::string timeout_citation;               ///< "operation timeout (…) = 30 s"
     /// From the lane's thread, after the operations of a bundle were settled: its number and how it ended.
     std::function<void(std::uint64_t sequence, std::uint64_t bytes, const error& how)> finished;
   };
   explicit lane_thread(wiring how);
   ~lane_thread() override { stop(); }
 
-  /// Aborts, and waits for the thread; nothing queued is run afterwards, and what was is settled. Idempotent. Blocks for
-  /// as long as the path needs to give up: not for the loop.
+  /// Aborts, and waits for the thread; nothing queued is run afterwards, and what was is settled. Idempotent.
+  /// Blocks for as long as the path needs to give up: not for the loop.
   void stop();
 
   void run(std::unique_ptr<lane_job> job) override;
   void abort(error why) override;
 
-  /// Runs `task` on the lane's thread, in order with bundles: how paths are set up, which belong to that thread.
+  /// Runs `task` on the lane's thread, in order with bundles: how paths are set up, which belong to that
+  /// thread.
   void call(std::function<void()> task);
 
   /// From the lane's thread: the paths that bundles take from now on.

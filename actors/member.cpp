@@ -9,7 +9,8 @@ namespace farandole {
 
 namespace {
 
-// How long the rendezvous may take to say why a link to another member ended before this member acts on it alone.
+// How long the rendezvous may take to say why a link to another member ended before this member acts on it
+// alone.
 constexpr std::chrono::milliseconds suspicion{600};
 
 error shut_down() {
@@ -18,7 +19,8 @@ error shut_down() {
 
 } // namespace
 
-// ---- joining ---------------------------------------------------------------------------------------------------------------
+// ---- joining
+// ---------------------------------------------------------------------------------------------------------------
 
 void member_state::begin(member_setup how) {
   setup_ = std::move(how);
@@ -41,7 +43,8 @@ void member_state::begin(member_setup how) {
     alone.members.push_back(me);
     return welcomed(alone);
   }
-  auto listening = listen(self->system(), setup_.bind_ip, 0, caf::actor_cast<caf::actor>(post_), setup_.links);
+  auto listening =
+      listen(self->system(), setup_.bind_ip, 0, caf::actor_cast<caf::actor>(post_), setup_.links);
   if (!listening)
     return fail_start(listening.error());
   listener_ = listening->handle;
@@ -50,7 +53,9 @@ void member_state::begin(member_setup how) {
 }
 
 void member_state::hear(const envelope& message) {
-  auto misread = [&](const error& problem) { broke("a message of the rendezvous was not understood: " + problem.text); };
+  auto misread = [&](const error& problem) {
+    broke("a message of the rendezvous was not understood: " + problem.text);
+  };
   if (message.kind() == wire::Envelope::Body::WELCOME) {
     auto what = decode_welcome(message);
     what ? welcomed(*what) : misread(what.error());
@@ -80,8 +85,9 @@ void member_state::welcomed(const welcome& what) {
     if (setup_.log)
       setup_.log->warning(difference);
 
-  generation_setup how{setup_.shared, generation_,  setup_.settings, setup_.secret, post_,
-                       caf::actor_cast<member_actor>(self), setup_.log};
+  generation_setup how{setup_.shared, generation_, setup_.settings,
+                       setup_.secret, post_,       caf::actor_cast<member_actor>(self),
+                       setup_.log};
   auto entered = [this, what](const generation_actors& actors) {
     worker_ = actors.worker;
     mover_ = actors.mover;
@@ -116,7 +122,8 @@ void member_state::fail_start(error why) {
   over(why);
 }
 
-// ---- losing somebody ---------------------------------------------------------------------------------------------------------
+// ---- losing somebody
+// ---------------------------------------------------------------------------------------------------------
 
 void member_state::lost_member(const lost& what) {
   if (what.generation != generation_ || stage_ == stage::out)
@@ -124,8 +131,10 @@ void member_state::lost_member(const lost& what) {
   auto& members = setup_.shared->members;
   std::string who = "the job";
   if (what.rank >= 0 && what.rank < static_cast<std::int32_t>(members.size()))
-    who = "rank " + std::to_string(what.rank) + " on " + members[static_cast<std::size_t>(what.rank)].host_name;
-  error why{error_kind::disconnected, who + " " + what.reason + "; this operation cannot complete without it"};
+    who =
+        "rank " + std::to_string(what.rank) + " on " + members[static_cast<std::size_t>(what.rank)].host_name;
+  error why{error_kind::disconnected,
+            who + " " + what.reason + "; this operation cannot complete without it"};
   if (stage_ == stage::joining)
     return fail_start({error_kind::unknown, who + " " + what.reason + " before all members were connected"});
   over(why);
@@ -147,7 +156,8 @@ void member_state::lost_peer(const peer_gone& what) {
 void member_state::lost_rendezvous(const std::string& reason) {
   auto where = setup_.rendezvous_ip + ":" + std::to_string(setup_.rendezvous_port);
   if (stage_ == stage::joining)
-    return fail_start({error_kind::unknown, "the rendezvous at " + where + " could not be reached or went away" +
+    return fail_start({error_kind::unknown, "the rendezvous at " + where +
+                                                " could not be reached or went away" +
                                                 (reason.empty() ? "" : ": " + reason)});
   if (stage_ == stage::in && setup_.log)
     setup_.log->warning("the link to the rendezvous at " + where + " ended (" + reason +
@@ -182,7 +192,8 @@ void member_state::down(const caf::down_msg& what) {
     broke("an actor of this member failed: " + to_string(what.reason));
 }
 
-// ---- leaving in order --------------------------------------------------------------------------------------------------------
+// ---- leaving in order
+// --------------------------------------------------------------------------------------------------------
 
 void member_state::leave() {
   if (stage_ == stage::in && worker_)
@@ -205,7 +216,8 @@ void member_state::ended_in_order(const error& why) {
   self->delayed_send(self, patience, retry_atom::value);
 }
 
-// Members close first: the leader's last word has reached whoever closes. So nothing is lost in a socket's buffer.
+// Members close first: the leader's last word has reached whoever closes. So nothing is lost in a socket's
+// buffer.
 void member_state::leave_if_done() {
   if (stage_ == stage::leaving && drained_ && (!leads() || still_linked_.empty()))
     say_farewell();

@@ -1,5 +1,6 @@
-// The root of one member's tree. It says hello to the rendezvous, starts the generation's actors when it is welcomed,
-// ends them when the generation ends, and knows the difference between leaving in order and losing somebody.
+// The root of one member's tree. It says hello to the rendezvous, starts the generation's actors when it is
+// welcomed, ends them when the generation ends, and knows the difference between leaving in order and losing
+// somebody.
 //
 //   hello ─▶ joining ─(paths connected)─▶ in ─(shutdown of any member)─▶ leaving ─▶ out
 //                                          └─(somebody lost, something broke)─────▶ out
@@ -69,8 +70,8 @@ private:
   bool start_told_ = false;
   bool end_told_ = false;
   bool farewell_said_ = false;
-  bool drained_ = false;              ///< leaving: the lane has run all that was scheduled
-  instant leave_until_{};             ///< leaving: nobody is waited for any longer
+  bool drained_ = false;  ///< leaving: the lane has run all that was scheduled
+  instant leave_until_{}; ///< leaving: nobody is waited for any longer
   std::uint64_t generation_ = 0;
   post_actor post_;
   caf::actor listener_;
@@ -79,7 +80,6 @@ private:
   mover_actor mover_;
   std::set<std::int32_t> still_linked_; ///< leader, leaving: members whose links are up
   peer_gone suspect_;                   ///< waiting for the rendezvous' word on it
-
 };
 
 member_actor::behavior_type member_root(member_actor::stateful_pointer<member_state> self, member_setup how);

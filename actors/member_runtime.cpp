@@ -44,9 +44,10 @@ error member_runtime::join(const std::string& secret) {
   setup.introduce.process = getpid();
   if (auto& where = values_.text(setting::rendezvous_address); !where.empty()) {
     if (secret.empty())
-      return {error_kind::precondition, "a rendezvous is named (HOROVOD_GLOO_RENDEZVOUS_ADDR=" + where +
-                                            "), but no job secret: start the process with horovodrun, or pass "
-                                            "FARANDOLE_SECRET_FILE"};
+      return {error_kind::precondition,
+              "a rendezvous is named (HOROVOD_GLOO_RENDEZVOUS_ADDR=" + where +
+                  "), but no job secret: start the process with horovodrun, or pass "
+                  "FARANDOLE_SECRET_FILE"};
     auto remote = resolve(where);
     if (!remote)
       return remote.error();
@@ -66,8 +67,9 @@ error member_runtime::join(const std::string& secret) {
   member_ = system_->get().spawn(member_root, std::move(setup));
   auto patience = values_.duration(setting::start_timeout);
   if (started.wait_for(patience) != std::future_status::ready)
-    return {error_kind::timed_out, "the job did not come together within " + values_.cited(setting::start_timeout) +
-                                       ": rank " + std::to_string(values_.integer(setting::rank)) + " of " +
+    return {error_kind::timed_out, "the job did not come together within " +
+                                       values_.cited(setting::start_timeout) + ": rank " +
+                                       std::to_string(values_.integer(setting::rank)) + " of " +
                                        std::to_string(values_.integer(setting::size)) +
                                        " waited for the other members; see whether all of them were started"};
   return started.get();
@@ -78,7 +80,8 @@ void member_runtime::shutdown() {
     return;
   caf::anon_send(member_, leave_atom::value);
   // The member has a deadline of its own; this one only guards against a fault in it.
-  standing_->ended.get_future().wait_for(2 * values_.duration(setting::shutdown_timeout) + std::chrono::seconds{1});
+  standing_->ended.get_future().wait_for(2 * values_.duration(setting::shutdown_timeout) +
+                                         std::chrono::seconds{1});
 }
 
 member_runtime::~member_runtime() {

@@ -1,5 +1,5 @@
-// Builds one member and takes it down: actor system, member tree, lane, logger, in an order in which nothing outlives
-// what it needs. The bindings' runtime stands on this. No globals; several may live in one process.
+// Builds one member and takes it down: actor system, member tree, lane, logger, in an order in which nothing
+// outlives what it needs. The bindings' runtime stands on this. No globals; several may live in one process.
 #pragma once
 
 #include <chrono>

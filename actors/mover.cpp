@@ -9,7 +9,7 @@ void mover_state::begin(mover_setup how) {
   gathered_.resize(setup_.set.members.size());
   // Sockets and UCX workers are opened on the thread that uses them.
   setup_.lane->call([lane = setup_.lane.get(), set = setup_.set, options = setup_.paths,
-               me = caf::actor_cast<mover_actor>(self)] {
+                     me = caf::actor_cast<mover_actor>(self)] {
     auto opened = data_paths::open(set, options);
     if (!opened) {
       caf::anon_send(me, generation_broken{opened.error().text});
@@ -36,8 +36,9 @@ void mover_state::hear(const envelope& message) {
   }
   auto all = decode_introductions(message);
   if (!all || all->members.size() != setup_.set.members.size())
-    self->send(setup_.member, generation_broken{all ? "introductions of another number of members came from the leader"
-                                                    : all.error().text});
+    self->send(setup_.member,
+               generation_broken{all ? "introductions of another number of members came from the leader"
+                                     : all.error().text});
   else
     connect(std::move(all->members));
 }
@@ -57,9 +58,11 @@ void mover_state::gather(const introduction& one) {
 
 void mover_state::connect(std::vector<introduction> all) {
   setup_.lane->call([lane = setup_.lane.get(), all = std::move(all), me = caf::actor_cast<mover_actor>(self),
-               timeout = setup_.connect_timeout, citation = setup_.connect_citation, connected = setup_.connected] {
+                     timeout = setup_.connect_timeout, citation = setup_.connect_citation,
+                     connected = setup_.connected] {
     limits until{lane->token(), std::chrono::steady_clock::now() + timeout, citation};
-    if (auto problem = lane->paths() ? lane->paths()->connect(all, until) : error{error_kind::unknown, "no paths"}) {
+    if (auto problem =
+            lane->paths() ? lane->paths()->connect(all, until) : error{error_kind::unknown, "no paths"}) {
       caf::anon_send(me, generation_broken{"the data paths could not be connected: " + problem.text});
       return;
     }
@@ -74,7 +77,9 @@ void mover_state::run(const lane_job_ptr& job) {
     setup_.lane->run(std::move(*job));
 }
 
-void mover_state::end(const error& why) { setup_.lane->abort(why); }
+void mover_state::end(const error& why) {
+  setup_.lane->abort(why);
+}
 
 void mover_state::drain() {
   setup_.lane->call([to = setup_.member] { caf::anon_send(to, drained_atom::value); });

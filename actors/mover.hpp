@@ -1,6 +1,6 @@
-// A member's mover for one process set: it introduces this member's data paths to the others, has the lane connect
-// them, feeds the lane with bundles, and makes it give up when the generation ends. On the leader it also gathers
-// everybody's introductions and hands them out.
+// A member's mover for one process set: it introduces this member's data paths to the others, has the lane
+// connect them, feeds the lane with bundles, and makes it give up when the generation ends. On the leader it
+// also gathers everybody's introductions and hands them out.
 #pragma once
 
 #include <chrono>

@@ -14,9 +14,10 @@ namespace {
 // Stands in the callback slot once the operation is settled.
 std::function<void()>* const called = reinterpret_cast<std::function<void()>*>(1);
 
-long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t value, const timespec* timeout) {
-  return syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), operation | FUTEX_PRIVATE_FLAG, value,
-                 timeout, nullptr, FUTEX_BITSET_MATCH_ANY);
+long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
+           const timespec* timeout) {
+  return syscall(SYS_futex, reinterpret_cast<const std::uint32_t*>(&word), operation | FUTEX_PRIVATE_FLAG,
+                 value, timeout, nullptr, FUTEX_BITSET_MATCH_ANY);
 }
 
 } // namespace
@@ -59,7 +60,8 @@ bool pending::claim_and_settle(phase from, error how) {
 }
 
 bool pending::try_settle() {
-  if (now() != phase::boarded || !seat->board().ready(seat->cell(), round) || !advance(phase::boarded, phase::claimed))
+  if (now() != phase::boarded || !seat->board().ready(seat->cell(), round) ||
+      !advance(phase::boarded, phase::claimed))
     return settled();
   settle(seat->board().collect(seat->cell(), round, output));
   return true;

@@ -1,5 +1,5 @@
-// One operation in flight: what was asked, whose buffers it may touch, and how its caller learns the end. Framework
-// threads, the loop and a lane share it by reference count; its state word says who may settle it.
+// One operation in flight: what was asked, whose buffers it may touch, and how its caller learns the end.
+// Framework threads, the loop and a lane share it by reference count; its state word says who may settle it.
 //
 //   boarded ──(all cells published; a framework thread claims)──▶ claimed ──▶ settled
 //      │  └──(retracted by the loop)──▶ queued
@@ -68,7 +68,9 @@ struct pending {
   const std::atomic<std::uint32_t>& word() const { return word_; }
 
   /// Before the operation is shared.
-  void start_on_board() { word_.store(static_cast<std::uint32_t>(phase::boarded), std::memory_order_relaxed); }
+  void start_on_board() {
+    word_.store(static_cast<std::uint32_t>(phase::boarded), std::memory_order_relaxed);
+  }
 
   /// Moves from one phase to another if it is there; wakes waiters when it did.
   bool advance(phase from, phase to);
@@ -79,8 +81,8 @@ struct pending {
   /// Claims from `from` and settles; false if somebody else did.
   bool claim_and_settle(phase from, error how);
 
-  /// Settles the operation if it sits on the board and its round is complete. True when it is settled. Framework
-  /// threads.
+  /// Settles the operation if it sits on the board and its round is complete. True when it is settled.
+  /// Framework threads.
   bool try_settle();
 
   /// Waits for a phase other than `seen`, a signal, or `until`. Spurious returns are allowed.

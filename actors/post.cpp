@@ -33,7 +33,8 @@ void post_state::begin(post_setup how) {
          rendezvous_link, setup_.links);
 }
 
-// ---- out -----------------------------------------------------------------------------------------------------------------
+// ---- out
+// -----------------------------------------------------------------------------------------------------------------
 
 void post_state::send(const outbound& what) {
   if (what.rank == rank_ || what.rank < 0)
@@ -70,7 +71,8 @@ void post_state::enter(const generation_entered& what) {
     if (split_address(leader.address, ip, port))
       dial(self->system(), ip, port, caf::actor_cast<caf::actor>(self), leader_link, setup_.links);
     else
-      self->send(setup_.member, peer_gone{0, "announced the address \"" + leader.address + "\", which is none"});
+      self->send(setup_.member,
+                 peer_gone{0, "announced the address \"" + leader.address + "\", which is none"});
   }
   for (auto& message : gate_.enter(what.generation))
     route(message);
@@ -90,7 +92,8 @@ void post_state::finish_if_closed() {
     self->quit();
 }
 
-// ---- links ---------------------------------------------------------------------------------------------------------------
+// ---- links
+// ---------------------------------------------------------------------------------------------------------------
 
 void post_state::opened(const link_opened& what) {
   if (closing_) {
@@ -140,7 +143,8 @@ void post_state::drop(link_id link, const std::string& why) {
   caf::anon_send(entry.handle, close_atom::value);
 }
 
-// ---- in ------------------------------------------------------------------------------------------------------------------
+// ---- in
+// ------------------------------------------------------------------------------------------------------------------
 
 void post_state::received(const link_received& what) {
   if (what.link == rendezvous_link) {
@@ -197,8 +201,9 @@ void post_state::route(const envelope& message) {
     break;
   default:
     if (setup_.log)
-      setup_.log->warning("a message of kind " + std::to_string(static_cast<int>(message.kind())) + " from rank " +
-                          std::to_string(message.source()) + " has no place between members; dropped");
+      setup_.log->warning("a message of kind " + std::to_string(static_cast<int>(message.kind())) +
+                          " from rank " + std::to_string(message.source()) +
+                          " has no place between members; dropped");
   }
 }
 

@@ -1,6 +1,6 @@
-// Who is reached by which link. The post of a member owns its links: to the rendezvous, and between the leader and the
-// others. It checks what comes in against the link that it came by, drops what is stale, holds what is early, and
-// hands the rest to whom it concerns in this process.
+// Who is reached by which link. The post of a member owns its links: to the rendezvous, and between the
+// leader and the others. It checks what comes in against the link that it came by, drops what is stale, holds
+// what is early, and hands the rest to whom it concerns in this process.
 #pragma once
 
 #include <cstdint>

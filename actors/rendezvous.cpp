@@ -6,7 +6,8 @@ namespace farandole {
 
 namespace {
 
-// How long a link that ended waits for the exit that explains it; well within the second in which the others must know.
+// How long a link that ended waits for the exit that explains it; well within the second in which the others
+// must know.
 constexpr std::chrono::milliseconds explanation{250};
 
 } // namespace
@@ -45,12 +46,15 @@ void rendezvous_state::received(const link_received& what) {
   }
 }
 
-// What a member says of itself is taken at once; what it says of another waits, for the host driver may say it better.
+// What a member says of itself is taken at once; what it says of another waits, for the host driver may say
+// it better.
 void rendezvous_state::take_report(const member_reported& what) {
   carry_out(members_.report(what.link, what.what));
 }
 
-void rendezvous_state::exited(const slot_exited& what) { carry_out(members_.exit(what.slot, what.how)); }
+void rendezvous_state::exited(const slot_exited& what) {
+  carry_out(members_.exit(what.slot, what.how));
+}
 
 void rendezvous_state::opened(const link_opened& what) {
   links_[what.link] = {what.handle, what.peer};
@@ -60,7 +64,8 @@ void rendezvous_state::opened(const link_opened& what) {
 
 void rendezvous_state::closed(const link_closed& what) {
   links_.erase(what.link);
-  auto reason = "closed its connection to the rendezvous" + (what.reason.empty() ? "" : " (" + what.reason + ")");
+  auto reason =
+      "closed its connection to the rendezvous" + (what.reason.empty() ? "" : " (" + what.reason + ")");
   self->delayed_send(self, explanation, link_stayed_down{what.link, reason});
   if (closing_ && links_.empty())
     self->quit();
@@ -126,7 +131,8 @@ rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<re
 
 expected<rendezvous_service> start_rendezvous(caf::actor_system& system, const rendezvous_options& options) {
   auto actor = system.spawn(rendezvous, options);
-  auto listening = listen(system, options.bind_ip, options.port, caf::actor_cast<caf::actor>(actor), options.links);
+  auto listening =
+      listen(system, options.bind_ip, options.port, caf::actor_cast<caf::actor>(actor), options.links);
   if (!listening) {
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
     return listening.error();

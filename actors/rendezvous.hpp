@@ -1,6 +1,6 @@
-// Who is in, for the whole job: listens for members, lets elastic/membership decide, and says so. Where the process of
-// a slot is watched by a host driver, the exit it reports names the cause of a loss; a link that ends by itself waits
-// a moment for it.
+// Who is in, for the whole job: listens for members, lets elastic/membership decide, and says so. Where the
+// process of a slot is watched by a host driver, the exit it reports names the cause of a loss; a link that
+// ends by itself waits a moment for it.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What a member's actors and its framework threads both look at: how far the member has come, and the objects that
-// outlive the actors. Written by the actors, each field before the signal that publishes it.
+// What a member's actors and its framework threads both look at: how far the member has come, and the objects
+// that outlive the actors. Written by the actors, each field before the signal that publishes it.
 #pragma once
 
 #include <atomic>

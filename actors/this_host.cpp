@@ -33,7 +33,8 @@ std::string text_of(const in_addr& address) {
 expected<std::string> address_of_interface(const std::string& name) {
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0)
-    return error{error_kind::unknown, std::string("the network interfaces cannot be listed: ") + std::strerror(errno)};
+    return error{error_kind::unknown,
+                 std::string("the network interfaces cannot be listed: ") + std::strerror(errno)};
   std::string found;
   for (auto* one = all; one && found.empty(); one = one->ifa_next)
     if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET && name == one->ifa_name)
@@ -96,7 +97,8 @@ expected<std::string> resolve(const std::string& host) {
   wanted.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   if (auto code = getaddrinfo(host.c_str(), nullptr, &wanted, &found); code != 0)
-    return error{error_kind::invalid_argument, "the name \"" + host + "\" has no IPv4 address: " + gai_strerror(code)};
+    return error{error_kind::invalid_argument,
+                 "the name \"" + host + "\" has no IPv4 address: " + gai_strerror(code)};
   auto text = text_of(reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr);
   freeaddrinfo(found);
   return text;
@@ -123,7 +125,8 @@ expected<std::string> job_secret(const settings& values) {
   std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   text = trimmed(text);
   if (text.empty())
-    return error{error_kind::invalid_argument, "FARANDOLE_SECRET_FILE=" + path + " cannot be read or is empty"};
+    return error{error_kind::invalid_argument,
+                 "FARANDOLE_SECRET_FILE=" + path + " cannot be read or is empty"};
   return text;
 }
 

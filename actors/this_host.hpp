@@ -1,5 +1,5 @@
-// What a process knows of where it runs: whether it can share memory with another, what people call its host, by which
-// address others reach it, and the job's secret as it was handed down.
+// What a process knows of where it runs: whether it can share memory with another, what people call its host,
+// by which address others reach it, and the job's secret as it was handed down.
 #pragma once
 
 #include <string>
@@ -15,7 +15,8 @@ std::string host_identity(const settings& values);
 /// For people.
 std::string host_name();
 
-/// The address that a peer at `remote_ip` would see, or that of the interface setting. An error names what is missing.
+/// The address that a peer at `remote_ip` would see, or that of the interface setting. An error names what is
+/// missing.
 expected<std::string> own_address_towards(const std::string& remote_ip, const settings& values);
 
 /// Numeric IPv4 address of a host name. Blocks: not for the loop.

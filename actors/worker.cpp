@@ -9,7 +9,8 @@ namespace farandole {
 
 namespace {
 
-// `table[operation->name] = std::move(operation)` would move before it looks: the right side is evaluated first.
+// `table[operation->name] = std::move(operation)` would move before it looks: the right side is evaluated
+// first.
 template <class Table>
 void hold(Table& table, const typename Table::key_type& key, pending_ptr&& operation) {
   table.insert_or_assign(key, std::move(operation));
@@ -17,9 +18,12 @@ void hold(Table& table, const typename Table::key_type& key, pending_ptr&& opera
 
 } // namespace
 
-void worker_state::begin(worker_setup how) { setup_ = std::move(how); }
+void worker_state::begin(worker_setup how) {
+  setup_ = std::move(how);
+}
 
-// ---- from the door to the leader -------------------------------------------------------------------------------------
+// ---- from the door to the leader
+// -------------------------------------------------------------------------------------
 
 void worker_state::drain_door() {
   auto queued = setup_.door->take_queue();
@@ -63,12 +67,14 @@ void worker_state::leave() {
   send(out);
 }
 
-// ---- the leader's schedule, part by part in the order that negotiation.capnp gives -----------------------------------
+// ---- the leader's schedule, part by part in the order that negotiation.capnp gives
+// -----------------------------------
 
 void worker_state::follow(const envelope& message) {
   auto plan = decode_schedule(message, setup_.members);
   if (!plan) {
-    self->send(setup_.member, generation_broken{"the leader's schedule was not understood: " + plan.error().text});
+    self->send(setup_.member,
+               generation_broken{"the leader's schedule was not understood: " + plan.error().text});
     return;
   }
   if (over_)
@@ -83,8 +89,9 @@ void worker_state::follow(const envelope& message) {
   if (plan->joined >= 0)
     finish_join(plan->joined);
   if (plan->end) {
-    end({error_kind::unknown, "Farandole has been shut down: a member called shutdown() while this operation was "
-                              "pending; call init() again to go on"});
+    end({error_kind::unknown,
+         "Farandole has been shut down: a member called shutdown() while this operation was "
+         "pending; call init() again to go on"});
     self->send(setup_.member, generation_over{over_});
   }
 }
@@ -189,7 +196,8 @@ void worker_state::finish_join(std::int32_t last_rank) {
     }
 }
 
-// ---- bundles -----------------------------------------------------------------------------------------------------------
+// ---- bundles
+// -----------------------------------------------------------------------------------------------------------
 
 void worker_state::run_bundles(const schedule& plan) {
   for (auto& one : plan.bundles) {
@@ -268,7 +276,8 @@ pending_ptr worker_state::claim(const bundle_entry& entry) {
   return found;
 }
 
-// ---- the end -------------------------------------------------------------------------------------------------------------
+// ---- the end
+// -------------------------------------------------------------------------------------------------------------
 
 void worker_state::end(const error& why) {
   if (over_)

@@ -1,6 +1,6 @@
-// A member's worker for one process set: it carries what framework threads queued at the door to the leader, keeps
-// every operation until the schedule says what becomes of it, and hands bundles to the mover. Whatever the worker
-// holds when the generation ends, it settles.
+// A member's worker for one process set: it carries what framework threads queued at the door to the leader,
+// keeps every operation until the schedule says what becomes of it, and hands bundles to the mover. Whatever
+// the worker holds when the generation ends, it settles.
 #pragma once
 
 #include <cstdint>
@@ -19,13 +19,14 @@ namespace farandole {
 
 struct worker_setup {
   std::shared_ptr<farandole::door> door;
-  farandole::address self;   ///< generation, set, own global rank
-  std::int32_t leader = 0;   ///< global rank
-  std::int32_t members = 1;  ///< of the set
+  farandole::address self;  ///< generation, set, own global rank
+  std::int32_t leader = 0;  ///< global rank
+  std::int32_t members = 1; ///< of the set
   post_actor post;
   mover_actor mover;
-  member_actor member;       ///< hears of an orderly end; may be null in tests
-  std::function<std::shared_ptr<farandole::board>()> board; ///< of this generation, once connected; null where there is none
+  member_actor member; ///< hears of an orderly end; may be null in tests
+  std::function<std::shared_ptr<farandole::board>()>
+      board; ///< of this generation, once connected; null where there is none
   logger* log = nullptr;
 };
 

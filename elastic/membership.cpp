@@ -6,7 +6,8 @@
 
 namespace farandole {
 
-membership::membership(std::int32_t size, std::uint64_t epoch) : seats_(static_cast<std::size_t>(size)), epoch_(epoch) {
+membership::membership(std::int32_t size, std::uint64_t epoch)
+    : seats_(static_cast<std::size_t>(size)), epoch_(epoch) {
   assert(size >= 1 && size <= member_limit);
 }
 
@@ -82,7 +83,8 @@ membership_decision membership::exit(std::int32_t slot, const std::string& reaso
   // Whoever already waits for the next generation waits in vain.
   for (auto& seat : seats_)
     if (!running_ && seat.link && !seat.in_generation) {
-      out.refusals.push_back({*seat.link, "the job cannot form: slot " + std::to_string(slot) + " " + reason});
+      out.refusals.push_back(
+          {*seat.link, "the job cannot form: slot " + std::to_string(slot) + " " + reason});
       seat.link.reset();
     }
   return out;

@@ -1,6 +1,6 @@
-// Who is in the job, since which generation, with which rank. The rendezvous feeds in what it hears and does what
-// comes out. A generation starts when every slot has said hello and ends when a member is lost or all have left; then
-// the slots may say hello again. Plain decisions: no sockets, no clock.
+// Who is in the job, since which generation, with which rank. The rendezvous feeds in what it hears and does
+// what comes out. A generation starts when every slot has said hello and ends when a member is lost or all
+// have left; then the slots may say hello again. Plain decisions: no sockets, no clock.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,9 @@ class membership {
 public:
   membership(std::int32_t size, std::uint64_t epoch);
 
-  /// A member asks to be in the next generation. Refused with the reason when its wire version, size or slot cannot
-  /// be, when its slot is taken, or when some slot has ended for good, so that no generation can come any more.
+  /// A member asks to be in the next generation. Refused with the reason when its wire version, size or slot
+  /// cannot be, when its slot is taken, or when some slot has ended for good, so that no generation can come
+  /// any more.
   membership_decision join(route from, const hello& request);
 
   /// A member leaves in order.
@@ -51,8 +52,8 @@ public:
   /// The process of a slot has ended, for good. A loss unless its member had left.
   membership_decision exit(std::int32_t slot, const std::string& reason);
 
-  /// A member reports that `what.rank` (itself, or another whose link it has lost) cannot be reached or cannot go on.
-  /// A loss unless that one had left, or the reporter is no member of that generation.
+  /// A member reports that `what.rank` (itself, or another whose link it has lost) cannot be reached or
+  /// cannot go on. A loss unless that one had left, or the reporter is no member of that generation.
   membership_decision report(route from, const lost& what);
 
   std::uint64_t generation() const { return generation_; }

@@ -118,7 +118,8 @@ TEST_CASE("once a process has ended, those who wait for the next generation are 
   REQUIRE(told.refusals.size() == 1);
   CHECK(told.refusals[0].to == 200);
   CHECK_THAT(told.refusals[0].reason, Catch::Contains("slot 2 exited with code 3"));
-  CHECK_THAT(job.join(201, from_slot(1, 3)).refusals.at(0).reason, Catch::Contains("slot 2 exited with code 3"));
+  CHECK_THAT(job.join(201, from_slot(1, 3)).refusals.at(0).reason,
+             Catch::Contains("slot 2 exited with code 3"));
 }
 
 TEST_CASE("a member that reports a broken generation ends it for the others") {

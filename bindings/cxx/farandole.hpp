@@ -1,9 +1,10 @@
 // Farandole for C++ programs: training or serving services that keep a group of processes in step.
 //
-// A `runtime` is one member of one job. It owns two kinds of threads, its event loop and its lanes; it has no globals,
-// so several runtimes (several jobs) may live in one process. Callers own their buffers and their threads: a buffer
-// given to submit() belongs to the operation until its handle is settled, and every call here may be made from any
-// thread. Nothing here throws; expected failures are values of type `error`, whose kind tells what to do.
+// A `runtime` is one member of one job. It owns two kinds of threads, its event loop and its lanes; it has no
+// globals, so several runtimes (several jobs) may live in one process. Callers own their buffers and their
+// threads: a buffer given to submit() belongs to the operation until its handle is settled, and every call
+// here may be made from any thread. Nothing here throws; expected failures are values of type `error`, whose
+// kind tells what to do.
 #pragma once
 
 #include <chrono>
@@ -38,14 +39,14 @@ struct submission {
   std::string_view name; ///< unique among operations in flight in the set
   farandole::signature signature;
   const std::byte* input = nullptr; ///< contiguous; read until settled
-  std::byte* output = nullptr;      ///< contiguous; written until settled; may equal `input`; null for allgather
-  std::uint32_t set = 0;            ///< process set; 0 is the global one
+  std::byte* output = nullptr; ///< contiguous; written until settled; may equal `input`; null for allgather
+  std::uint32_t set = 0;       ///< process set; 0 is the global one
 };
 
 struct pending; // actors/pending.hpp
 
-/// One operation in flight. Copies share it. Dropping every copy is allowed: the operation goes on and its buffers
-/// must stay valid until it is settled (on_settled tells when).
+/// One operation in flight. Copies share it. Dropping every copy is allowed: the operation goes on and its
+/// buffers must stay valid until it is settled (on_settled tells when).
 class handle {
 public:
   handle();
@@ -60,9 +61,9 @@ public:
   /// Whether the operation has ended, well or not. Never blocks.
   bool settled() const;
 
-  /// Waits until settled, `until` has passed (then `timed_out`; the operation goes on) or `interrupted()` answers true
-  /// (asked whenever a signal arrives, and at least every 100 ms; then `aborted`; the operation goes on). Kind `none`
-  /// when the operation ended well.
+  /// Waits until settled, `until` has passed (then `timed_out`; the operation goes on) or `interrupted()`
+  /// answers true (asked whenever a signal arrives, and at least every 100 ms; then `aborted`; the operation
+  /// goes on). Kind `none` when the operation ended well.
   error wait(std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max(),
              const std::function<bool()>& interrupted = {}) const;
 
@@ -72,8 +73,8 @@ public:
   /// Valid once settled without error, as long as a copy of this handle lives.
   const farandole::result& result() const;
 
-  /// Calls `callback` once, when settled: at once if it already is, otherwise from a runtime thread, which it must not
-  /// block. At most one callback.
+  /// Calls `callback` once, when settled: at once if it already is, otherwise from a runtime thread, which it
+  /// must not block. At most one callback.
   void on_settled(std::function<void()> callback);
 
   /// Takes the operation back unless it has been scheduled; it then ends `aborted` on all ranks.
@@ -85,8 +86,8 @@ private:
 
 class runtime {
 public:
-  /// Joins the job that the settings name and returns when this member's connections are up; a job of one when they
-  /// name none. Blocks at most the start timeout.
+  /// Joins the job that the settings name and returns when this member's connections are up; a job of one
+  /// when they name none. Blocks at most the start timeout.
   static expected<std::unique_ptr<runtime>> start(const options& how = {});
 
   /// shutdown().
@@ -94,13 +95,14 @@ public:
   runtime(const runtime&) = delete;
   runtime& operator=(const runtime&) = delete;
 
-  /// Leaves in order: bundles already scheduled are run, what is pending fails `unknown`. Ends the generation for the
-  /// other members too. Idempotent; blocks at most the shutdown timeout.
+  /// Leaves in order: bundles already scheduled are run, what is pending fails `unknown`. Ends the generation
+  /// for the other members too. Idempotent; blocks at most the shutdown timeout.
   void shutdown();
 
   /// False once the generation has ended, for whatever reason.
   bool alive() const;
-  /// False in a forked child, where every call fails with a clear error and nothing of the parent's is touched.
+  /// False in a forked child, where every call fails with a clear error and nothing of the parent's is
+  /// touched.
   bool usable_here() const;
 
   std::int32_t rank() const;
@@ -112,8 +114,8 @@ public:
   /// Same local size on every host.
   bool is_homogeneous() const;
 
-  /// Hands one tensor in. `invalid_argument` for a name in flight, an unknown set, a bad root, a scalar where rows are
-  /// needed; `overloaded` when too much is in flight; `unknown` when the generation has ended.
+  /// Hands one tensor in. `invalid_argument` for a name in flight, an unknown set, a bad root, a scalar where
+  /// rows are needed; `overloaded` when too much is in flight; `unknown` when the generation has ended.
   expected<handle> submit(const submission& what);
   /// All or none; the members become ready together.
   expected<std::vector<handle>> submit_group(std::span<const submission> what);
@@ -121,10 +123,10 @@ public:
   /// Counters for people and benchmarks.
   struct counters {
     std::uint64_t submitted = 0;
-    std::uint64_t on_board = 0;      ///< settled on the board
-    std::uint64_t bundles = 0;       ///< runs of a path
-    std::uint64_t loop_wakeups = 0;  ///< times the event loop slept and woke
-    std::uint64_t bytes_moved = 0;   ///< input bytes of finished bundles
+    std::uint64_t on_board = 0;     ///< settled on the board
+    std::uint64_t bundles = 0;      ///< runs of a path
+    std::uint64_t loop_wakeups = 0; ///< times the event loop slept and woke
+    std::uint64_t bytes_moved = 0;  ///< input bytes of finished bundles
   };
   counters count() const;
 

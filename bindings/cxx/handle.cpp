@@ -26,7 +26,8 @@ void sleep(const pending& operation, clock::time_point until) {
   // The other members' cells and our own word, for the loop may take the operation off the board.
   pending::watcher watching(operation);
   auto& seat = *operation.seat;
-  seat.board().wait(seat.cell(), operation.round, operation.word(), static_cast<std::uint32_t>(phase::boarded), until);
+  seat.board().wait(seat.cell(), operation.round, operation.word(),
+                    static_cast<std::uint32_t>(phase::boarded), until);
 }
 
 } // namespace
@@ -39,9 +40,13 @@ handle& handle::operator=(handle other) noexcept {
   std::swap(pending_, other.pending_);
   return *this;
 }
-handle::~handle() { pending_ptr::adopt(pending_); }
+handle::~handle() {
+  pending_ptr::adopt(pending_);
+}
 
-bool handle::settled() const { return pending_->settled() || pending_->try_settle(); }
+bool handle::settled() const {
+  return pending_->settled() || pending_->try_settle();
+}
 
 error handle::wait(clock::time_point until, const std::function<bool()>& interrupted) const {
   while (!settled()) {
@@ -50,16 +55,23 @@ error handle::wait(clock::time_point until, const std::function<bool()>& interru
       return still_waiting(*pending_, error_kind::timed_out, "not settled at the caller's deadline");
     if (interrupted && interrupted())
       return still_waiting(*pending_, error_kind::aborted, "the wait was interrupted");
-    sleep(*pending_, interrupted ? std::min(until, now + slice) : std::min(until, now + std::chrono::hours{1}));
+    sleep(*pending_,
+          interrupted ? std::min(until, now + slice) : std::min(until, now + std::chrono::hours{1}));
   }
   return pending_->problem;
 }
 
-error handle::problem() const { return settled() ? pending_->problem : error{}; }
+error handle::problem() const {
+  return settled() ? pending_->problem : error{};
+}
 
-const result& handle::result() const { return pending_->outcome; }
+const result& handle::result() const {
+  return pending_->outcome;
+}
 
-void handle::on_settled(std::function<void()> callback) { pending_->on_settled(std::move(callback)); }
+void handle::on_settled(std::function<void()> callback) {
+  pending_->on_settled(std::move(callback));
+}
 
 void handle::cancel() {
   if (auto home = pending_->home.lock())

@@ -12,8 +12,8 @@ namespace farandole {
 
 namespace {
 
-// Memory that a forked child finds zeroed: how a call knows, at the cost of one load, that it is in the process where
-// the runtime lives.
+// Memory that a forked child finds zeroed: how a call knows, at the cost of one load, that it is in the
+// process where the runtime lives.
 class birth_mark {
 public:
   birth_mark() : page_(static_cast<volatile int*>(map())) {
@@ -44,8 +44,9 @@ private:
 };
 
 error in_child() {
-  return {error_kind::precondition, "this process was forked from one that runs Farandole; only the parent may use it "
-                                    "(start processes with spawn, or call init() before the fork in neither)"};
+  return {error_kind::precondition,
+          "this process was forked from one that runs Farandole; only the parent may use it "
+          "(start processes with spawn, or call init() before the fork in neither)"};
 }
 
 environment_lookup lookup_for(const options& how) {
@@ -57,7 +58,9 @@ environment_lookup lookup_for(const options& how) {
   };
 }
 
-intent intent_of(const submission& what) { return {what.name, what.signature, what.input, what.output}; }
+intent intent_of(const submission& what) {
+  return {what.name, what.signature, what.input, what.output};
+}
 
 } // namespace
 
@@ -104,15 +107,31 @@ void runtime::shutdown() {
     state_->member->shutdown();
 }
 
-bool runtime::alive() const { return state_->mark.here() && state_->member->alive(); }
-bool runtime::usable_here() const { return state_->mark.here(); }
+bool runtime::alive() const {
+  return state_->mark.here() && state_->member->alive();
+}
+bool runtime::usable_here() const {
+  return state_->mark.here();
+}
 
-std::int32_t runtime::rank() const { return state_->member->self().rank; }
-std::int32_t runtime::size() const { return static_cast<std::int32_t>(state_->member->standing().members.size()); }
-std::int32_t runtime::local_rank() const { return state_->member->self().local_rank; }
-std::int32_t runtime::local_size() const { return state_->member->self().local_size; }
-std::int32_t runtime::cross_rank() const { return state_->member->self().cross_rank; }
-std::int32_t runtime::cross_size() const { return state_->member->self().cross_size; }
+std::int32_t runtime::rank() const {
+  return state_->member->self().rank;
+}
+std::int32_t runtime::size() const {
+  return static_cast<std::int32_t>(state_->member->standing().members.size());
+}
+std::int32_t runtime::local_rank() const {
+  return state_->member->self().local_rank;
+}
+std::int32_t runtime::local_size() const {
+  return state_->member->self().local_size;
+}
+std::int32_t runtime::cross_rank() const {
+  return state_->member->self().cross_rank;
+}
+std::int32_t runtime::cross_size() const {
+  return state_->member->self().cross_size;
+}
 
 bool runtime::is_homogeneous() const {
   auto& members = state_->member->standing().members;

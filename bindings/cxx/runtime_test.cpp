@@ -1,4 +1,5 @@
-// Whole jobs in one process: a rendezvous and several runtimes, each with a loop, a lane and a window of its own.
+// Whole jobs in one process: a rendezvous and several runtimes, each with a loop, a lane and a window of its
+// own.
 #include <catch2/catch.hpp>
 
 #include <thread>
@@ -16,7 +17,8 @@ const std::string secret = "a secret that only this test knows";
 /// A job of `size` members: start() brings them up, each on a thread of its own, and `each` runs there.
 class job {
 public:
-  explicit job(std::int32_t size, std::map<std::string, std::string> extra = {}) : size_(size), extra_(std::move(extra)) {
+  explicit job(std::int32_t size, std::map<std::string, std::string> extra = {})
+      : size_(size), extra_(std::move(extra)) {
     rendezvous_options how;
     how.size = size;
     how.links.credentials = std::make_shared<const tls_credentials>(secret);
@@ -138,9 +140,13 @@ TEST_CASE("two runtimes of two jobs live in one process") {
   job first(2), second(2);
   std::vector<std::string> said(4);
   std::thread other([&] {
-    second.run([&](runtime& member) { said[2 + static_cast<std::size_t>(member.rank())] = allreduce_rounds(member, "x", 1000, 5); });
+    second.run([&](runtime& member) {
+      said[2 + static_cast<std::size_t>(member.rank())] = allreduce_rounds(member, "x", 1000, 5);
+    });
   });
-  first.run([&](runtime& member) { said[static_cast<std::size_t>(member.rank())] = allreduce_rounds(member, "x", 1000, 5); });
+  first.run([&](runtime& member) {
+    said[static_cast<std::size_t>(member.rank())] = allreduce_rounds(member, "x", 1000, 5);
+  });
   other.join();
   for (auto& problem : said)
     CHECK(problem == "");

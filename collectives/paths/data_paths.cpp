@@ -31,8 +31,10 @@ struct path_row {
 
 // The first row that serves the set is taken; a forced path must be one that does.
 constexpr path_row path_rows[] = {
-    {route_kind::solo, "solo", [](const set_view& set) { return set.members.size() == 1; }, "a set of one member"},
-    {route_kind::local, "local", [](const set_view& set) { return set.one_host(); }, "all members on one host"},
+    {route_kind::solo, "solo", [](const set_view& set) { return set.members.size() == 1; },
+     "a set of one member"},
+    {route_kind::local, "local", [](const set_view& set) { return set.one_host(); },
+     "all members on one host"},
     {route_kind::ucx, "ucx", [](const set_view&) { return true; }, "nothing"},
 };
 
@@ -42,11 +44,12 @@ expected<route_kind> route_for(const set_view& set, const std::string& forced) {
     if (wanted && row.serves(set))
       return row.kind;
     if (forced == row.name)
-      return error{error_kind::unimplemented, "FARANDOLE_CPU_PATH=" + forced + " needs " + std::string(row.needs) +
+      return error{error_kind::unimplemented, "FARANDOLE_CPU_PATH=" + forced + " needs " +
+                                                  std::string(row.needs) +
                                                   "; unset it to let Farandole choose"};
   }
-  return error{error_kind::unimplemented, "FARANDOLE_CPU_PATH=" + forced +
-                                              " is not in this build; use auto, local or ucx"};
+  return error{error_kind::unimplemented,
+               "FARANDOLE_CPU_PATH=" + forced + " is not in this build; use auto, local or ucx"};
 }
 
 } // namespace

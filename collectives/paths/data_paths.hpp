@@ -1,5 +1,6 @@
-// The paths of one process set on one member, for one generation: opened, made known to the others, connected, and
-// then chosen from. Which path takes a bundle is the table below, not a chain of ifs at the caller.
+// The paths of one process set on one member, for one generation: opened, made known to the others,
+// connected, and then chosen from. Which path takes a bundle is the table below, not a chain of ifs at the
+// caller.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +42,8 @@ struct path_options {
 /// Used on its lane's thread, but for board().
 class data_paths {
 public:
-  /// Opens what this set needs: a window where members share one host, UCX where there is a second host, neither for a
-  /// set of one. `unimplemented` when the forced path cannot serve this set, with the reason.
+  /// Opens what this set needs: a window where members share one host, UCX where there is a second host,
+  /// neither for a set of one. `unimplemented` when the forced path cannot serve this set, with the reason.
   static expected<std::unique_ptr<data_paths>> open(const set_view& set, const path_options& how);
   ~data_paths();
 
