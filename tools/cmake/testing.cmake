@@ -1,12 +1,20 @@
-# farandole_unit_test(NAME library… ) builds NAME_test.cpp files that sit beside their code into one Catch2
-# runner per folder and registers it with CTest under the label "unit".
+# Catch2's runner takes longer to compile than most tests: once for all.
+function(farandole_catch_main)
+  if(NOT TARGET farandole_catch_main)
+    add_library(farandole_catch_main STATIC ${PROJECT_SOURCE_DIR}/tests/catch_main.cpp)
+  endif()
+endfunction()
+
+# farandole_unit_tests(TARGET SOURCES file… LIBRARIES library…) builds the NAME_test.cpp files that sit beside their
+# code into one Catch2 runner per folder and registers it with CTest under the label "unit".
 function(farandole_unit_tests target)
   if(NOT FARANDOLE_TESTS)
     return()
   endif()
   cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
-  add_executable(${target} ${arg_SOURCES} ${PROJECT_SOURCE_DIR}/tests/catch_main.cpp)
-  target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} Threads::Threads)
+  farandole_catch_main()
+  add_executable(${target} ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} farandole_catch_main Threads::Threads)
   add_test(NAME ${target} COMMAND ${target})
   set_tests_properties(${target} PROPERTIES LABELS unit TIMEOUT 300)
 endfunction()
