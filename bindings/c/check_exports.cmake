@@ -1,0 +1,17 @@
+# Fails unless every symbol that LIBRARY defines for others begins with farandole_, and there are some.
+execute_process(COMMAND ${NM} --dynamic --defined-only ${LIBRARY}
+  OUTPUT_VARIABLE listed COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "[^\n]+" lines "${listed}")
+set(strangers)
+set(ours 0)
+foreach(line ${lines})
+  if(line MATCHES " T farandole_[a-z_]+$")
+    math(EXPR ours "${ours} + 1")
+  else()
+    list(APPEND strangers "${line}")
+  endif()
+endforeach()
+if(strangers OR ours EQUAL 0)
+  message(FATAL_ERROR "${LIBRARY} shows ${ours} functions of farandole.h, and besides: ${strangers}")
+endif()
+message(STATUS "${ours} functions, nothing besides")

@@ -1,0 +1,305 @@
+// The C interface over the C++ one: looks at what C cannot express (numbers that must name an enumerator,
+// pointers that may be null, extents that may overflow), passes on, and turns errors and exceptions into a
+// status and a text.
+#include "bindings/c/farandole.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <exception>
+#include <limits>
+
+#include "bindings/cxx/farandole.hpp"
+#include "collectives/operation.hpp"
+
+using namespace farandole;
+
+struct farandole_runtime {
+  std::unique_ptr<farandole::runtime> member;
+};
+
+struct farandole_handle {
+  farandole::handle operation;
+  std::atomic<bool> has_callback = false;
+};
+
+namespace {
+
+static_assert(FARANDOLE_TIMED_OUT == static_cast<int>(error_kind::timed_out) && error_kind_count == 9);
+static_assert(FARANDOLE_BOOL == static_cast<int>(dtype::boolean) && dtype_count == 11);
+static_assert(FARANDOLE_PRODUCT == static_cast<int>(reduce_op::product) && reduce_op_count == 6);
+static_assert(FARANDOLE_JOIN == static_cast<int>(operation::join) && operation_count == 5);
+
+farandole_status report(const error& problem, farandole_error* why) {
+  auto status = static_cast<farandole_status>(problem.kind);
+  if (!why)
+    return status;
+  auto length = std::min<std::size_t>(problem.text.size(), FARANDOLE_TEXT_BYTES - 1);
+  // Never half a character of UTF-8.
+  while (length < problem.text.size() && length > 0 && (problem.text[length] & 0xC0) == 0x80)
+    --length;
+  std::memcpy(why->text, problem.text.data(), length);
+  why->text[length] = '\0';
+  why->status = status;
+  return status;
+}
+
+error refuse(std::string text) {
+  return {error_kind::invalid_argument, std::move(text)};
+}
+
+// Runs one call of the interface; what the standard library throws (memory and threads can run out) ends
+// here.
+template <class Call>
+farandole_status guarded(farandole_error* why, Call call) noexcept {
+  try {
+    return report(call(), why);
+  } catch (const std::exception& problem) {
+    // Room for the text may be what has run out, so none is asked for.
+    if (why) {
+      why->status = FARANDOLE_UNKNOWN;
+      std::strncpy(why->text, problem.what(), FARANDOLE_TEXT_BYTES - 1);
+      why->text[FARANDOLE_TEXT_BYTES - 1] = '\0';
+    }
+    return FARANDOLE_UNKNOWN;
+  }
+}
+
+expected<options> options_from(const farandole_options& given) {
+  options how;
+  how.read_environment = given.read_environment != 0;
+  if (given.setting_count > 0 && !given.settings)
+    return refuse("farandole_start: settings is NULL, setting_count is not 0");
+  for (std::size_t i = 0; i < given.setting_count; ++i) {
+    auto& one = given.settings[i];
+    if (!one.name || !one.value)
+      return refuse("farandole_start: setting " + std::to_string(i) + " has no name or no value");
+    how.settings[one.name] = one.value;
+  }
+  if (given.secret)
+    how.secret.assign(static_cast<const char*>(given.secret), given.secret_bytes);
+  if (given.secret && how.secret.empty())
+    return refuse("farandole_start: the secret is empty; give NULL to have it taken from the environment");
+  return how;
+}
+
+bool moves_a_tensor(operation id) {
+  return id != operation::barrier && id != operation::join;
+}
+
+error bad_number(const farandole_submission& given, const char* what, std::int32_t number) {
+  return refuse(std::string(given.name) + ": there is no " + what + " " + std::to_string(number));
+}
+
+error check_extents(const farandole_submission& given, dtype type, std::int64_t& elements) {
+  if (given.dimensions > 0 && !given.shape)
+    return refuse(std::string(given.name) + ": shape is NULL, dimensions is not 0");
+  // The product of all but the zeros, so that no order of extents hides an overflow.
+  std::int64_t most = std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(size_of(type));
+  std::int64_t product = 1;
+  elements = 1;
+  for (std::size_t i = 0; i < given.dimensions; ++i) {
+    auto extent = given.shape[i];
+    if (extent < 0)
+      return refuse(std::string(given.name) + ": extent " + std::to_string(extent) + " is negative");
+    if (extent != 0 && product > most / extent)
+      return refuse(std::string(given.name) + ": the shape has more bytes than memory can have");
+    product *= extent != 0 ? extent : 1;
+    elements *= extent != 0 ? extent : 0;
+  }
+  return {};
+}
+
+error check_buffers(const farandole_submission& given, operation id, std::int64_t elements) {
+  if (elements == 0)
+    return {};
+  if (!given.input)
+    return refuse(std::string(given.name) + ": input is NULL");
+  if (id != operation::allgather && !given.output)
+    return refuse(std::string(given.name) + ": output is NULL");
+  return {};
+}
+
+// `target` points into `given`.
+error translate(const farandole_submission& given, submission& target) {
+  if (!given.name)
+    return refuse("a tensor's name is NULL");
+  if (given.operation < 0 || static_cast<std::size_t>(given.operation) >= operation_count)
+    return bad_number(given, "operation", given.operation);
+  auto id = static_cast<operation>(given.operation);
+  auto& wanted = target.signature;
+  target.name = given.name;
+  target.set = given.set;
+  wanted.operation = id;
+  if (!moves_a_tensor(id))
+    return {};
+  auto type = dtype_from(static_cast<std::uint32_t>(given.dtype));
+  if (!type)
+    return bad_number(given, "dtype", given.dtype);
+  std::int64_t elements = 0;
+  if (auto problem = check_extents(given, *type, elements))
+    return problem;
+  if (auto problem = check_buffers(given, id, elements))
+    return problem;
+  wanted.dtype = *type;
+  if (given.dimensions > 0)
+    wanted.shape.assign(given.shape, given.shape + given.dimensions);
+  if (row_of(id).reduces) {
+    auto reduction = reduce_op_from(static_cast<std::uint32_t>(given.reduce_op));
+    if (!reduction)
+      return bad_number(given, "reduce_op", given.reduce_op);
+    wanted.reduce_op = *reduction;
+    wanted.prescale = given.prescale;
+    wanted.postscale = given.postscale;
+  }
+  if (row_of(id).has_root)
+    wanted.root = given.root;
+  target.input = static_cast<const std::byte*>(given.input);
+  target.output = id == operation::allgather ? nullptr : static_cast<std::byte*>(given.output);
+  return {};
+}
+
+// Owns handles until all of them are made, so that a group is handed over whole.
+using owned_handle = std::unique_ptr<farandole_handle>;
+
+} // namespace
+
+farandole_status farandole_start(const farandole_options* given, farandole_runtime** target,
+                                 farandole_error* why) {
+  return guarded(why, [&]() -> error {
+    *target = nullptr;
+    auto how = given ? options_from(*given) : expected<options>(options{});
+    if (!how)
+      return how.error();
+    auto built = std::make_unique<farandole_runtime>();
+    auto member = runtime::start(*how);
+    if (!member)
+      return member.error();
+    built->member = std::move(*member);
+    *target = built.release();
+    return {};
+  });
+}
+
+void farandole_shutdown(farandole_runtime* runtime) {
+  runtime->member->shutdown();
+}
+void farandole_free(farandole_runtime* runtime) {
+  delete runtime;
+}
+
+int farandole_alive(const farandole_runtime* runtime) {
+  return runtime->member->alive() ? 1 : 0;
+}
+int32_t farandole_rank(const farandole_runtime* runtime) {
+  return runtime->member->rank();
+}
+int32_t farandole_size(const farandole_runtime* runtime) {
+  return runtime->member->size();
+}
+int32_t farandole_local_rank(const farandole_runtime* runtime) {
+  return runtime->member->local_rank();
+}
+int32_t farandole_local_size(const farandole_runtime* runtime) {
+  return runtime->member->local_size();
+}
+int32_t farandole_cross_rank(const farandole_runtime* runtime) {
+  return runtime->member->cross_rank();
+}
+int32_t farandole_cross_size(const farandole_runtime* runtime) {
+  return runtime->member->cross_size();
+}
+int farandole_is_homogeneous(const farandole_runtime* runtime) {
+  return runtime->member->is_homogeneous() ? 1 : 0;
+}
+
+farandole_status farandole_submit(farandole_runtime* runtime, const farandole_submission* what,
+                                  farandole_handle** target, farandole_error* why) {
+  return guarded(why, [&]() -> error {
+    *target = nullptr;
+    submission asked;
+    if (auto problem = translate(*what, asked))
+      return problem;
+    auto made = std::make_unique<farandole_handle>();
+    auto accepted = runtime->member->submit(asked);
+    if (!accepted)
+      return accepted.error();
+    made->operation = std::move(*accepted);
+    *target = made.release();
+    return {};
+  });
+}
+
+farandole_status farandole_submit_group(farandole_runtime* runtime, const farandole_submission* what,
+                                        size_t count, farandole_handle** targets, farandole_error* why) {
+  return guarded(why, [&]() -> error {
+    std::vector<submission> asked(count);
+    std::vector<owned_handle> made(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      targets[i] = nullptr;
+      if (auto problem = translate(what[i], asked[i]))
+        return problem;
+      made[i] = std::make_unique<farandole_handle>();
+    }
+    auto accepted = runtime->member->submit_group(asked);
+    if (!accepted)
+      return accepted.error();
+    for (std::size_t i = 0; i < count; ++i) {
+      made[i]->operation = std::move((*accepted)[i]);
+      targets[i] = made[i].release();
+    }
+    return {};
+  });
+}
+
+int farandole_poll(const farandole_handle* handle) {
+  return handle->operation.settled() ? 1 : 0;
+}
+
+farandole_status farandole_wait(const farandole_handle* handle, int64_t timeout_ms, farandole_error* why) {
+  return guarded(why, [&]() -> error {
+    using clock = std::chrono::steady_clock;
+    // Further ahead, the clock's own numbers would overflow; a century is as good as never.
+    constexpr std::int64_t longest_ms = std::int64_t{100} * 365 * 24 * 3600 * 1000;
+    if (timeout_ms < -1)
+      return refuse("farandole_wait: a timeout of " + std::to_string(timeout_ms) + " ms; -1 means none");
+    if (timeout_ms == -1 || timeout_ms > longest_ms)
+      return handle->operation.wait();
+    return handle->operation.wait(clock::now() + std::chrono::milliseconds{timeout_ms});
+  });
+}
+
+farandole_status farandole_get_result(const farandole_handle* handle, farandole_result* target,
+                                      farandole_error* why) {
+  return guarded(why, [&]() -> error {
+    *target = {nullptr, 0, nullptr, 0, -1};
+    if (!handle->operation.settled())
+      return {error_kind::precondition,
+              "farandole_get_result: the operation has not settled; wait for it first"};
+    if (auto problem = handle->operation.problem())
+      return problem;
+    auto& brought = handle->operation.result();
+    *target = {brought.bytes.data(), brought.bytes.size(), brought.first_dims.data(),
+               brought.first_dims.size(), brought.last_rank};
+    return {};
+  });
+}
+
+farandole_status farandole_on_settled(farandole_handle* handle, void (*callback)(void* context),
+                                      void* context, farandole_error* why) {
+  return guarded(why, [&]() -> error {
+    if (!callback)
+      return refuse("farandole_on_settled: callback is NULL");
+    if (handle->has_callback.exchange(true))
+      return refuse("farandole_on_settled: this handle has a callback already");
+    handle->operation.on_settled([callback, context] { callback(context); });
+    return {};
+  });
+}
+
+void farandole_cancel(farandole_handle* handle) {
+  handle->operation.cancel();
+}
+void farandole_release(farandole_handle* handle) {
+  delete handle;
+}

@@ -1,0 +1,295 @@
+// Jobs of several members through the C interface: a rendezvous and the members in one process, each on its
+// thread.
+#include <catch2/catch.hpp>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "actors/kit/loop.hpp"
+#include "actors/rendezvous.hpp"
+#include "bindings/c/farandole.h"
+
+namespace {
+
+const std::string secret = "a secret that only this test knows";
+
+struct release {
+  void operator()(farandole_runtime* runtime) const { farandole_free(runtime); }
+  void operator()(farandole_handle* handle) const { farandole_release(handle); }
+};
+using runtime_ptr = std::unique_ptr<farandole_runtime, release>;
+using handle_ptr = std::unique_ptr<farandole_handle, release>;
+
+struct answer {
+  farandole_status status = FARANDOLE_OK;
+  std::string text;
+};
+
+/// A job of `size` members that find each other by a rendezvous in this process.
+class job {
+public:
+  explicit job(std::int32_t size) : size_(size) {
+    farandole::rendezvous_options how;
+    how.size = size;
+    how.links.credentials = std::make_shared<const farandole::tls_credentials>(secret);
+    auto service = farandole::start_rendezvous(system_.get(), how);
+    REQUIRE(service);
+    actor_ = service->actor;
+    port_ = std::to_string(service->port);
+  }
+  ~job() { caf::anon_send(actor_, farandole::close_atom::value); }
+
+  /// Calls `each(runtime, rank)` on a thread a member and returns when all have left.
+  template <class Each>
+  void run(Each each) const {
+    std::vector<std::thread> threads;
+    std::vector<answer> starts(static_cast<std::size_t>(size_));
+    for (std::int32_t rank = 0; rank < size_; ++rank)
+      threads.emplace_back([&, rank] {
+        auto index = static_cast<std::size_t>(rank);
+        if (auto runtime = start(rank, starts[index]))
+          each(runtime.get(), index);
+      });
+    for (auto& thread : threads)
+      thread.join();
+    for (auto& one : starts)
+      CHECK(one.text == "");
+  }
+
+private:
+  runtime_ptr start(std::int32_t rank, answer& how) const {
+    auto rank_text = std::to_string(rank), size_text = std::to_string(size_);
+    farandole_setting settings[] = {{"HOROVOD_RANK", rank_text.c_str()},
+                                    {"HOROVOD_SIZE", size_text.c_str()},
+                                    {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1"},
+                                    {"HOROVOD_GLOO_RENDEZVOUS_PORT", port_.c_str()}};
+    farandole_options options = {settings, std::size(settings), 0, secret.data(), secret.size()};
+    farandole_runtime* runtime = nullptr;
+    farandole_error why;
+    how.status = farandole_start(&options, &runtime, &why);
+    how.text = why.text;
+    return runtime_ptr(runtime);
+  }
+
+  std::int32_t size_;
+  farandole::loop_system system_;
+  farandole::rendezvous_actor actor_;
+  std::string port_;
+};
+
+/// One tensor of floats and what was asked with it.
+class tensor {
+public:
+  std::vector<float> output;
+
+  tensor(farandole_runtime* runtime, std::string name, std::vector<float> input)
+      : output(input.size()), runtime_(runtime), name_(std::move(name)), input_(std::move(input)),
+        shape_(static_cast<std::int64_t>(input_.size())) {}
+
+  farandole_submission what(std::int32_t operation = FARANDOLE_ALLREDUCE) {
+    farandole_submission asked = FARANDOLE_SUBMISSION_INIT;
+    asked.name = name_.c_str();
+    asked.operation = operation;
+    asked.shape = &shape_;
+    asked.dimensions = 1;
+    asked.input = input_.data();
+    asked.output = output.data();
+    return asked;
+  }
+
+  answer submit(std::int32_t operation = FARANDOLE_ALLREDUCE) {
+    auto asked = what(operation);
+    farandole_error why;
+    farandole_handle* handle = nullptr;
+    auto status = farandole_submit(runtime_, &asked, &handle, &why);
+    adopt(handle);
+    return {status, why.text};
+  }
+
+  void adopt(farandole_handle* handle) { handle_.reset(handle); }
+  farandole_handle* handle() const { return handle_.get(); }
+
+  answer wait(std::int64_t timeout_ms = -1) const {
+    farandole_error why;
+    auto status = farandole_wait(handle_.get(), timeout_ms, &why);
+    return {status, why.text};
+  }
+
+  answer reduce() {
+    auto asked = submit();
+    return asked.status == FARANDOLE_OK ? wait() : asked;
+  }
+
+private:
+  farandole_runtime* runtime_;
+  std::string name_;
+  std::vector<float> input_;
+  std::int64_t shape_;
+  handle_ptr handle_;
+};
+
+} // namespace
+
+TEST_CASE("two members of one process agree through the C interface") {
+  job together(2);
+  std::vector<std::vector<float>> sums(2);
+  std::vector<std::int32_t> ranks(2), sizes(2);
+  std::vector<answer> ends(2);
+  together.run([&](farandole_runtime* runtime, std::size_t rank) {
+    ranks[rank] = farandole_rank(runtime);
+    sizes[rank] = farandole_size(runtime);
+    // Names that recur go by another way from the second round on.
+    for (int round = 0; round < 6; ++round) {
+      tensor one(runtime, "sum", {static_cast<float>(rank) + 1, 10});
+      ends[rank] = one.reduce();
+      sums[rank] = one.output;
+    }
+  });
+  CHECK(ranks == std::vector<std::int32_t>{0, 1});
+  CHECK(sizes == std::vector<std::int32_t>{2, 2});
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    CHECK(ends[rank].text == "");
+    CHECK(sums[rank] == std::vector<float>{3, 20});
+  }
+}
+
+TEST_CASE("a gathering of uneven rows tells who brought how many") {
+  job together(2);
+  std::vector<std::vector<float>> gathered(2);
+  std::vector<std::vector<std::int64_t>> dims(2);
+  together.run([&](farandole_runtime* runtime, std::size_t rank) {
+    tensor rows(runtime, "rows", std::vector<float>(rank + 1, static_cast<float>(rank)));
+    farandole_result result;
+    if (rows.submit(FARANDOLE_ALLGATHER).status != FARANDOLE_OK || rows.wait().status != FARANDOLE_OK ||
+        farandole_get_result(rows.handle(), &result, nullptr) != FARANDOLE_OK)
+      return;
+    auto* floats = static_cast<const float*>(result.bytes);
+    gathered[rank].assign(floats, floats + result.byte_count / sizeof(float));
+    dims[rank].assign(result.first_dims, result.first_dims + result.first_dim_count);
+  });
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    CHECK(gathered[rank] == std::vector<float>{0, 1, 1});
+    CHECK(dims[rank] == std::vector<std::int64_t>{1, 2});
+  }
+}
+
+TEST_CASE("a group is taken whole or not at all") {
+  job together(2);
+  std::vector<farandole_status> refused(2), taken(2);
+  std::vector<std::vector<float>> sums(2);
+  together.run([&](farandole_runtime* runtime, std::size_t rank) {
+    tensor a(runtime, "a", {1}), b(runtime, "b", {2});
+    farandole_submission both[] = {a.what(), b.what()};
+    farandole_handle* handles[2];
+    both[1].dtype = FARANDOLE_BOOL; // cannot be reduced
+    refused[rank] = farandole_submit_group(runtime, both, 2, handles, nullptr);
+    both[1].dtype = FARANDOLE_FLOAT32;
+    taken[rank] = farandole_submit_group(runtime, both, 2, handles, nullptr);
+    a.adopt(handles[0]);
+    b.adopt(handles[1]);
+    if (taken[rank] == FARANDOLE_OK && a.wait().status == FARANDOLE_OK && b.wait().status == FARANDOLE_OK)
+      sums[rank] = {a.output[0], b.output[0]};
+  });
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    CHECK(refused[rank] == FARANDOLE_INVALID_ARGUMENT);
+    CHECK(taken[rank] == FARANDOLE_OK);
+    CHECK(sums[rank] == std::vector<float>{2, 4});
+  }
+}
+
+TEST_CASE("the text of a mismatch arrives at every member") {
+  job together(2);
+  std::vector<answer> ends(2);
+  together.run([&](farandole_runtime* runtime, std::size_t rank) {
+    ends[rank] = tensor(runtime, "uneven", std::vector<float>(3 + rank, 1)).reduce();
+  });
+  for (auto& end : ends) {
+    CHECK(end.status == FARANDOLE_PRECONDITION);
+    CHECK_THAT(end.text, Catch::Contains("uneven") && Catch::Contains("[3]") && Catch::Contains("[4]"));
+  }
+}
+
+TEST_CASE("a wait ends at its timeout, has no result yet, and can be repeated") {
+  job together(2);
+  answer early, late;
+  farandole_status no_result = FARANDOLE_OK;
+  int polled_early = 1, polled_late = 0;
+  together.run([&](farandole_runtime* runtime, std::size_t rank) {
+    tensor slow(runtime, "slow", {1}), go(runtime, "go", {1});
+    if (rank == 1) {
+      go.reduce();
+      slow.reduce();
+      return;
+    }
+    slow.submit();
+    early = slow.wait(0);
+    polled_early = farandole_poll(slow.handle());
+    farandole_result result;
+    no_result = farandole_get_result(slow.handle(), &result, nullptr);
+    go.reduce();
+    late = slow.wait(INT64_MAX);
+    polled_late = farandole_poll(slow.handle());
+  });
+  CHECK(early.status == FARANDOLE_TIMED_OUT);
+  CHECK_THAT(early.text, Catch::Contains("slow"));
+  CHECK(polled_early == 0);
+  CHECK(no_result == FARANDOLE_PRECONDITION);
+  CHECK(late.status == FARANDOLE_OK);
+  CHECK(polled_late == 1);
+}
+
+TEST_CASE("an operation taken back ends aborted on every member, and its callback is called") {
+  job together(2);
+  std::vector<answer> ends(2);
+  std::promise<void> called;
+  together.run([&](farandole_runtime* runtime, std::size_t rank) {
+    tensor back(runtime, "taken back", {1}), go(runtime, "go", {1}), stay(runtime, "stay", {1});
+    if (rank == 1)
+      go.reduce();
+    back.submit();
+    if (rank == 0) {
+      farandole_on_settled(
+          back.handle(), [](void* context) { static_cast<std::promise<void>*>(context)->set_value(); },
+          &called, nullptr);
+      farandole_cancel(back.handle());
+    }
+    ends[rank] = back.wait();
+    if (rank == 0)
+      go.reduce();
+    stay.reduce();
+  });
+  for (auto& end : ends)
+    CHECK(end.status == FARANDOLE_ABORTED);
+  // The runtimes are gone, so that nobody is left who could still call.
+  CHECK(called.get_future().wait_for(std::chrono::seconds{0}) == std::future_status::ready);
+}
+
+TEST_CASE("handles outlive their runtime, which fails what was pending") {
+  job together(2);
+  handle_ptr kept;
+  std::vector<float> input{1}, output{0};
+  together.run([&](farandole_runtime* runtime, std::size_t rank) {
+    std::int64_t shape = 1;
+    farandole_submission never = FARANDOLE_SUBMISSION_INIT;
+    never.name = "never";
+    never.shape = &shape;
+    never.dimensions = 1;
+    never.input = input.data();
+    never.output = output.data();
+    tensor both(runtime, "both", {1});
+    if (rank == 0) {
+      farandole_handle* handle = nullptr;
+      farandole_submit(runtime, &never, &handle, nullptr);
+      kept.reset(handle);
+    }
+    both.reduce();
+  });
+  REQUIRE(kept);
+  CHECK(farandole_poll(kept.get()) == 1);
+  farandole_error why;
+  CHECK(farandole_wait(kept.get(), -1, &why) == FARANDOLE_UNKNOWN);
+  farandole_cancel(kept.get());
+}
