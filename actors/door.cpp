@@ -30,8 +30,7 @@ door::~door() {
     delete std::exchange(item, item->next);
 }
 
-// ---- framework threads
-// ---------------------------------------------------------------------------------------------
+// ---- framework threads ---------------------------------------------------------------------------
 
 expected<pending_ptr> door::submit(const intent& what) {
   std::lock_guard guard(mutex_);
@@ -188,6 +187,14 @@ void door::withdraw(pending& operation) {
     enqueue(std::move(order));
 }
 
+void door::look_after(pending& operation) {
+  auto order = pending_ptr::make();
+  order->watched = pending_ptr::share(&operation).release();
+  std::lock_guard guard(mutex_);
+  if (operation.now() == phase::boarded && !ended_)
+    enqueue(std::move(order));
+}
+
 void door::close() {
   std::lock_guard guard(mutex_);
   if (!ended_)
@@ -214,8 +221,7 @@ void door::sweep() {
   sweep_at_ = std::max<std::size_t>(1024, 2 * table_.size());
 }
 
-// ---- the loop
-// --------------------------------------------------------------------------------------------------------
+// ---- the loop ------------------------------------------------------------------------------------
 
 std::vector<pending_ptr> door::take_queue() {
   std::vector<pending_ptr> all;

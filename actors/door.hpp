@@ -47,6 +47,9 @@ public:
   expected<std::vector<pending_ptr>> submit_group(std::span<const intent> what);
   /// Takes an operation back if it has not been scheduled.
   void withdraw(pending& operation);
+  /// Nobody may come to wait for this operation, yet its end must be told: on the board, the loop looks after
+  /// it.
+  void look_after(pending& operation);
   /// The runtime is going: nothing enters any more, and the loop is not rung again. Waits for the lock.
   void close();
 

@@ -19,8 +19,7 @@
 
 namespace farandole {
 
-// ---- links
-// ----------------------------------------------------------------------------------------------------
+// ---- links ---------------------------------------------------------------------------------------
 
 /// Numbers a link within its process; never reused.
 using link_id = std::uint64_t;
@@ -61,8 +60,7 @@ using link_owner_actor = caf::typed_actor<
     /// A link is gone, or never came up.
     caf::reacts_to<link_closed>>;
 
-// ---- post: who is reached by which link
-// ------------------------------------------------------------------------
+// ---- post: who is reached by which link ----------------------------------------------------------
 
 /// Deliver to one member, or to all of them (rank -1), of the current generation. A member that is this
 /// process itself gets it without a link.
@@ -112,8 +110,7 @@ using post_actor = caf::typed_actor<
     caf::reacts_to<close_atom>, caf::reacts_to<link_opened>, caf::reacts_to<link_received>,
     caf::reacts_to<link_closed>>;
 
-// ---- a member's own actors
-// ---------------------------------------------------------------------------------------
+// ---- a member's own actors -----------------------------------------------------------------------
 
 struct lane_job;
 /// A bundle for the lane. Shared only because messages are copied; the mover takes what is inside.
@@ -121,6 +118,7 @@ using lane_job_ptr = std::shared_ptr<std::unique_ptr<lane_job>>;
 
 using doorbell_atom = caf::atom_constant<caf::atom("doorbell")>;
 using leave_atom = caf::atom_constant<caf::atom("leave")>;
+using look_atom = caf::atom_constant<caf::atom("look")>;
 using retry_atom = caf::atom_constant<caf::atom("retry")>;
 using ready_atom = caf::atom_constant<caf::atom("ready")>;
 using drained_atom = caf::atom_constant<caf::atom("drained")>;
@@ -145,7 +143,9 @@ using worker_actor = caf::typed_actor<
     /// Fail everything that no lane has started; answer later submissions with the reason.
     caf::reacts_to<generation_over>,
     /// INTERNAL: the door was busy; try again.
-    caf::reacts_to<retry_atom>>;
+    caf::reacts_to<retry_atom>,
+    /// INTERNAL: look after what sits on the board with a callback.
+    caf::reacts_to<look_atom>>;
 
 using mover_actor = caf::typed_actor<
     /// An introduction (where this member leads) or everybody's introductions.
@@ -180,8 +180,7 @@ using member_actor = caf::typed_actor<
     /// INTERNAL: a deadline of leaving has passed.
     caf::reacts_to<retry_atom>>;
 
-// ---- the rendezvous
-// ------------------------------------------------------------------------------------------------
+// ---- the rendezvous ------------------------------------------------------------------------------
 
 /// The process of a slot has ended, and how: "exited with code 3", "was killed by signal 9".
 struct slot_exited {
@@ -214,8 +213,7 @@ using rendezvous_actor = caf::typed_actor<caf::reacts_to<listener_started>,
                                           caf::reacts_to<close_atom>, caf::reacts_to<link_opened>,
                                           caf::reacts_to<link_received>, caf::reacts_to<link_closed>>;
 
-// ---- a process set's actors
-// ------------------------------------------------------------------------------------
+// ---- a process set's actors ----------------------------------------------------------------------
 
 /// What the negotiator decided in one step, for the fusion scheduler to put in order (collectives/plan).
 struct verdict_message {

@@ -19,8 +19,7 @@ error shut_down() {
 
 } // namespace
 
-// ---- joining
-// ---------------------------------------------------------------------------------------------------------------
+// ---- joining -------------------------------------------------------------------------------------
 
 void member_state::begin(member_setup how) {
   setup_ = std::move(how);
@@ -122,8 +121,7 @@ void member_state::fail_start(error why) {
   over(why);
 }
 
-// ---- losing somebody
-// ---------------------------------------------------------------------------------------------------------
+// ---- losing somebody -----------------------------------------------------------------------------
 
 void member_state::lost_member(const lost& what) {
   if (what.generation != generation_ || stage_ == stage::out)
@@ -192,8 +190,7 @@ void member_state::down(const caf::down_msg& what) {
     broke("an actor of this member failed: " + to_string(what.reason));
 }
 
-// ---- leaving in order
-// --------------------------------------------------------------------------------------------------------
+// ---- leaving in order ----------------------------------------------------------------------------
 
 void member_state::leave() {
   if (stage_ == stage::in && worker_)

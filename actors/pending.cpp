@@ -23,6 +23,7 @@ long futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t 
 } // namespace
 
 pending::~pending() {
+  pending_ptr::adopt(watched);
   auto* callback = callback_.load(std::memory_order_relaxed);
   if (callback != called)
     delete callback;

@@ -52,6 +52,8 @@ struct pending {
   std::uint32_t id = 0;          ///< 0: by full request
   std::vector<board_round> left; ///< board rounds given up with it
   bool withdrawal = false;       ///< takes `name` back; no operation of its own
+  pending* watched = nullptr;    ///< asks the loop to look after this one, on the board; no operation of its
+                                 ///< own. Holds a reference
   pending* next = nullptr;       ///< the door's queue
 
   // Where it sits on the board; valid in phases boarded and claimed.

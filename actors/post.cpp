@@ -33,8 +33,7 @@ void post_state::begin(post_setup how) {
          rendezvous_link, setup_.links);
 }
 
-// ---- out
-// -----------------------------------------------------------------------------------------------------------------
+// ---- out -----------------------------------------------------------------------------------------
 
 void post_state::send(const outbound& what) {
   if (what.rank == rank_ || what.rank < 0)
@@ -92,8 +91,7 @@ void post_state::finish_if_closed() {
     self->quit();
 }
 
-// ---- links
-// ---------------------------------------------------------------------------------------------------------------
+// ---- links ---------------------------------------------------------------------------------------
 
 void post_state::opened(const link_opened& what) {
   if (closing_) {
@@ -143,8 +141,7 @@ void post_state::drop(link_id link, const std::string& why) {
   caf::anon_send(entry.handle, close_atom::value);
 }
 
-// ---- in
-// ------------------------------------------------------------------------------------------------------------------
+// ---- in ------------------------------------------------------------------------------------------
 
 void post_state::received(const link_received& what) {
   if (what.link == rendezvous_link) {

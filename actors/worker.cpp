@@ -9,6 +9,9 @@ namespace farandole {
 
 namespace {
 
+// How often the loop looks at operations on the board whose callers left a callback instead of waiting.
+constexpr std::chrono::milliseconds look_interval{1};
+
 // `table[operation->name] = std::move(operation)` would move before it looks: the right side is evaluated
 // first.
 template <class Table>
@@ -22,8 +25,7 @@ void worker_state::begin(worker_setup how) {
   setup_ = std::move(how);
 }
 
-// ---- from the door to the leader
-// -------------------------------------------------------------------------------------
+// ---- from the door to the leader -----------------------------------------------------------------
 
 void worker_state::drain_door() {
   auto queued = setup_.door->take_queue();
@@ -38,7 +40,20 @@ void worker_state::drain_door() {
   send(out);
 }
 
+// Settles what nobody may come to wait for; looks again until all is settled.
+void worker_state::look() {
+  std::erase_if(watched_, [](const pending_ptr& one) { return one->settled() || one->try_settle(); });
+  if (!watched_.empty())
+    self->delayed_send(self, look_interval, look_atom::value);
+}
+
 void worker_state::take(pending_ptr operation, requests& out) {
+  if (operation->watched) {
+    watched_.push_back(pending_ptr::share(operation->watched));
+    if (watched_.size() == 1)
+      self->delayed_send(self, look_interval, look_atom::value);
+    return;
+  }
   if (operation->withdrawal) {
     out.withdraw.push_back(operation->name);
     return;
@@ -67,8 +82,7 @@ void worker_state::leave() {
   send(out);
 }
 
-// ---- the leader's schedule, part by part in the order that negotiation.capnp gives
-// -----------------------------------
+// ---- the leader's schedule, part by part in the order that negotiation.capnp gives ---------------
 
 void worker_state::follow(const envelope& message) {
   auto plan = decode_schedule(message, setup_.members);
@@ -196,8 +210,7 @@ void worker_state::finish_join(std::int32_t last_rank) {
     }
 }
 
-// ---- bundles
-// -----------------------------------------------------------------------------------------------------------
+// ---- bundles -------------------------------------------------------------------------------------
 
 void worker_state::run_bundles(const schedule& plan) {
   for (auto& one : plan.bundles) {
@@ -276,8 +289,7 @@ pending_ptr worker_state::claim(const bundle_entry& entry) {
   return found;
 }
 
-// ---- the end
-// -------------------------------------------------------------------------------------------------------------
+// ---- the end -------------------------------------------------------------------------------------
 
 void worker_state::end(const error& why) {
   if (over_)
@@ -322,6 +334,7 @@ worker_actor::behavior_type worker(worker_actor::stateful_pointer<worker_state> 
       [&state](leave_atom) { state.leave(); },
       [&state](const generation_over& what) { state.end(what.why); },
       [&state](retry_atom) { state.retry(); },
+      [&state](look_atom) { state.look(); },
   };
 }
 

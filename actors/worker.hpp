@@ -41,6 +41,7 @@ struct worker_state {
   void leave();
   void end(const error& why);
   void retry();
+  void look();
 
 private:
   using by_name = std::unordered_map<std::string, pending_ptr>;
@@ -69,6 +70,7 @@ private:
   error over_;                           ///< why the generation ended
   bool door_told_ = true;                ///< of over_
   bool retrying_ = false;
+  std::vector<pending_ptr> watched_; ///< on the board, and nobody may come to wait
 };
 
 worker_actor::behavior_type worker(worker_actor::stateful_pointer<worker_state> self, worker_setup how);

@@ -36,6 +36,9 @@ std::optional<std::string> membership::objection(const hello& request) const {
 
 membership_decision membership::join(route from, const hello& request) {
   membership_decision out;
+  // A process that comes again may be faster than its own farewell, for two links keep no order between them.
+  if (auto earlier = same_process(request))
+    leave(*earlier, generation_);
   if (auto reason = objection(request)) {
     out.refusals.push_back({from, std::move(*reason)});
     return out;
@@ -104,6 +107,14 @@ std::string membership::missing() const {
     if (!seats_[slot].link)
       text += (text.empty() ? "" : ", ") + std::to_string(slot);
   return text;
+}
+
+std::optional<route> membership::same_process(const hello& request) const {
+  if (request.slot < 0 || request.slot >= static_cast<std::int32_t>(seats_.size()) || request.process == 0)
+    return std::nullopt;
+  auto& seat = seats_[static_cast<std::size_t>(request.slot)];
+  auto same = seat.announced.process == request.process && seat.announced.host == request.host;
+  return same && seat.in_generation ? seat.link : std::nullopt;
 }
 
 std::optional<std::int32_t> membership::slot_of(route from) const {

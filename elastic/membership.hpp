@@ -39,8 +39,8 @@ public:
   membership(std::int32_t size, std::uint64_t epoch);
 
   /// A member asks to be in the next generation. Refused with the reason when its wire version, size or slot
-  /// cannot be, when its slot is taken, or when some slot has ended for good, so that no generation can come
-  /// any more.
+  /// cannot be, when its slot is taken by another process, or when some slot has ended for good, so that no
+  /// generation can come any more.
   membership_decision join(route from, const hello& request);
 
   /// A member leaves in order.
@@ -71,6 +71,8 @@ private:
   };
 
   std::optional<std::int32_t> slot_of(route from) const;
+  /// The link by which this very process is still a member.
+  std::optional<route> same_process(const hello& request) const;
   std::optional<std::string> objection(const hello& request) const;
   void start_generation(membership_decision& out);
   void end_generation(std::int32_t slot, const std::string& reason, membership_decision& out);

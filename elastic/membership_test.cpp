@@ -77,6 +77,33 @@ TEST_CASE("leaving in order is no loss, even when the process then ends") {
   CHECK(job.running());
 }
 
+TEST_CASE("a process may say hello again before its farewell has arrived") {
+  membership job{2, 1};
+  hello again[] = {from_slot(0, 2), from_slot(1, 2)};
+  for (std::int32_t slot = 0; slot < 2; ++slot) {
+    again[slot].process = 700 + slot;
+    job.join(static_cast<route>(100 + slot), again[slot]);
+  }
+  CHECK(job.join(201, again[1]).refusals.empty());
+  job.leave(101, 1); // late, by a link that counts no more
+  CHECK(job.disconnect(101, "closed").notices.empty());
+  job.leave(100, 1);
+  auto formed = job.join(200, again[0]);
+  REQUIRE(formed.admissions.size() == 2);
+  CHECK(formed.admissions[1].to == 201);
+  CHECK(job.generation() == 2);
+}
+
+TEST_CASE("another process is refused while a slot is taken, whatever its number") {
+  membership job{2, 1};
+  auto first = from_slot(1, 2);
+  first.process = 700;
+  job.join(101, first);
+  auto other = from_slot(1, 2, "b");
+  other.process = 700;
+  CHECK(job.join(102, other).refusals.size() == 1);
+}
+
 TEST_CASE("after all have left, the same slots form the next generation") {
   auto job = three_running();
   for (route r : {100, 101, 102})

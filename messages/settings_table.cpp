@@ -18,8 +18,7 @@ using enum setting_type;
 
 // In the order of the enumerators; row_of() asserts it.
 constexpr setting_row rows[] = {
-    // ---- How members find each other
-    // ----------------------------------------------------------------------------
+    // ---- How members find each other -----------------------------------------------------------------
     {.id = setting::rank,
      .name = "rank",
      .type = integer,
@@ -114,8 +113,7 @@ constexpr setting_row rows[] = {
             "id, IPC "
             "and network namespace."},
 
-    // ---- What the whole job shares
-    // ------------------------------------------------------------------------------
+    // ---- What the whole job shares -------------------------------------------------------------------
     {.id = setting::fusion_threshold,
      .name = "fusion threshold",
      .type = integer,
@@ -210,8 +208,7 @@ constexpr setting_row rows[] = {
      .job_wide = true,
      .doc = "Fuses the tensors of a grouped call only with each other."},
 
-    // ---- Deadlines
-    // ----------------------------------------------------------------------------------------------
+    // ---- Deadlines -----------------------------------------------------------------------------------
     {.id = setting::start_timeout,
      .name = "start timeout",
      .type = duration,
@@ -249,8 +246,7 @@ constexpr setting_row rows[] = {
      .doc = "How long the launcher lets the other workers end by themselves after one has failed, before "
             "SIGTERM."},
 
-    // ---- Watching
-    // -----------------------------------------------------------------------------------------------
+    // ---- Watching ------------------------------------------------------------------------------------
     {.id = setting::stall_check_disable,
      .name = "disable stall check",
      .type = flag,
@@ -342,8 +338,7 @@ constexpr setting_row rows[] = {
      .yaml_key = "library_options.thread_affinity",
      .doc = "Comma list of core ids: the runtime's threads of local rank i are pinned to entry i."},
 
-    // ---- How a job is launched and which libraries it may use
-    // ---------------------------------------------------
+    // ---- How a job is launched and which libraries it may use ----------------------------------------
     {.id = setting::controller,
      .name = "controller",
      .type = text,
@@ -490,8 +485,7 @@ constexpr setting_row rows[] = {
      .needs = "NCCL",
      .doc = "Marks no ranges for NVIDIA's profilers."},
 
-    // ---- The tuner
-    // ----------------------------------------------------------------------------------------------
+    // ---- The tuner -----------------------------------------------------------------------------------
     {.id = setting::autotune_log,
      .name = "autotune log",
      .type = text,
@@ -542,8 +536,7 @@ constexpr setting_row rows[] = {
      .needs = "tuner",
      .doc = "How noisy the tuner takes its samples to be."},
 
-    // ---- Spark
-    // --------------------------------------------------------------------------------------------------
+    // ---- Spark ---------------------------------------------------------------------------------------
     {.id = setting::spark_start_timeout,
      .name = "Spark start timeout",
      .type = duration,

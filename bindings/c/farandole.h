@@ -201,10 +201,8 @@ FARANDOLE_API farandole_status farandole_get_result(const farandole_handle* hand
  * the thread that settles it: one of the runtime's, or one that polls or waits. It must not block, and must
  * not free the runtime. One callback a handle; a second is refused with FARANDOLE_INVALID_ARGUMENT.
  *
- * A small tensor whose name recurs goes over shared memory among members of one host, where no thread of the
- * runtime takes part: it is settled by the member's first poll or wait, or when the name is submitted again.
- * Who wants to be called without ever asking switches that off for the job: FARANDOLE_BOARD=0 where the job
- * is started. */
+ * A small tensor whose name recurs goes over shared memory among members of one host, without the runtime's
+ * threads; with a callback, the event loop looks after it once a millisecond. */
 FARANDOLE_API farandole_status farandole_on_settled(farandole_handle* handle, void (*callback)(void* context),
                                                     void* context, farandole_error* why);
 

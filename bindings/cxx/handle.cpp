@@ -71,6 +71,10 @@ const result& handle::result() const {
 
 void handle::on_settled(std::function<void()> callback) {
   pending_->on_settled(std::move(callback));
+  // What sits on the board is settled by whoever waits; here nobody may.
+  if (pending_->now() == phase::boarded)
+    if (auto home = pending_->home.lock())
+      home->look_after(*pending_);
 }
 
 void handle::cancel() {

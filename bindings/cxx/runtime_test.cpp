@@ -2,6 +2,7 @@
 // own.
 #include <catch2/catch.hpp>
 
+#include <future>
 #include <thread>
 
 #include "actors/kit/loop.hpp"
@@ -233,4 +234,28 @@ TEST_CASE("a caller's deadline passes while the operation goes on") {
   });
   CHECK(first.kind == error_kind::timed_out);
   CHECK(second.kind == error_kind::none);
+}
+
+TEST_CASE("a callback comes although nobody waits, on the board too") {
+  job together(2);
+  std::vector<std::string> said(2);
+  std::vector<std::uint64_t> boarded(2);
+  together.run([&](runtime& member) {
+    auto rank = static_cast<std::size_t>(member.rank());
+    said[rank] = allreduce_rounds(member, "known", 4, 4);
+    floats tensor;
+    tensor.in = {1, 2, 3, 4};
+    auto asked = member.submit(tensor.ask("known"));
+    std::promise<void> called;
+    asked->on_settled([&] { called.set_value(); });
+    if (called.get_future().wait_for(std::chrono::seconds{20}) != std::future_status::ready)
+      said[rank] += "no callback";
+    else if (tensor.out != std::vector<float>{2, 4, 6, 8})
+      said[rank] += "wrong result";
+    boarded[rank] = member.count().on_board;
+  });
+  for (auto& problem : said)
+    CHECK(problem == "");
+  for (auto count : boarded)
+    CHECK(count > 0);
 }

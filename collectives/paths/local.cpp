@@ -74,8 +74,7 @@ error local_path::refuse(const work& bundle) const {
   return {};
 }
 
-// ---- allreduce
-// -------------------------------------------------------------------------------------------------
+// ---- allreduce -----------------------------------------------------------------------------------
 
 bool local_path::allreduce(job& now) {
   const std::size_t bytes = now.stream.bytes();
@@ -200,8 +199,7 @@ bool local_path::unpack_shares(job& now, std::size_t chunk) {
   return true;
 }
 
-// ---- waiting for each other
-// ------------------------------------------------------------------------------------
+// ---- waiting for each other ----------------------------------------------------------------------
 
 /// Own slot of this step may be written once nobody reads the step that used it before.
 bool local_path::await_slot(job& now, std::uint64_t step) {

@@ -65,8 +65,7 @@ bool local_path::unpack_gathered(job& now, std::size_t chunk) {
   return true;
 }
 
-// ---- broadcast and barrier
-// -------------------------------------------------------------------------------------
+// ---- broadcast and barrier -----------------------------------------------------------------------
 
 bool local_path::broadcast(job& now) {
   const work& bundle = now.bundle;

@@ -66,8 +66,7 @@ void ucx_exchange::enter(ucx_phase phase, std::size_t piece) {
   worker_.look();
 }
 
-// ---- allreduce
-// ------------------------------------------------------------------------------------------------
+// ---- allreduce -----------------------------------------------------------------------------------
 
 void ucx_exchange::reduce_into(std::byte* output, std::span<const std::byte* const> inputs,
                                std::size_t bytes) const {
@@ -220,8 +219,7 @@ error ucx_exchange::finish_gather(std::size_t number) {
   return {};
 }
 
-// ---- allgather
-// ------------------------------------------------------------------------------------------------
+// ---- allgather -----------------------------------------------------------------------------------
 
 /// Everybody sends its rows to everybody. A member's rows of all parts are one stream, cut into pieces;
 /// streams may differ in length.
@@ -311,8 +309,7 @@ error ucx_exchange::finish_rows(std::size_t number, std::span<const ucx_stream> 
   return {};
 }
 
-// ---- broadcast and barrier
-// ------------------------------------------------------------------------------------
+// ---- broadcast and barrier -----------------------------------------------------------------------
 
 /// Down a binomial tree, piece after piece: a piece goes on as soon as it is there. The root sends to log N
 /// members instead of to all, which matters both for many members (its sends) and for many bytes (its link).

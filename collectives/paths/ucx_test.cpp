@@ -144,8 +144,7 @@ private:
   std::vector<pid_t> children_;
 };
 
-// ---- what is moved, and what must come out
-// ----------------------------------------------------------------------
+// ---- what is moved, and what must come out -------------------------------------------------------
 
 /// The same on every member for the same arguments; small numbers, so that no reduction meets a NaN.
 bytes contents(dtype type, std::size_t count, std::int32_t rank, std::size_t part) {

@@ -186,8 +186,7 @@ std::string ucx_worker::name_of(std::int32_t peer) const {
   return "rank " + std::to_string(at < names_.size() ? names_[at] : peer);
 }
 
-// ---- messages
-// -------------------------------------------------------------------------------------------------
+// ---- messages ------------------------------------------------------------------------------------
 
 void ucx_worker::send(std::int32_t peer, ucx_phase phase, std::span<const std::byte> bytes,
                       ucx_ticket& ticket) {
@@ -305,8 +304,7 @@ void ucx_worker::finish(record& done, ucs_status_t status) {
   free_.push_back(&done);
 }
 
-// ---- goodbyes
-// -------------------------------------------------------------------------------------------------
+// ---- goodbyes ------------------------------------------------------------------------------------
 
 void ucx_worker::listen_for_goodbye() {
   if (ear_ != nullptr || closing_)

@@ -129,8 +129,7 @@ bool ucx_worker::sleep(clock::time_point until) {
   return true;
 }
 
-// ---- the end
-// --------------------------------------------------------------------------------------------------
+// ---- the end -------------------------------------------------------------------------------------
 
 void ucx_worker::leave() {
   if (worker_ == nullptr && context_ == nullptr)
