@@ -45,9 +45,9 @@ class Job:
     def read_until(self, enough: Callable[[str], bool], deadline_s: float = DEADLINE_S) -> str:
         """Reads until the text satisfies, or fails the test."""
         assert self.process.stdout is not None
-        descriptor = self.process.stdout.fileno()
         end = time.monotonic() + deadline_s
         while not enough(self.text):
+            descriptor = self.process.stdout.fileno()
             ready, _, _ = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))
             assert ready, f"nothing more came within {deadline_s} s:\n{self.text}"
             chunk = os.read(descriptor, 65536)
