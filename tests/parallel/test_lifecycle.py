@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import multiprocessing
 import os
 import signal
@@ -143,7 +142,7 @@ def in_child(queue: Any) -> None:
         except hvd.HorovodInternalError:
             outcome.append("refused")
     hvd.shutdown()
-    atexit._run_exitfuncs()
+    job.stop()  # what the interpreter calls at its end
     queue.put(outcome)
 
 
