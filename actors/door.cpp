@@ -4,19 +4,18 @@
 #include <cassert>
 
 #include "collectives/operation.hpp"
+#include "collectives/plan/group.hpp"
 
 namespace farandole {
 
 namespace {
 
-// The same on every rank and in every step, so that grouped tensors, too, can go by their ids. FNV-1a over
-// the names.
-std::uint32_t group_number(std::span<const intent> members) {
-  std::uint32_t hash = 2166136261u;
+// The same on every rank and in every step, so that grouped tensors, too, can go by their ids.
+std::uint32_t number_of(std::span<const intent> members) {
+  std::vector<std::string_view> names;
   for (auto& one : members)
-    for (auto character : one.name)
-      hash = (hash ^ static_cast<unsigned char>(character)) * 16777619u;
-  return hash == 0 ? 1 : hash;
+    names.push_back(one.name);
+  return group_number(names);
 }
 
 } // namespace
@@ -65,7 +64,7 @@ expected<std::vector<pending_ptr>> door::submit_group(std::span<const intent> wh
   }
   std::vector<pending_ptr> all;
   all.reserve(what.size());
-  auto group = group_number(what);
+  auto group = number_of(what);
   for (auto& one : what)
     all.push_back(admit(one, group, static_cast<std::uint32_t>(what.size())));
   return all;

@@ -163,12 +163,21 @@ using mover_actor = caf::typed_actor<
     /// INTERNAL, from the lane: a path broke.
     caf::reacts_to<generation_broken>>;
 
+/// A member sent what cannot be read, or broke the protocol of a set; its link should be closed.
+struct member_fault {
+  std::int32_t rank = -1;
+  std::uint32_t set = 0;
+  std::string reason;
+};
+
 /// The root of one member's tree: speaks with the rendezvous, starts and ends the generation's actors.
 using member_actor = caf::typed_actor<
     /// Welcome, refused or lost, from the rendezvous.
     caf::reacts_to<envelope>, caf::reacts_to<rendezvous_gone>, caf::reacts_to<peer_gone>,
     /// The mover's paths are connected: this member is in.
     caf::reacts_to<ready_atom>,
+    /// Where this member leads: another one sent what cannot be (from the negotiator).
+    caf::reacts_to<member_fault>,
     /// The lane or an actor of the generation broke.
     caf::reacts_to<generation_broken>,
     /// A framework thread wants to leave in order.
@@ -222,13 +231,6 @@ struct verdict_message {
 /// The leader's own lane has finished the bundle of this sequence number.
 struct bundle_finished {
   std::uint64_t sequence = 0;
-};
-
-/// A member sent what cannot be read, or broke the protocol of a set; its link should be closed.
-struct member_fault {
-  std::int32_t rank = -1;
-  std::uint32_t set = 0;
-  std::string reason;
 };
 
 struct stall_list {

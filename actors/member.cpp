@@ -173,6 +173,16 @@ void member_state::broke(const std::string& reason) {
   over({error_kind::unknown, reason});
 }
 
+// A member whose requests cannot be read may be waiting for answers that never come: it is lost, for all.
+void member_state::faulted(const member_fault& what) {
+  auto reason = "sent requests that break the protocol: " + what.reason;
+  if (setup_.log)
+    setup_.log->error("rank " + std::to_string(what.rank) + " " + reason);
+  report(what.rank, reason);
+  if (setup_.rendezvous_ip.empty())
+    broke("this rank " + reason);
+}
+
 void member_state::report(std::int32_t rank, const std::string& reason) {
   address from{generation_, 0, setup_.shared->rank};
   self->send(post_, outbound_to_rendezvous{encode(from, lost{generation_, rank, reason})});
@@ -272,6 +282,7 @@ member_actor::behavior_type member_root(member_actor::stateful_pointer<member_st
       [&state](const rendezvous_gone& what) { state.lost_rendezvous(what.reason); },
       [&state](const peer_gone& what) { state.lost_peer(what); },
       [&state](ready_atom) { state.connected(); },
+      [&state](const member_fault& what) { state.faulted(what); },
       [&state](const generation_broken& what) { state.broke(what.reason); },
       [&state](leave_atom) { state.leave(); },
       [&state](const generation_over& what) { state.ended_in_order(what.why); },

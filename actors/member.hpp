@@ -45,6 +45,7 @@ struct member_state {
   void lost_peer(const peer_gone& what);
   void connected();
   void broke(const std::string& reason);
+  void faulted(const member_fault& what);
   void leave();
   void ended_in_order(const error& why);
   void drained();

@@ -65,7 +65,7 @@ void worker_state::take(pending_ptr operation, requests& out) {
     return;
   }
   if (operation->signature.operation == operation::join)
-    out.join = true;
+    out.join = joined_ = true;
   else
     out.full.push_back({operation->name, operation->signature, operation->group, operation->group_size});
   hold(by_name_, operation->name, std::move(operation));
@@ -200,6 +200,7 @@ void worker_state::answer_questions(const schedule& plan) {
 }
 
 void worker_state::finish_join(std::int32_t last_rank) {
+  joined_ = false;
   for (auto position = by_name_.begin(); position != by_name_.end(); ++position)
     if (position->second->signature.operation == operation::join) {
       auto operation = std::move(position->second);
@@ -240,7 +241,7 @@ std::unique_ptr<lane_job> worker_state::build(const bundle& what, error& problem
     job->operations.push_back(claim(entry));
     auto& operation = job->operations.back();
     // A joined member stands in with zeros; nobody else may be without the tensor.
-    if (!operation && !row_of(what.operation).takes_zeros) {
+    if (!operation && !(joined_ && row_of(what.operation).takes_zeros)) {
       problem = {error_kind::unknown, "bundle " + std::to_string(what.sequence) + " names tensor " +
                                           (entry.id ? "id " + std::to_string(entry.id) : entry.name) +
                                           ", which this rank has not submitted"};

@@ -67,6 +67,7 @@ private:
   std::unordered_map<std::uint32_t, pending_ptr> by_id_;
   by_name by_name_;
   std::vector<board_round> retractions_; ///< the door was busy
+  bool joined_ = false;                  ///< zeros stand in for this member
   error over_;                           ///< why the generation ended
   bool door_told_ = true;                ///< of over_
   bool retrying_ = false;

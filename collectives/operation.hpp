@@ -1,5 +1,5 @@
-// The operation table: one row for everything that can be asked of the group. Negotiation, fusion, paths and the
-// bindings read it; a new operation is a new row.
+// The operation table: one row for everything that can be asked of the group. Negotiation, fusion, paths and
+// the bindings read it; a new operation is a new row.
 #pragma once
 
 #include <string_view>
@@ -11,14 +11,14 @@ namespace farandole {
 struct operation_row {
   farandole::operation id;
   std::string_view name;
-  bool reduces;           ///< combines elements: reduce op and scales count, bool is refused
-  bool same_shape;        ///< every rank must bring the same shape
-  bool first_dim_free;    ///< shapes may differ in their first extent; scalars are refused
-  bool has_root;          ///< one rank is the source; ranks must agree on it
-  bool fusible;           ///< several tensors may share a bundle
-  bool cacheable;         ///< gets an id
-  bool on_board;          ///< small ones may be settled on the board
-  bool takes_zeros;       ///< goes on while some ranks have joined; the others refuse
+  bool reduces;        ///< combines elements: reduce op and scales count, bool is refused
+  bool same_shape;     ///< every rank must bring the same shape
+  bool first_dim_free; ///< shapes may differ in their first extent; scalars are refused
+  bool has_root;       ///< one rank is the source; ranks must agree on it
+  bool fusible;        ///< several tensors may share a bundle
+  bool cacheable;      ///< gets an id
+  bool on_board;       ///< small ones may be settled on the board
+  bool takes_zeros;    ///< goes on while some ranks have joined; the others refuse
 };
 
 inline constexpr operation_row operation_table[operation_count] = {
@@ -29,6 +29,8 @@ inline constexpr operation_row operation_table[operation_count] = {
     {operation::join, "join", false, false, false, false, false, false, false, true},
 };
 
-constexpr const operation_row& row_of(operation id) { return operation_table[static_cast<std::size_t>(id)]; }
+constexpr const operation_row& row_of(operation id) {
+  return operation_table[static_cast<std::size_t>(id)];
+}
 
 } // namespace farandole

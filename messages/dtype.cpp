@@ -3,8 +3,9 @@
 namespace farandole {
 
 std::string_view to_string(dtype type) {
-  constexpr std::string_view names[dtype_count] = {"uint8",   "int8",     "uint16",  "int16",   "int32", "int64",
-                                                   "float16", "bfloat16", "float32", "float64", "bool"};
+  constexpr std::string_view names[dtype_count] = {"uint8",   "int8",    "uint16",  "int16",
+                                                   "int32",   "int64",   "float16", "bfloat16",
+                                                   "float32", "float64", "bool"};
   return names[static_cast<std::size_t>(type)];
 }
 

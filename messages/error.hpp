@@ -1,5 +1,6 @@
-// How an operation can fail, and the value that says so. The kind tells the caller what to do; the text tells a
-// human: it names rank, tensor and both values, and what to do next. Expected failures are returned, never thrown.
+// How an operation can fail, and the value that says so. The kind tells the caller what to do; the text tells
+// a human: it names rank, tensor and both values, and what to do next. Expected failures are returned, never
+// thrown.
 #pragma once
 
 #include <cassert>
@@ -19,10 +20,10 @@ enum class error_kind : std::uint8_t {
   invalid_argument = 2, ///< this caller's own argument is wrong: tell a human
   unknown = 3,          ///< the runtime was shut down or a back end failed
   aborted = 4,          ///< the operation was taken back (its set was removed, it was cancelled)
-  disconnected = 5,     ///< membership changed under the operation: roll back and go on in the next generation
-  overloaded = 6,       ///< a queue is full: wait, then retry
-  unimplemented = 7,    ///< this path cannot do it: try another
-  timed_out = 8,        ///< a deadline passed; the text names the setting and its value
+  disconnected = 5,  ///< membership changed under the operation: roll back and go on in the next generation
+  overloaded = 6,    ///< a queue is full: wait, then retry
+  unimplemented = 7, ///< this path cannot do it: try another
+  timed_out = 8,     ///< a deadline passed; the text names the setting and its value
 };
 inline constexpr std::size_t error_kind_count = 9;
 

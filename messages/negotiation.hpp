@@ -1,6 +1,6 @@
 // Requests and schedules as plain values, and their way onto the wire and back. What they mean is told in
-// negotiation.capnp. Decoding checks everything: numbers in range, lists bounded, text not too long; what it returns
-// may be believed as far as form goes.
+// negotiation.capnp. Decoding checks everything: numbers in range, lists bounded, text not too long; what it
+// returns may be believed as far as form goes.
 #pragma once
 
 #include <cstdint>
@@ -59,14 +59,15 @@ struct requests {
   friend bool operator==(const requests&, const requests&) = default;
 };
 
-/// A name gets an id; `cell` is its offset in every member's board area, or -1; `cell_bytes` is what one member's
-/// tensor has there (the cell takes board::footprint of it).
+/// A name gets an id; `cell` is its offset in every member's board area, or -1; `cell_bytes` is what one
+/// member's tensor has there (the cell takes board::footprint of it).
 struct assignment {
   std::uint32_t id = 0;
   std::string name;
   std::int64_t cell = -1;
   std::uint32_t cell_bytes = 0;
-  farandole::signature signature; ///< of rank 0 of the set (allgather: only the first extent may differ elsewhere)
+  farandole::signature
+      signature; ///< of rank 0 of the set (allgather: only the first extent may differ elsewhere)
 
   friend bool operator==(const assignment&, const assignment&) = default;
 };

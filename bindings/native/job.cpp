@@ -172,8 +172,11 @@ void run_interruptibly(std::function<void()> work) {
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([shared, work = std::move(work)] {
+  std::thread([shared, work = std::move(work)]() mutable {
     work();
+    // What the work holds goes while its caller still waits: afterwards the interpreter may be ending, and a
+    // thread that then asks for the GIL is torn down in the middle of a destructor.
+    work = nullptr;
     std::lock_guard lock(shared->guard);
     shared->done = true;
     shared->changed.notify_all();

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-#include "messages/descriptor.hpp"
 #include "collectives/paths/path.hpp"
+#include "messages/descriptor.hpp"
 #include "messages/error.hpp"
 
 namespace farandole {

@@ -39,9 +39,8 @@ struct offering {
   limits until{abort, far(), "start timeout (X) = 240 s"};
 
   std::future<error> serve(std::uint32_t members, handoff_terms terms = some_terms()) {
-    return std::async(std::launch::async, [this, members, terms] {
-      return offer->serve(terms, memory.get(), members, until);
-    });
+    return std::async(std::launch::async,
+                      [this, members, terms] { return offer->serve(terms, memory.get(), members, until); });
   }
   bool is_same(const descriptor& other) const {
     struct stat a {

@@ -1,6 +1,7 @@
-// A path moves one bundle between the members of a set: spans in, spans out, an abort token, a deadline, an error if
-// it could not. It runs on the set's lane thread and may block there. It may touch the caller's buffers from the call
-// of run() to its return and never afterwards, whatever happened: that is the rule on which all the others stand.
+// A path moves one bundle between the members of a set: spans in, spans out, an abort token, a deadline, an
+// error if it could not. It runs on the set's lane thread and may block there. It may touch the caller's
+// buffers from the call of run() to its return and never afterwards, whatever happened: that is the rule on
+// which all the others stand.
 #pragma once
 
 #include <atomic>
@@ -18,8 +19,9 @@
 
 namespace farandole {
 
-/// Raised once, by any thread, to make a lane give up; never lowered (a new generation has a new token). Its word can
-/// be waited on together with a counter (futex_waitv), so a raise is seen at once by a path that sleeps.
+/// Raised once, by any thread, to make a lane give up; never lowered (a new generation has a new token). Its
+/// word can be waited on together with a counter (futex_waitv), so a raise is seen at once by a path that
+/// sleeps.
 class abort_token {
 public:
   /// Wakes every waiter. Thread-safe; idempotent.
@@ -32,16 +34,16 @@ private:
   std::atomic<std::uint32_t> word_{0};
 };
 
-/// Where a tensor lives, and when it is ready. On a GPU, `ready` is an event recorded on the producer's stream, which
-/// the path's own stream waits for; on the CPU both are empty.
+/// Where a tensor lives, and when it is ready. On a GPU, `ready` is an event recorded on the producer's
+/// stream, which the path's own stream waits for; on the CPU both are empty.
 struct place {
   std::int32_t device = -1; ///< -1: host memory; else the GPU's index
   void* ready = nullptr;    ///< a cudaEvent_t, owned by the caller until run() returns
 };
 
-/// One tensor of a bundle on this member. A joined member brings no tensor: `input` is null and the neutral element of
-/// the reduction stands in; `output` is then null as well. `input` may equal `output` (in place); otherwise they do
-/// not overlap.
+/// One tensor of a bundle on this member. A joined member brings no tensor: `input` is null and the neutral
+/// element of the reduction stands in; `output` is then null as well. `input` may equal `output` (in place);
+/// otherwise they do not overlap.
 struct part {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
@@ -49,7 +51,8 @@ struct part {
   farandole::place place;
 };
 
-/// One bundle, ready to move. Every member of the set runs the same works in the same order; `parts` correspond.
+/// One bundle, ready to move. Every member of the set runs the same works in the same order; `parts`
+/// correspond.
 struct work {
   std::uint64_t sequence = 0; ///< in (generation, set), from 0
   farandole::operation operation = farandole::operation::allreduce;
@@ -59,8 +62,8 @@ struct work {
   double postscale = 1.0;
   std::int32_t root = -1; ///< broadcast: rank within the set
   std::vector<part> parts;
-  /// allgather: bytes that each member brings to each part, `gathered[part * members + rank]`; `output` of a part
-  /// holds their concatenation in rank order.
+  /// allgather: bytes that each member brings to each part, `gathered[part * members + rank]`; `output` of a
+  /// part holds their concatenation in rank order.
   std::vector<std::size_t> gathered;
 };
 
@@ -71,15 +74,15 @@ struct limits {
   std::string deadline_setting; ///< cited in the error when it passes: "operation timeout (…) = 30 s"
 };
 
-/// How a run ended. On a GPU `done` is an event that the consumer's stream must wait for; on the CPU it is null and
-/// the data is there.
+/// How a run ended. On a GPU `done` is an event that the consumer's stream must wait for; on the CPU it is
+/// null and the data is there.
 struct outcome {
   farandole::error error; ///< kind none: done. `disconnected`: aborted. `timed_out`: the deadline passed
   void* done = nullptr;
 };
 
-/// Owned by its lane; used from the lane's thread only. One object serves one (generation, set) and is never reused in
-/// another.
+/// Owned by its lane; used from the lane's thread only. One object serves one (generation, set) and is never
+/// reused in another.
 class path {
 public:
   virtual ~path() = default;

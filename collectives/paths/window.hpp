@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
-#include "messages/descriptor.hpp"
 #include "collectives/paths/waiting.hpp"
+#include "messages/descriptor.hpp"
 #include "messages/error.hpp"
 
 namespace farandole {
