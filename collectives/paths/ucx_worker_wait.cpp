@@ -16,8 +16,6 @@ constexpr std::chrono::milliseconds orderly_leave{500};
 /// How long a member whose connections break listens to why, before it believes that the first to break is to
 /// blame.
 constexpr std::chrono::milliseconds hearing{10};
-/// Most time that UCX gets to end what was cancelled. Destroying the worker ends the rest.
-constexpr std::chrono::milliseconds ending{200};
 
 constexpr unsigned yields_before_sleep = 8;
 constexpr std::chrono::microseconds spin{50};
@@ -113,7 +111,7 @@ void ucx_worker::hear_out() {
   for (std::int32_t at = 0; at < members(); ++at)
     if ((peers_[at].broken && !peers_[at].left) || at == culprit_)
       names += (names.empty() ? "" : ", ") + name_of(at);
-  failure_.text = names + (names.find(',') == names.npos ? " is" : " are") + " lost to the ucx path: " + why_;
+  failure_.text = names + (names.find(',') == std::string::npos ? " is" : " are") + " lost to the ucx path: " + why_;
   guessed_ = false;
 }
 
