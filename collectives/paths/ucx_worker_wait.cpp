@@ -111,7 +111,8 @@ void ucx_worker::hear_out() {
   for (std::int32_t at = 0; at < members(); ++at)
     if ((peers_[at].broken && !peers_[at].left) || at == culprit_)
       names += (names.empty() ? "" : ", ") + name_of(at);
-  failure_.text = names + (names.find(',') == std::string::npos ? " is" : " are") + " lost to the ucx path: " + why_;
+  failure_.text =
+      names + (names.find(',') == std::string::npos ? " is" : " are") + " lost to the ucx path: " + why_;
   guessed_ = false;
 }
 
