@@ -15,7 +15,7 @@ using namespace farandole::testing;
 
 namespace {
 
-constexpr waiting patient{std::chrono::nanoseconds(0), 3};
+constexpr waiting patient{waiting::look::giving_way, std::chrono::microseconds(5), yield_ledger(true)};
 constexpr std::size_t area = 1 << 20;
 
 window_layout board_layout(std::uint32_t members) {

@@ -18,15 +18,36 @@ std::string read_file(const std::string& name) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-double cores_of_affinity() {
-  // Machines may have more cores than cpu_set_t: ask with larger sets until one is large enough.
-  for (std::size_t words = 16; words <= 4096; words *= 2) {
-    std::vector<unsigned long> mask(words);
-    auto* set = reinterpret_cast<cpu_set_t*>(mask.data());
-    if (sched_getaffinity(0, words * sizeof(unsigned long), set) == 0)
-      return CPU_COUNT_S(words * sizeof(unsigned long), set);
+/// Where the calling thread may run, as the kernel's mask; empty when it cannot be told.
+class affinity {
+public:
+  static affinity own() {
+    // Machines may have more cores than cpu_set_t: ask with larger sets until one is large enough.
+    affinity asked;
+    for (std::size_t words = 16; words <= 4096; words *= 2) {
+      asked.mask_.assign(words, 0);
+      if (sched_getaffinity(0, asked.bytes(), asked.set()) == 0)
+        return asked;
+    }
+    asked.mask_.clear();
+    return asked;
   }
-  return static_cast<double>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+
+  int count() const { return CPU_COUNT_S(bytes(), set()); }
+  void remove(int core) { CPU_CLR_S(static_cast<std::size_t>(core), bytes(), set()); }
+  bool apply() const { return sched_setaffinity(0, bytes(), set()) == 0; }
+
+private:
+  std::size_t bytes() const { return mask_.size() * sizeof(unsigned long); }
+  const cpu_set_t* set() const { return reinterpret_cast<const cpu_set_t*>(mask_.data()); }
+  cpu_set_t* set() { return reinterpret_cast<cpu_set_t*>(mask_.data()); }
+
+  std::vector<unsigned long> mask_;
+};
+
+double cores_of_affinity() {
+  const int count = affinity::own().count();
+  return count > 0 ? count : static_cast<double>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 /// The path of this process' cgroup within the unified hierarchy: the line "0::/…".
@@ -64,6 +85,17 @@ double usable_cores() {
   apply(cores_granted(read_file("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") + " " +
                       read_file("/sys/fs/cgroup/cpu/cpu.cfs_period_us")));
   return cores;
+}
+
+void move_to_another_core() {
+  const auto allowed = affinity::own();
+  auto elsewhere = allowed;
+  const int here = sched_getcpu();
+  if (here < 0 || allowed.count() < 2)
+    return;
+  elsewhere.remove(here);
+  if (elsewhere.apply())
+    allowed.apply();
 }
 
 } // namespace farandole

@@ -13,4 +13,8 @@ double usable_cores();
 /// understood.
 double cores_granted(const std::string& cpu_max);
 
+/// Moves the calling thread to any other core that its affinity allows, and leaves the affinity as it was.
+/// Does nothing where there is no other.
+void move_to_another_core();
+
 } // namespace farandole

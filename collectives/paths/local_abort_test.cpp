@@ -14,7 +14,7 @@ using namespace farandole::testing;
 
 namespace {
 
-constexpr waiting patient{std::chrono::nanoseconds(0), 3};
+constexpr waiting patient{waiting::look::giving_way, std::chrono::microseconds(5), yield_ledger(true)};
 constexpr std::uint32_t members = 3;
 
 window_layout small_layout() {

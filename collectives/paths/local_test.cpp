@@ -10,7 +10,7 @@ using namespace farandole::testing;
 
 namespace {
 
-constexpr waiting patient{std::chrono::nanoseconds(0), 3};
+constexpr waiting patient{waiting::look::giving_way, std::chrono::microseconds(5), yield_ledger(true)};
 
 limits no_end(const abort_token& abort) {
   return {abort, far(), "test deadline = 240 s"};

@@ -72,13 +72,17 @@ void shared_counter::publish(std::uint32_t next) {
     wake_shared(&value);
 }
 
+// As long as a sleeper takes to wake on another core: who looks for less meets peers that have just fallen
+// asleep, falls asleep in turn, and both pay for a wake-up in every round. A look by giving way costs nobody
+// anything, for a core that somebody else wants is handed over.
 waiting waiting::decide(unsigned local_members) {
   const double cores = usable_cores();
-  if (cores >= 2.0 * local_members)
-    return {std::chrono::microseconds(50), 0};
-  // With a core for each member the others are likely at work right now, and a little patience saves a
-  // wake-up.
-  return {std::chrono::nanoseconds(0), cores >= local_members ? 10u : 3u};
+  const bool to_spare = cores >= 2.0 * local_members;
+  // Neighbours have other numbers, so that they do not move together.
+  const auto meetings =
+      yield_ledger::least_meetings + static_cast<std::uint32_t>(getpid()) % yield_ledger::least_meetings;
+  return {to_spare ? look::spinning : look::giving_way, wake_up_time,
+          yield_ledger(cores >= local_members, meetings)};
 }
 
 std::uint32_t waiting::load(const void* word) {

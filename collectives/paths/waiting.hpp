@@ -6,11 +6,13 @@
 
 #include <sched.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+
+#include "collectives/paths/cores.hpp"
+#include "collectives/paths/yield_ledger.hpp"
 
 namespace farandole {
 
@@ -53,42 +55,6 @@ struct watched {
   bool interruptible = false;
 };
 
-/// Whether giving way pays. It is the quickest way to meet others who do the same, and the slowest where
-/// strangers have work: they run for a whole time slice, while a sleeper would have been woken at once. So a
-/// time slice lost makes the next waits sleep without giving way, twice as many each time in a row.
-class yield_ledger {
-public:
-  constexpr yield_ledger() = default;
-  /// A copy starts afresh.
-  constexpr yield_ledger(const yield_ledger&) {}
-
-  /// Asked once a wait.
-  bool pays() {
-    const auto left = to_skip_.load(std::memory_order_relaxed);
-    if (left > 0)
-      to_skip_.store(left - 1, std::memory_order_relaxed);
-    return left == 0;
-  }
-  /// How long giving way took, all in all.
-  void took(std::chrono::nanoseconds time) {
-    if (time < slice_lost) {
-      penalty_.store(least_penalty, std::memory_order_relaxed);
-      return;
-    }
-    const auto penalty = penalty_.load(std::memory_order_relaxed);
-    to_skip_.store(penalty, std::memory_order_relaxed);
-    penalty_.store(std::min(2 * penalty, most_penalty), std::memory_order_relaxed);
-  }
-
-private:
-  static constexpr std::chrono::microseconds slice_lost{200};
-  static constexpr std::uint32_t least_penalty = 64;
-  static constexpr std::uint32_t most_penalty = 4096;
-  // Threads that share a policy may lose each other's updates: it is only a guess.
-  std::atomic<std::uint32_t> to_skip_{0};
-  std::atomic<std::uint32_t> penalty_{least_penalty};
-};
-
 /// Longest sleep of an interruptible wait.
 inline constexpr std::chrono::milliseconds interruptible_sleep{100};
 
@@ -96,18 +62,21 @@ class waiting {
 public:
   /// Decides from affinity and cgroup quota, for this many members on the host.
   static waiting decide(unsigned local_members);
-  /// Looks for `spin` when positive, otherwise gives way `yields` times, before it sleeps.
+  /// What a thread does while it looks, before it sleeps.
+  enum class look : std::uint8_t { spinning, giving_way };
+  /// `patience`: how long it looks. `ledger`: what it knows about giving way.
   /// `pairs`: whether the kernel may be asked to watch two words at once; found out anyway where it cannot.
-  constexpr waiting(std::chrono::nanoseconds spin, unsigned yields, bool pairs = true)
-      : spin_(spin), yields_(yields), pairs_(pairs) {}
+  constexpr waiting(look how, std::chrono::nanoseconds patience, const yield_ledger& ledger,
+                    bool pairs = true)
+      : how_(how), patience_(patience), pairs_(pairs), ledger_(ledger) {}
 
-  bool spins() const { return spin_.count() > 0; }
+  bool spins() const { return how_ == look::spinning; }
 
   /// Waits until `ready()`, a cheap look at shared memory that turns true only together with a change of
   /// `what.word`. `reached` wins when several ends have come.
   template <class Ready>
   wait_end until(const watched& what, const Ready& ready) const {
-    if (ready() || look(what, ready))
+    if (ready() || found(what, ready))
       return wait_end::reached;
     for (;;) {
       // Announce, then look once more, then sleep: a publisher stores, then looks for sleepers.
@@ -140,33 +109,41 @@ private:
 
   /// The look before the sleep; leaves early when the local word changes.
   template <class Ready>
-  bool look(const watched& what, const Ready& ready) const {
-    const auto noticed = [&] { return what.local.load(std::memory_order_acquire) != what.seen; };
-    if (!spins()) {
-      if (yields_ == 0 || !ledger_.pays())
-        return false;
-      const auto start = std::chrono::steady_clock::now();
-      bool found = false;
-      for (unsigned i = 0; i < yields_ && !found && !noticed(); ++i) {
+  bool found(const watched& what, const Ready& ready) const {
+    using clock = std::chrono::steady_clock;
+    if (patience_.count() == 0 || (!spins() && !ledger_.pays()))
+      return false;
+    const auto start = clock::now();
+    yield_ledger::report report;
+    while (!report.found && report.all < patience_ &&
+           what.local.load(std::memory_order_acquire) == what.seen) {
+      if (spins())
+        report.found = relax_until(ready);
+      else {
         sched_yield();
-        found = ready();
+        report.found = ready();
       }
-      ledger_.took(std::chrono::steady_clock::now() - start);
-      return found;
+      const auto before = report.all;
+      report.all = clock::now() - start;
+      report.longest = std::max(report.longest, report.all - before);
     }
-    const auto end = std::chrono::steady_clock::now() + spin_;
-    do {
-      for (int i = 0; i < 64; ++i) {
-        if (ready())
-          return true;
-        relax();
-      }
-    } while (!noticed() && std::chrono::steady_clock::now() < end);
+    if (!spins() && ledger_.saw(report) == yield_ledger::advice::move)
+      move_to_another_core();
+    return report.found;
+  }
+
+  template <class Ready>
+  static bool relax_until(const Ready& ready) {
+    for (int i = 0; i < 64; ++i) {
+      if (ready())
+        return true;
+      relax();
+    }
     return false;
   }
 
-  std::chrono::nanoseconds spin_;
-  unsigned yields_;
+  look how_;
+  std::chrono::nanoseconds patience_;
   bool pairs_;
   mutable yield_ledger ledger_;
 };

@@ -90,9 +90,9 @@ class Worker:
         """Seconds a work takes, and the processor seconds this rank spends on it: the mean of one block."""
         assert self.stack is not None
         do = self.stack.ready(work, self.tensors_of(work))
-        self.warm_up(do)
-        gc.collect()
+        gc.collect()  # before the ranks are in step: it takes milliseconds, and not the same on all
         gc.disable()
+        self.warm_up(do, work.warm)
         cpu = cpu_seconds()
         begin = time.perf_counter()
         for _ in range(work.count):
@@ -102,10 +102,10 @@ class Worker:
         gc.enable()
         return {"wall": wall / work.count, "cpu": cpu / work.count}
 
-    def warm_up(self, do: Callable[[], None]) -> None:
-        """Pages are touched, names are known, ranks are in step; twice, for the first call may be negotiated."""
-        do()
-        do()
+    def warm_up(self, do: Callable[[], None], times: int) -> None:
+        """Pages are touched, names are known, ranks are in step."""
+        for _ in range(times):
+            do()
 
     def submit(self, work: Work) -> Answer:
         """Seconds one asynchronous call takes its caller, without the wait that follows."""
@@ -113,7 +113,7 @@ class Worker:
         hvd: Any = getattr(self.stack, "hvd")  # noqa: B009 - only stacks with Horovod's interface have it
         named = [(tensor, f"{work.name}.{index}") for index, tensor in enumerate(self.tensors_of(work))]
         best = float("inf")
-        for _ in range(work.count + 2):
+        for _ in range(work.warm + work.count):
             begin = time.perf_counter()
             handles = [hvd.allreduce_async_(tensor, name=name, op=hvd.Sum) for tensor, name in named]
             best = min(best, time.perf_counter() - begin)

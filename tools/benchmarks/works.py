@@ -34,6 +34,7 @@ class Work:
     elements: tuple[int, ...]
     count: int  # times in one block
     bucket_bytes: int = 0  # how rivals without fusion pack: 0 not at all, else into buckets of so many bytes
+    warm: int = 2  # times before the block; names are negotiated once, and get their cells when they come again
 
     @property
     def bytes(self) -> int:
@@ -50,7 +51,7 @@ WORKS = [
     Work("64 MiB", (16 * MIB,), 3),
     Work("256 MiB", (64 * MIB,), 1),
     Work("ResNet-50", RESNET, 2, bucket_bytes=25 * MIB),
-    Work("1000 × 1 KiB", SMALL, 2),
+    Work("1000 × 1 KiB", SMALL, 5, warm=3),
     Work("1000 × 1 KiB, buckets", SMALL, 10, bucket_bytes=25 * MIB),
     Work("1000 KiB at once", (256 * 1000,), 40),
 ]
