@@ -27,6 +27,8 @@ inline constexpr operation_row operation_table[operation_count] = {
     {operation::broadcast, "broadcast", false, true, false, true, false, true, true, false},
     {operation::barrier, "barrier", false, true, false, false, false, false, false, true},
     {operation::join, "join", false, false, false, false, false, false, false, true},
+    {operation::alltoall, "alltoall", false, false, true, false, false, true, false, false},
+    {operation::reducescatter, "reducescatter", true, true, false, false, true, true, false, false},
 };
 
 constexpr const operation_row& row_of(operation id) {

@@ -12,8 +12,16 @@
 namespace farandole {
 
 /// Numbers travel on the wire; they never change. What each can do is a row of collectives/operation.hpp.
-enum class operation : std::uint8_t { allreduce = 0, allgather = 1, broadcast = 2, barrier = 3, join = 4 };
-inline constexpr std::size_t operation_count = 5;
+enum class operation : std::uint8_t {
+  allreduce = 0,
+  allgather = 1,
+  broadcast = 2,
+  barrier = 3,
+  join = 4,
+  alltoall = 5,
+  reducescatter = 6
+};
+inline constexpr std::size_t operation_count = 7;
 
 /// Extents in elements, outermost first. Empty for a scalar (one element).
 using shape = std::vector<std::int64_t>;
