@@ -82,7 +82,13 @@ class Runtime:
         """Numbers for people and benchmarks."""
 
     def submit(
-        self, request: Request, name: object | None, input: object | None, output: object | None, set: object | None
+        self,
+        request: Request,
+        name: object | None,
+        input: object | None,
+        output: object | None,
+        set: object | None,
+        splits: object | None = None,
     ) -> Handle:
         """
         Hands one array in; no name: named after the call; no output: the core allocates.
