@@ -26,6 +26,7 @@ player::player(caf::actor_system& system, stage& where, std::int32_t rank, const
   setup.door = door_;
   setup.self = {1, 0, rank};
   setup.leader = 0;
+  setup.rank = rank;
   setup.members = members;
   setup.post = caf::actor_cast<post_actor>(post);
   setup.mover = caf::actor_cast<mover_actor>(lane_);
