@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "collectives/operation.hpp"
+#include "actors/request_check.hpp"
 #include "collectives/plan/group.hpp"
 
 namespace farandole {
@@ -71,33 +71,14 @@ expected<std::vector<pending_ptr>> door::submit_group(std::span<const intent> wh
 }
 
 error door::check(const intent& what) const {
-  auto refuse = [&](error_kind kind, std::string text) {
-    return error{kind, std::string(what.name) + ": " + text};
-  };
   if (ended_)
     return ended_;
-  auto& row = row_of(what.signature.operation);
-  if (what.name.empty() || what.name.size() > name_limit_bytes)
-    return {error_kind::invalid_argument, "a tensor's name must have 1 to " +
-                                              std::to_string(name_limit_bytes) + " bytes, not " +
-                                              std::to_string(what.name.size())};
-  if (what.signature.shape.size() > rank_limit)
-    return refuse(error_kind::invalid_argument, std::to_string(what.signature.shape.size()) +
-                                                    " dimensions; at most " + std::to_string(rank_limit) +
-                                                    " are taken");
-  if (row.has_root && (what.signature.root < 0 || what.signature.root >= size_))
-    return refuse(error_kind::invalid_argument, "root rank " + std::to_string(what.signature.root) +
-                                                    " is not in the process set (ranks 0 to " +
-                                                    std::to_string(size_ - 1) + ")");
-  if (row.reduces && what.signature.dtype == dtype::boolean)
-    return refuse(error_kind::invalid_argument, "bool cannot be reduced; convert it to uint8 first");
-  if (row.reduces && what.signature.reduce_op == reduce_op::adasum)
-    return refuse(error_kind::unimplemented, "Adasum is not offered yet; use Average or Sum");
+  if (auto problem = wrong_request(what, size_))
+    return problem;
   if (table_.size() >= capacity_)
-    return refuse(error_kind::overloaded,
-                  std::to_string(capacity_) +
-                      " names are in use already; wait for some operations before submitting "
-                      "more");
+    return {error_kind::overloaded,
+            std::string(what.name) + ": " + std::to_string(capacity_) +
+                " names are in use already; wait for some operations before submitting more"};
   return {};
 }
 
@@ -128,6 +109,7 @@ pending_ptr door::admit(const intent& what, std::uint32_t group, std::uint32_t g
   operation->output = what.output;
   operation->bytes =
       static_cast<std::size_t>(element_count(what.signature.shape)) * size_of(what.signature.dtype);
+  operation->splits = splits_of(what, size_);
   operation->set = set_;
   operation->group = group;
   operation->group_size = group_size;

@@ -20,17 +20,10 @@
 
 #include "actors/board_seat.hpp"
 #include "actors/pending.hpp"
+#include "actors/request_check.hpp"
 #include "messages/negotiation.hpp"
 
 namespace farandole {
-
-/// What a caller asks for; see bindings/cxx/farandole.hpp.
-struct intent {
-  std::string_view name;
-  farandole::signature signature;
-  const std::byte* input = nullptr;
-  std::byte* output = nullptr;
-};
 
 /// One process set's door.
 class door : public std::enable_shared_from_this<door> {

@@ -136,6 +136,7 @@ struct growing_tree {
     setup.door = how.shared->door;
     setup.self = self();
     setup.leader = leader;
+    setup.rank = how.shared->rank;
     setup.members = size;
     setup.post = how.post;
     setup.mover = actors.mover;

@@ -1,13 +1,41 @@
 #include "actors/lane.hpp"
 
-#include <cassert>
 #include <csignal>
+#include <new>
 #include <numeric>
 #include <pthread.h>
 
+#include "actors/split_exchange.hpp"
+#include "collectives/operation.hpp"
 #include "collectives/paths/data_paths.hpp"
 
 namespace farandole {
+
+namespace {
+
+// Outputs whose size is known only now live with their operation.
+error allocate_outputs(lane_job& job) {
+  if (!row_of(job.bundle.operation).has_rows)
+    return {};
+  for (std::size_t i = 0; i < job.bundle.parts.size(); ++i) {
+    if (job.bundle.parts[i].output)
+      continue;
+    auto& operation = *job.operations[i];
+    const auto& dims = operation.outcome.first_dims;
+    const auto rows = std::accumulate(dims.begin(), dims.end(), std::int64_t{0});
+    const auto total = static_cast<std::size_t>(rows) * bytes_of_row(operation.signature);
+    operation.owned.reset(new (std::nothrow) std::byte[total]);
+    if (!operation.owned)
+      return {error_kind::unknown, operation.name + ": no memory for the " + std::to_string(total) +
+                                       " bytes that " + std::string(row_of(job.bundle.operation).name) +
+                                       " brings"};
+    operation.outcome.bytes = {operation.owned.get(), total};
+    job.bundle.parts[i].output = operation.owned.get();
+  }
+  return {};
+}
+
+} // namespace
 
 lane_job::~lane_job() {
   settle({error_kind::disconnected, "the generation ended before this operation was run"});
@@ -92,45 +120,54 @@ void lane_thread::loop() {
 }
 
 void lane_thread::execute(lane_job& job) {
+  // The lane numbers works anew.
+  const auto sequence = job.bundle.sequence;
+  std::uint64_t bytes = 0;
+  for (auto& one : job.bundle.parts)
+    bytes += one.input_bytes;
   auto why = reason();
   if (!why && !paths_)
     why = {error_kind::unknown, "the data paths are not connected"};
   if (!why)
-    why = allocate_outputs(job);
-  std::uint64_t bytes = 0;
-  for (auto& one : job.bundle.parts)
-    bytes += one.input_bytes;
-  if (!why) {
-    limits until{token_, std::chrono::steady_clock::now() + wiring_.operation_timeout,
-                 wiring_.timeout_citation};
-    why = paths_->choose(job.bundle).run(job.bundle, until).error;
-    // The one that aborted knows why; the path only knows that.
-    if (why.kind == error_kind::disconnected)
-      if (auto told = reason())
-        why = told;
-  }
-  auto sequence = job.bundle.sequence;
+    why = move(job);
   job.settle(why);
   wiring_.finished(sequence, bytes, why);
 }
 
-// Outputs whose size is known only now live with their operation.
-error lane_thread::allocate_outputs(lane_job& job) const {
-  if (job.bundle.operation != operation::allgather || job.bundle.parts.empty())
-    return {};
-  auto members = job.bundle.gathered.size() / job.bundle.parts.size();
-  for (std::size_t i = 0; i < job.bundle.parts.size(); ++i) {
-    auto sizes = job.bundle.gathered.begin() + static_cast<std::ptrdiff_t>(i * members);
-    auto total = std::accumulate(sizes, sizes + static_cast<std::ptrdiff_t>(members), std::size_t{0});
-    auto& operation = *job.operations[i];
-    operation.owned.reset(new (std::nothrow) std::byte[total]);
-    if (!operation.owned)
-      return {error_kind::unknown,
-              operation.name + ": no memory for " + std::to_string(total) + " gathered bytes"};
-    operation.outcome.bytes = {operation.owned.get(), total};
-    job.bundle.parts[i].output = operation.owned.get();
-  }
+error lane_thread::move(lane_job& job) {
+  const limits until{token_, std::chrono::steady_clock::now() + wiring_.operation_timeout,
+                     wiring_.timeout_citation};
+  if (job.bundle.operation == operation::alltoall)
+    if (auto problem = exchange_splits(job, until))
+      return problem;
+  if (auto problem = allocate_outputs(job))
+    return problem;
+  return run_work(job.bundle, until);
+}
+
+error lane_thread::exchange_splits(lane_job& job, const limits& until) {
+  auto& operation = *job.operations.at(0);
+  split_exchange exchange(operation.splits);
+  auto question = exchange.question();
+  if (auto problem = run_work(question, until))
+    return problem;
+  if (auto problem = exchange.answer(operation.name, bytes_of_row(operation.signature), job.bundle))
+    return problem;
+  operation.outcome.first_dims = exchange.received();
   return {};
+}
+
+// Paths tell works apart by their number. Members run equal bundles in equal order, and what a bundle needs
+// besides its own work follows from its operation alone, so counting gives equal numbers on all of them; a
+// member that gives up in between has ended the generation.
+error lane_thread::run_work(work& what, const limits& until) {
+  what.sequence = works_++;
+  auto why = paths_->choose(what).run(what, until).error;
+  // The one that aborted knows why; the path only knows that.
+  if (why.kind == error_kind::disconnected)
+    if (auto told = reason())
+      why = told;
+  return why;
 }
 
 } // namespace farandole

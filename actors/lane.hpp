@@ -74,13 +74,16 @@ public:
 private:
   void loop();
   void execute(lane_job& job);
-  error allocate_outputs(lane_job& job) const;
+  error move(lane_job& job);
+  error exchange_splits(lane_job& job, const limits& until);
+  error run_work(work& what, const limits& until);
   error reason() const;
   void push(std::function<void()> task);
 
   wiring wiring_;
   abort_token token_;
   std::unique_ptr<data_paths> paths_;
+  std::uint64_t works_ = 0; ///< run so far
 
   mutable std::mutex mutex_;
   error aborted_;

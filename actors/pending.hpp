@@ -41,6 +41,9 @@ struct pending {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::size_t bytes = 0; ///< of the input
+  /// alltoall: rows for each member, by rank. Not part of the signature: members need not agree on them, and
+  /// an id serves steps with different ones.
+  std::vector<std::int64_t> splits;
   std::uint32_t set = 0;
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
@@ -63,7 +66,7 @@ struct pending {
   // How it ended; valid once settled.
   error problem;
   farandole::result outcome;
-  std::unique_ptr<std::byte[]> owned; ///< memory behind outcome.bytes
+  std::unique_ptr<std::byte[]> owned; ///< memory behind outcome.bytes, where the caller gave none
 
   phase now() const { return static_cast<phase>(word_.load(std::memory_order_acquire)); }
   bool settled() const { return now() == phase::settled; }

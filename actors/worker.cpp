@@ -3,7 +3,7 @@
 #include <cassert>
 #include <utility>
 
-#include "collectives/operation.hpp"
+#include "actors/bundle_builder.hpp"
 
 namespace farandole {
 
@@ -214,60 +214,19 @@ void worker_state::finish_join(std::int32_t last_rank) {
 // ---- bundles -------------------------------------------------------------------------------------
 
 void worker_state::run_bundles(const schedule& plan) {
+  const bundle_builder builder(setup_.rank, setup_.members);
   for (auto& one : plan.bundles) {
-    error problem;
-    auto job = build(one, problem);
-    if (problem) {
-      self->send(setup_.member, generation_broken{problem.text});
+    std::vector<pending_ptr> operations;
+    operations.reserve(one.entries.size());
+    for (auto& entry : one.entries)
+      operations.push_back(claim(entry));
+    auto job = builder.build(one, std::move(operations), joined_);
+    if (!job) {
+      self->send(setup_.member, generation_broken{job.error().text});
       return;
     }
-    self->send(setup_.mover, std::make_shared<std::unique_ptr<lane_job>>(std::move(job)));
+    self->send(setup_.mover, std::make_shared<std::unique_ptr<lane_job>>(std::move(*job)));
   }
-}
-
-std::unique_ptr<lane_job> worker_state::build(const bundle& what, error& problem) {
-  auto job = std::make_unique<lane_job>();
-  auto& moved = job->bundle;
-  moved.sequence = what.sequence;
-  moved.operation = what.operation;
-  moved.dtype = what.dtype;
-  moved.reduce_op = what.reduce_op;
-  moved.prescale = what.prescale;
-  moved.postscale = what.postscale;
-  moved.root = what.root;
-  moved.parts.reserve(what.entries.size());
-  job->operations.reserve(what.entries.size());
-  for (auto& entry : what.entries) {
-    job->operations.push_back(claim(entry));
-    auto& operation = job->operations.back();
-    // A joined member stands in with zeros; nobody else may be without the tensor.
-    if (!operation && !(joined_ && row_of(what.operation).takes_zeros)) {
-      problem = {error_kind::unknown, "bundle " + std::to_string(what.sequence) + " names tensor " +
-                                          (entry.id ? "id " + std::to_string(entry.id) : entry.name) +
-                                          ", which this rank has not submitted"};
-      return job;
-    }
-    add_part(what, entry, *job);
-  }
-  return job;
-}
-
-void worker_state::add_part(const bundle& what, const bundle_entry& entry, lane_job& job) {
-  auto& operation = job.operations.back();
-  part one;
-  one.input_bytes = static_cast<std::size_t>(entry.elements) * size_of(what.dtype);
-  if (operation) {
-    one.input = operation->input;
-    one.output = operation->output;
-    one.input_bytes = operation->bytes;
-  }
-  if (what.operation == operation::allgather) {
-    auto row_bytes = static_cast<std::size_t>(entry.row_elements) * size_of(what.dtype);
-    for (auto rows : entry.first_dims)
-      job.bundle.gathered.push_back(static_cast<std::size_t>(rows) * row_bytes);
-    operation->outcome.first_dims = entry.first_dims;
-  }
-  job.bundle.parts.push_back(one);
 }
 
 // The operation leaves the table: from here on only the lane may settle it.

@@ -21,6 +21,7 @@ struct worker_setup {
   std::shared_ptr<farandole::door> door;
   farandole::address self;  ///< generation, set, own global rank
   std::int32_t leader = 0;  ///< global rank
+  std::int32_t rank = 0;    ///< own, within the set
   std::int32_t members = 1; ///< of the set
   post_actor post;
   mover_actor mover;
@@ -55,8 +56,6 @@ private:
   void run_bundles(const schedule& plan);
   void finish_join(std::int32_t last_rank);
   void retract(board_round what);
-  std::unique_ptr<lane_job> build(const bundle& what, error& problem);
-  void add_part(const bundle& what, const bundle_entry& entry, lane_job& job);
   pending_ptr claim(const bundle_entry& entry);
   void settle_all(const error& why);
   std::shared_ptr<board_seat> seat_for(const assignment& what, const signature& own);

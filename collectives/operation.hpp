@@ -13,7 +13,8 @@ struct operation_row {
   std::string_view name;
   bool reduces;        ///< combines elements: reduce op and scales count, bool is refused
   bool same_shape;     ///< every rank must bring the same shape
-  bool first_dim_free; ///< shapes may differ in their first extent; scalars are refused
+  bool has_rows;       ///< takes the first dimension apart, or grows it: scalars are refused
+  bool first_dim_free; ///< shapes may differ in their first extent
   bool has_root;       ///< one rank is the source; ranks must agree on it
   bool fusible;        ///< several tensors may share a bundle
   bool cacheable;      ///< gets an id
@@ -22,13 +23,13 @@ struct operation_row {
 };
 
 inline constexpr operation_row operation_table[operation_count] = {
-    {operation::allreduce, "allreduce", true, true, false, false, true, true, true, true},
-    {operation::allgather, "allgather", false, false, true, false, true, true, false, false},
-    {operation::broadcast, "broadcast", false, true, false, true, false, true, true, false},
-    {operation::barrier, "barrier", false, true, false, false, false, false, false, true},
-    {operation::join, "join", false, false, false, false, false, false, false, true},
-    {operation::alltoall, "alltoall", false, false, true, false, false, true, false, false},
-    {operation::reducescatter, "reducescatter", true, true, false, false, true, true, false, false},
+    {operation::allreduce, "allreduce", true, true, false, false, false, true, true, true, true},
+    {operation::allgather, "allgather", false, false, true, true, false, true, true, false, false},
+    {operation::broadcast, "broadcast", false, true, false, false, true, false, true, true, false},
+    {operation::barrier, "barrier", false, true, false, false, false, false, false, false, true},
+    {operation::join, "join", false, false, false, false, false, false, false, false, true},
+    {operation::alltoall, "alltoall", false, false, true, true, false, false, true, false, false},
+    {operation::reducescatter, "reducescatter", true, true, true, false, false, true, true, false, false},
 };
 
 constexpr const operation_row& row_of(operation id) {

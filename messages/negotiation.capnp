@@ -21,6 +21,14 @@
 # it will not publish; the leader answers everyone with `retract`, and a member that waits on the board in just that
 # round takes its cell back and sends a full request. An id that was retracted is forgotten.
 #
+# What travels of which operation
+# -------------------------------
+# Members reduce-scatter tensors of one shape: each knows from its own which rows become whose (the first extent divided
+# by the members; the first of them get one row more until nothing remains), so a bundle says no more of them than of an
+# allreduce's. In an alltoall the members' first extents differ and so does how they deal their rows out; the leader
+# compares the rest of the shape and hears nothing of the dealing. The members tell each other on the data path, just
+# before the tensor's own bytes, so one id serves however the rows are dealt. A bundle holds one alltoall at most.
+#
 # Order
 # -----
 # Bundles are numbered from 0 in each (generation, set); every member runs them in that order. Within one
@@ -83,7 +91,7 @@ struct Entry {
   name @1 :Text;
   # Empty when id is not 0.
   elements @2 :Int64;
-  # Of one member's input (allreduce, broadcast); lets a joined member stand in.
+  # Of one member's input; lets a joined member stand in. allgather, alltoall: of all members' together.
   firstDims @3 :List(Int64);
   # allgather: first extent on each rank, in rank order.
   rowElements @4 :Int64;

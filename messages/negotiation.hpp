@@ -66,8 +66,8 @@ struct assignment {
   std::string name;
   std::int64_t cell = -1;
   std::uint32_t cell_bytes = 0;
-  farandole::signature
-      signature; ///< of rank 0 of the set (allgather: only the first extent may differ elsewhere)
+  /// Of rank 0 of the set (allgather, alltoall: only the first extent may differ elsewhere).
+  farandole::signature signature;
 
   friend bool operator==(const assignment&, const assignment&) = default;
 };

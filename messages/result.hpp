@@ -9,9 +9,13 @@
 namespace farandole {
 
 struct result {
-  std::span<const std::byte> bytes;     ///< allgather: the concatenation, owned by the handle
-  std::vector<std::int64_t> first_dims; ///< allgather: first extent brought by each rank
-  std::int32_t last_rank = -1;          ///< join: the rank that joined last
+  /// allgather: the concatenation; alltoall: what came from each rank, one after another; reducescatter: the
+  /// own segment, where the caller gave no output. Owned by the handle.
+  std::span<const std::byte> bytes;
+  /// First extents. allgather: brought by each rank; alltoall: come from each rank; reducescatter: of the own
+  /// segment, one number. What comes out has as many rows as they sum to.
+  std::vector<std::int64_t> first_dims;
+  std::int32_t last_rank = -1; ///< join: the rank that joined last
 };
 
 } // namespace farandole

@@ -1,6 +1,7 @@
 #include "messages/signature.hpp"
 
 #include <bit>
+#include <cassert>
 
 namespace farandole {
 
@@ -16,6 +17,18 @@ std::int64_t element_count(const shape& extents) {
   for (auto extent : extents)
     count *= extent;
   return count;
+}
+
+std::int64_t elements_of_row(const shape& extents) {
+  assert(!extents.empty());
+  std::int64_t count = 1;
+  for (std::size_t i = 1; i < extents.size(); ++i)
+    count *= extents[i];
+  return count;
+}
+
+std::size_t bytes_of_row(const signature& what) {
+  return static_cast<std::size_t>(elements_of_row(what.shape)) * size_of(what.dtype);
 }
 
 std::string to_string(const shape& extents) {

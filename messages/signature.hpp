@@ -42,6 +42,12 @@ struct signature {
 /// Elements of a tensor of this shape.
 std::int64_t element_count(const shape& extents);
 
+/// Elements of one row: of all dimensions but the first, which there must be.
+std::int64_t elements_of_row(const shape& extents);
+
+/// Bytes of one row of a tensor.
+std::size_t bytes_of_row(const signature& what);
+
 /// "[3, 4]", for error texts.
 std::string to_string(const shape& extents);
 

@@ -28,7 +28,8 @@ namespace {
 static_assert(FARANDOLE_TIMED_OUT == static_cast<int>(error_kind::timed_out) && error_kind_count == 9);
 static_assert(FARANDOLE_BOOL == static_cast<int>(dtype::boolean) && dtype_count == 11);
 static_assert(FARANDOLE_PRODUCT == static_cast<int>(reduce_op::product) && reduce_op_count == 6);
-static_assert(FARANDOLE_JOIN == static_cast<int>(operation::join) && operation_count == 5);
+static_assert(FARANDOLE_JOIN == static_cast<int>(operation::join));
+static_assert(FARANDOLE_REDUCESCATTER == static_cast<int>(operation::reducescatter) && operation_count == 7);
 
 farandole_status report(const error& problem, farandole_error* why) {
   auto status = static_cast<farandole_status>(problem.kind);
@@ -87,6 +88,15 @@ bool moves_a_tensor(operation id) {
   return id != operation::barrier && id != operation::join;
 }
 
+bool allocates(operation id) {
+  return id == operation::allgather || id == operation::alltoall;
+}
+
+// Whether the caller has to bring memory for what comes out.
+bool needs_output(operation id) {
+  return !allocates(id) && id != operation::reducescatter;
+}
+
 error bad_number(const farandole_submission& given, const char* what, std::int32_t number) {
   return refuse(std::string(given.name) + ": there is no " + what + " " + std::to_string(number));
 }
@@ -115,8 +125,14 @@ error check_buffers(const farandole_submission& given, operation id, std::int64_
     return {};
   if (!given.input)
     return refuse(std::string(given.name) + ": input is NULL");
-  if (id != operation::allgather && !given.output)
+  if (needs_output(id) && !given.output)
     return refuse(std::string(given.name) + ": output is NULL");
+  return {};
+}
+
+error check_splits(const farandole_submission& given) {
+  if (given.split_count > 0 && !given.splits)
+    return refuse(std::string(given.name) + ": splits is NULL, split_count is not 0");
   return {};
 }
 
@@ -141,6 +157,8 @@ error translate(const farandole_submission& given, submission& target) {
     return problem;
   if (auto problem = check_buffers(given, id, elements))
     return problem;
+  if (auto problem = check_splits(given))
+    return problem;
   wanted.dtype = *type;
   if (given.dimensions > 0)
     wanted.shape.assign(given.shape, given.shape + given.dimensions);
@@ -155,7 +173,8 @@ error translate(const farandole_submission& given, submission& target) {
   if (row_of(id).has_root)
     wanted.root = given.root;
   target.input = static_cast<const std::byte*>(given.input);
-  target.output = id == operation::allgather ? nullptr : static_cast<std::byte*>(given.output);
+  target.output = allocates(id) ? nullptr : static_cast<std::byte*>(given.output);
+  target.splits = {given.splits, given.split_count};
   return {};
 }
 

@@ -112,7 +112,12 @@ typedef enum farandole_operation {
       1, /* the inputs one after another along the first dimension, which alone may differ */
   FARANDOLE_BROADCAST = 2, /* output = the root's input; same shape everywhere */
   FARANDOLE_BARRIER = 3,   /* settles when every member has come; no tensor */
-  FARANDOLE_JOIN = 4 /* this member has no more data: it counts as zeros until all have joined; no tensor */
+  FARANDOLE_JOIN = 4, /* this member has no more data: it counts as zeros until all have joined; no tensor */
+  FARANDOLE_ALLTOALL =
+      5, /* each member's rows dealt out to all; what comes from each rank, one after another in rank order */
+  FARANDOLE_REDUCESCATTER =
+      6 /* as allreduce, but each member gets its own segment of the rows only: of d rows, d / size, and one
+           more on the first d % size ranks; not with FARANDOLE_ADASUM */
 } farandole_operation;
 
 typedef enum farandole_dtype {
@@ -139,34 +144,43 @@ typedef enum farandole_reduce_op {
 } farandole_reduce_op;
 
 /* What to do with one tensor. All members must submit equal names, operations, dtypes, reductions, scales,
- * roots and (but for what allgather lets differ) shapes; the order may differ between members. Where they
- * disagree, the operation fails FARANDOLE_PRECONDITION on all of them and the job goes on. Start from
- * FARANDOLE_SUBMISSION_INIT: a scale of 0 is a scale of 0. */
+ * roots and (but for the first extents of allgather and alltoall) shapes; the order may differ between
+ * members. Where they disagree, the operation fails FARANDOLE_PRECONDITION on all of them and the job goes
+ * on. Start from FARANDOLE_SUBMISSION_INIT: a scale of 0 is a scale of 0. */
 typedef struct farandole_submission {
   const char*
       name; /* not empty; unique among operations in flight in the set. Names that recur are fastest */
   int32_t operation;    /* a farandole_operation */
   int32_t dtype;        /* a farandole_dtype */
-  int32_t reduce_op;    /* a farandole_reduce_op; allreduce only */
+  int32_t reduce_op;    /* a farandole_reduce_op; allreduce and reducescatter only */
   int32_t root;         /* the source's rank; broadcast only, -1 otherwise */
-  double prescale;      /* allreduce only */
-  double postscale;     /* allreduce only */
+  double prescale;      /* allreduce and reducescatter only */
+  double postscale;     /* allreduce and reducescatter only */
   const int64_t* shape; /* extents in elements, outermost first; NULL if there are none */
   size_t dimensions;    /* 0: a scalar, one element */
   const void* input;    /* NULL only where there are no elements, and for barrier and join */
-  void* output; /* as large as `input`, which it may equal; unused (NULL) for allgather, barrier and join */
+  void* output; /* as large as `input`, which it may equal; unused (NULL) for allgather, alltoall, barrier and
+                   join; reducescatter: as large as the own segment and apart from `input`, or NULL: the
+                   library then allocates */
   uint32_t set; /* process set; 0 is the global one */
+  const int64_t* splits; /* alltoall only: rows for each rank, in rank order, which sum to the first extent.
+                            Members need not agree. Copied */
+  size_t split_count;    /* the size of the set; 0: equal parts */
 } farandole_submission;
 
 #define FARANDOLE_SUBMISSION_INIT                                                                            \
-  { NULL, FARANDOLE_ALLREDUCE, FARANDOLE_FLOAT32, FARANDOLE_SUM, -1, 1.0, 1.0, NULL, 0, NULL, NULL, 0 }
+  {                                                                                                          \
+    NULL, FARANDOLE_ALLREDUCE, FARANDOLE_FLOAT32, FARANDOLE_SUM, -1, 1.0, 1.0, NULL, 0, NULL, NULL, 0, NULL, \
+        0                                                                                                    \
+  }
 
 /* One operation in flight, or what it brought. */
 typedef struct farandole_handle farandole_handle;
 
 /* Hands one tensor in; does not wait. On success *handle is the caller's, to be given to farandole_release().
- * FARANDOLE_INVALID_ARGUMENT for a name in flight, an unknown set, a bad root, shape or number;
- * FARANDOLE_OVERLOADED when too much is in flight; FARANDOLE_UNKNOWN when the job has ended. */
+ * FARANDOLE_INVALID_ARGUMENT for a name in flight, an unknown set, a bad root, shape or number, splits that
+ * do not sum to the first extent; FARANDOLE_ABORTED for a reducescatter with Adasum; FARANDOLE_OVERLOADED
+ * when too much is in flight; FARANDOLE_UNKNOWN when the job has ended. */
 FARANDOLE_API farandole_status farandole_submit(farandole_runtime* runtime, const farandole_submission* what,
                                                 farandole_handle** handle, farandole_error* why);
 
@@ -185,9 +199,11 @@ FARANDOLE_API farandole_status farandole_wait(const farandole_handle* handle, in
                                               farandole_error* why);
 
 typedef struct farandole_result {
-  const void* bytes; /* allgather: the concatenation */
+  const void* bytes; /* allgather: the concatenation; alltoall: what came from each rank, one after another;
+                        reducescatter without an output of the caller's: the own segment */
   size_t byte_count;
-  const int64_t* first_dims; /* allgather: first extent that each rank brought, by rank */
+  const int64_t* first_dims; /* allgather: first extent that each rank brought, by rank; alltoall: rows that
+                                came from each rank; reducescatter: one number, the rows of the own segment */
   size_t first_dim_count;
   int32_t last_rank; /* join: the rank that joined last; -1 otherwise */
 } farandole_result;

@@ -176,6 +176,33 @@ TEST_CASE("a gathering of uneven rows tells who brought how many") {
   }
 }
 
+TEST_CASE("rows dealt out unevenly arrive in rank order, with how many came from whom") {
+  job together(2);
+  std::vector<std::vector<float>> got(2);
+  std::vector<std::vector<std::int64_t>> dims(2);
+  together.run([&](farandole_runtime* runtime, std::size_t rank) {
+    const std::vector<std::int64_t> splits =
+        rank == 0 ? std::vector<std::int64_t>{1, 2} : std::vector<std::int64_t>{0, 1};
+    tensor rows(runtime, "dealt", rank == 0 ? std::vector<float>{1, 2, 3} : std::vector<float>{4});
+    auto asked = rows.what(FARANDOLE_ALLTOALL);
+    asked.output = nullptr;
+    asked.splits = splits.data();
+    asked.split_count = splits.size();
+    farandole_handle* handle = nullptr;
+    farandole_result result;
+    farandole_submit(runtime, &asked, &handle, nullptr);
+    rows.adopt(handle);
+    if (!handle || rows.wait().status != FARANDOLE_OK ||
+        farandole_get_result(handle, &result, nullptr) != FARANDOLE_OK)
+      return;
+    auto* floats = static_cast<const float*>(result.bytes);
+    got[rank].assign(floats, floats + result.byte_count / sizeof(float));
+    dims[rank].assign(result.first_dims, result.first_dims + result.first_dim_count);
+  });
+  CHECK(got == std::vector<std::vector<float>>{{1}, {2, 3, 4}});
+  CHECK(dims == std::vector<std::vector<std::int64_t>>{{1, 0}, {2, 1}});
+}
+
 TEST_CASE("a group is taken whole or not at all") {
   job together(2);
   std::vector<farandole_status> refused(2), taken(2);

@@ -65,6 +65,56 @@ static void check_allgather(farandole_runtime* runtime) {
   farandole_release(handle);
 }
 
+static void check_alltoall(farandole_runtime* runtime) {
+  const float input[3] = {1, 2, 3};
+  const int64_t splits[1] = {3}, short_of[1] = {2};
+  farandole_handle* handle = NULL;
+  farandole_result result;
+  farandole_error why;
+  farandole_submission what = three_floats("dealt", input, NULL);
+  what.operation = FARANDOLE_ALLTOALL;
+  what.splits = splits;
+  what.split_count = 1;
+  CHECK(farandole_submit(runtime, &what, &handle, NULL) == FARANDOLE_OK);
+  CHECK(farandole_wait(handle, -1, NULL) == FARANDOLE_OK);
+  CHECK(farandole_get_result(handle, &result, NULL) == FARANDOLE_OK);
+  CHECK(result.byte_count == sizeof input && memcmp(result.bytes, input, sizeof input) == 0);
+  CHECK(result.first_dim_count == 1 && result.first_dims[0] == 3);
+  farandole_release(handle);
+  what.splits = short_of;
+  CHECK(farandole_submit(runtime, &what, &handle, &why) == FARANDOLE_INVALID_ARGUMENT);
+  CHECK(strstr(why.text, "dealt") && strstr(why.text, "sum to 2") && strstr(why.text, "3"));
+  what.splits = NULL;
+  CHECK(farandole_submit(runtime, &what, &handle, &why) == FARANDOLE_INVALID_ARGUMENT);
+}
+
+static void check_reducescatter(farandole_runtime* runtime) {
+  const float input[3] = {1, 2, 3};
+  float output[3] = {0, 0, 0};
+  farandole_handle* handle = NULL;
+  farandole_result result;
+  farandole_error why;
+  farandole_submission what = three_floats("segment", input, output);
+  what.operation = FARANDOLE_REDUCESCATTER;
+  what.prescale = 2;
+  CHECK(farandole_submit(runtime, &what, &handle, NULL) == FARANDOLE_OK);
+  CHECK(farandole_wait(handle, -1, NULL) == FARANDOLE_OK);
+  CHECK(output[0] == 2 && output[1] == 4 && output[2] == 6);
+  CHECK(farandole_get_result(handle, &result, NULL) == FARANDOLE_OK);
+  CHECK(result.byte_count == 0);
+  CHECK(result.first_dim_count == 1 && result.first_dims[0] == 3);
+  farandole_release(handle);
+  what.output = NULL;
+  CHECK(farandole_submit(runtime, &what, &handle, NULL) == FARANDOLE_OK);
+  CHECK(farandole_wait(handle, -1, NULL) == FARANDOLE_OK);
+  CHECK(farandole_get_result(handle, &result, NULL) == FARANDOLE_OK);
+  CHECK(result.byte_count == sizeof output && memcmp(result.bytes, output, sizeof output) == 0);
+  farandole_release(handle);
+  what.reduce_op = FARANDOLE_ADASUM;
+  CHECK(farandole_submit(runtime, &what, &handle, &why) == FARANDOLE_ABORTED);
+  CHECK(strstr(why.text, "segment") != NULL);
+}
+
 static void check_refusals(farandole_runtime* runtime) {
   const int64_t huge[2] = {INT64_MAX / 2, 4}, negative[1] = {-1};
   const float input[3] = {1, 2, 3};
@@ -117,6 +167,8 @@ int main(void) {
   CHECK(farandole_alive(runtime) == 1);
   check_allreduce(runtime);
   check_allgather(runtime);
+  check_alltoall(runtime);
+  check_reducescatter(runtime);
   check_refusals(runtime);
   farandole_shutdown(runtime);
   CHECK(farandole_alive(runtime) == 0);

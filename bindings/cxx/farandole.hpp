@@ -39,8 +39,14 @@ struct submission {
   std::string_view name; ///< unique among operations in flight in the set
   farandole::signature signature;
   const std::byte* input = nullptr; ///< contiguous; read until settled
-  std::byte* output = nullptr; ///< contiguous; written until settled; may equal `input`; null for allgather
-  std::uint32_t set = 0;       ///< process set; 0 is the global one
+  /// Contiguous; written until settled; may equal `input`. allgather, alltoall: null, the core allocates.
+  /// reducescatter: null, or memory for the own segment that does not overlap `input`: with n members and a
+  /// first extent of d, d / n rows, and one more on the first d % n ranks.
+  std::byte* output = nullptr;
+  std::uint32_t set = 0; ///< process set; 0 is the global one
+  /// alltoall: rows that go to each rank of the set, in rank order, which sum to the first extent; empty:
+  /// equal parts. Ranks need not agree, and they may change from step to step. Copied.
+  std::span<const std::int64_t> splits;
 };
 
 struct pending; // actors/pending.hpp
@@ -114,8 +120,9 @@ public:
   /// Same local size on every host.
   bool is_homogeneous() const;
 
-  /// Hands one tensor in. `invalid_argument` for a name in flight, an unknown set, a bad root, a scalar where
-  /// rows are needed; `overloaded` when too much is in flight; `unknown` when the generation has ended.
+  /// Hands one tensor in. `invalid_argument` for a name in flight, an unknown set, a bad root, splits that do
+  /// not fit the first extent, a scalar to reduce-scatter; `aborted` for Adasum with reducescatter;
+  /// `overloaded` when too much is in flight; `unknown` when the generation has ended.
   expected<handle> submit(const submission& what);
   /// All or none; the members become ready together.
   expected<std::vector<handle>> submit_group(std::span<const submission> what);

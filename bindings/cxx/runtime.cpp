@@ -59,7 +59,7 @@ environment_lookup lookup_for(const options& how) {
 }
 
 intent intent_of(const submission& what) {
-  return {what.name, what.signature, what.input, what.output};
+  return {what.name, what.signature, what.input, what.output, what.splits};
 }
 
 } // namespace

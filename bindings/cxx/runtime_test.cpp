@@ -102,6 +102,80 @@ std::string allreduce_rounds(runtime& member, const std::string& name, std::size
   return {};
 }
 
+// Rows of two floats that tell who sent them to whom, in which round; the way they are dealt out changes from
+// round to round, the shape does not.
+std::string alltoall_rounds(runtime& member, int rounds) {
+  const auto size = member.size(), rank = member.rank();
+  const auto rows = [&](int round, int from, int to) {
+    return (from + round) % size == to ? 3 + from : from;
+  };
+  const auto label = [&](int round, int from, int to) {
+    return static_cast<float>(100 * round + 10 * from + to);
+  };
+  for (int round = 0; round < rounds; ++round) {
+    floats tensor;
+    std::vector<std::int64_t> splits;
+    std::vector<float> wanted;
+    for (int other = 0; other < size; ++other) {
+      splits.push_back(rows(round, rank, other));
+      tensor.in.insert(tensor.in.end(), 2 * static_cast<std::size_t>(splits.back()),
+                       label(round, rank, other));
+      wanted.insert(wanted.end(), 2 * static_cast<std::size_t>(rows(round, other, rank)),
+                    label(round, other, rank));
+    }
+    auto what = tensor.ask("dealt");
+    what.signature.operation = operation::alltoall;
+    what.signature.shape = {static_cast<std::int64_t>(tensor.in.size()) / 2, 2};
+    what.output = nullptr;
+    what.splits = splits;
+    auto asked = member.submit(what);
+    if (auto problem = asked ? asked->wait() : asked.error())
+      return problem.text;
+    const auto& result = asked->result();
+    const auto* got = reinterpret_cast<const float*>(result.bytes.data());
+    if (std::vector(got, got + result.bytes.size() / sizeof(float)) != wanted)
+      return "round " + std::to_string(round) + " dealt out wrongly";
+    for (int other = 0; other < size; ++other)
+      if (result.first_dims.at(static_cast<std::size_t>(other)) != rows(round, other, rank))
+        return "round " + std::to_string(round) + " miscounts the rows from " + std::to_string(other);
+  }
+  return {};
+}
+
+// A group of two: one of them has fewer rows than there are members.
+std::string reducescatter_rounds(runtime& member, int rounds) {
+  const auto size = static_cast<std::size_t>(member.size()), rank = static_cast<std::size_t>(member.rank());
+  for (int round = 0; round < rounds; ++round) {
+    floats many, one;
+    many.in.resize(2 * size + 1);
+    for (std::size_t i = 0; i < many.in.size(); ++i)
+      many.in[i] = static_cast<float>(i + rank);
+    one.in = {static_cast<float>(rank)};
+    std::vector<submission> what{many.ask("many"), one.ask("one")};
+    for (auto& each : what)
+      each.signature.operation = operation::reducescatter;
+    what[0].output = nullptr;
+    auto asked = member.submit_group(what);
+    if (!asked)
+      return asked.error().text;
+    for (auto& each : *asked)
+      if (auto problem = each.wait())
+        return problem.text;
+    const auto ranks = static_cast<float>(size * (size - 1) / 2);
+    const auto first = 2 * rank + (rank > 0), own = std::size_t{2} + (rank == 0);
+    const auto& bytes = (*asked)[0].result().bytes;
+    if (bytes.size() != own * sizeof(float) ||
+        (*asked)[0].result().first_dims.at(0) != static_cast<std::int64_t>(own))
+      return "a segment of another size";
+    for (std::size_t i = 0; i < own; ++i)
+      if (reinterpret_cast<const float*>(bytes.data())[i] != static_cast<float>((first + i) * size) + ranks)
+        return "round " + std::to_string(round) + " sums up wrongly";
+    if ((*asked)[1].result().first_dims.at(0) != (rank == 0) || (rank == 0 && one.out[0] != ranks))
+      return "the only row went elsewhere";
+  }
+  return {};
+}
+
 } // namespace
 
 TEST_CASE("a job of one needs no rendezvous and still scales") {
@@ -135,6 +209,19 @@ TEST_CASE("members of one job agree, by the leader, by ids and by the board") {
     CHECK(problem == "");
   for (auto count : boarded)
     CHECK(count > 0);
+}
+
+TEST_CASE("rows are dealt out anew in every step, between reductions, under one id") {
+  auto size = GENERATE(1, 2, 3);
+  job together(size);
+  std::vector<std::string> said(static_cast<std::size_t>(size));
+  together.run([&](runtime& member) {
+    auto& problem = said[static_cast<std::size_t>(member.rank())];
+    problem = alltoall_rounds(member, 5) + reducescatter_rounds(member, 4) + alltoall_rounds(member, 3) +
+              allreduce_rounds(member, "large", 100'001, 2);
+  });
+  for (auto& problem : said)
+    CHECK(problem == "");
 }
 
 TEST_CASE("two runtimes of two jobs live in one process") {

@@ -73,7 +73,7 @@ public:
   /// wait(), then what came out in the memory that the caller gave.
   nanobind::object finish() const;
   nanobind::object output() const { return owner_of(output_); }
-  /// Bytes that the core allocated (allgather), as a DLPack capsule that keeps them alive.
+  /// Bytes that the core allocated, as a DLPack capsule that keeps them alive.
   nanobind::object dlpack() const;
   nanobind::tuple first_dims() const;
   std::int32_t last_rank() const { return operation_.result().last_rank; }

@@ -69,9 +69,10 @@ void define_handle(nb::module_& module) {
       .def("wait", &operation_handle::wait, "Waits without the GIL; raises what the operation ended with.")
       .def("finish", &operation_handle::finish, "Waits, then gives the array that was given as output.")
       .def_prop_ro("output", &operation_handle::output, "The array given as output.")
-      .def("dlpack", &operation_handle::dlpack, "What the core allocated (allgather), as a DLPack capsule.")
+      .def("dlpack", &operation_handle::dlpack, "What the core allocated, as a DLPack capsule.")
       .def_prop_ro("first_dims", &operation_handle::first_dims,
-                   "Rows that each rank brought to an allgather.")
+                   "Rows that each rank brought to an allgather, or that came from each by an alltoall; of a "
+                   "reducescatter, those of this rank's segment.")
       .def_prop_ro("last_rank", &operation_handle::last_rank, "The rank that joined last.");
   module.def("wait_all", &wait_all, "handles"_a, "Waits for all; raises the error of the first that failed.");
 }
@@ -82,8 +83,8 @@ auto ask(const python_runtime& self) {
 }
 
 nb::object submit_kept(const python_runtime& self, nb::dict table, const request& what, nb::handle name,
-                       nb::handle input, nb::handle output, nb::handle set) {
-  operation_handle started = submit(self.running, what, name, input, output, set);
+                       nb::handle input, nb::handle output, nb::handle set, nb::handle splits) {
+  operation_handle started = submit(self.running, what, name, input, output, set, splits);
   nb::object number = nb::int_(started.number());
   table[number] = nb::cast(std::move(started));
   return number;
@@ -108,12 +109,15 @@ void define_runtime(nb::module_& module) {
       .def(
           "submit",
           [](const python_runtime& self, const request& what, nb::handle name, nb::handle input,
-             nb::handle output,
-             nb::handle set) { return submit(self.running, what, name, input, output, set); },
+             nb::handle output, nb::handle set,
+             nb::handle splits) { return submit(self.running, what, name, input, output, set, splits); },
           "request"_a, "name"_a.none(), "input"_a.none(), "output"_a.none(), "set"_a.none(),
-          "Hands one array in; no name: named after the call; no output: the core allocates.")
+          "splits"_a = nb::none(),
+          "Hands one array in; no name: named after the call; no output: the core allocates; splits: rows of "
+          "an "
+          "alltoall for each rank, None for equal parts.")
       .def("submit_kept", &submit_kept, "table"_a, "request"_a, "name"_a.none(), "input"_a.none(),
-           "output"_a.none(), "set"_a.none(),
+           "output"_a.none(), "set"_a.none(), "splits"_a = nb::none(),
            "Like submit, but keeps the handle in a table under its number, which it returns.")
       .def(
           "submit_group",

@@ -7,6 +7,7 @@
 
 #include "bindings/native/array_view.hpp"
 #include "bindings/native/raise.hpp"
+#include "collectives/operation.hpp"
 
 namespace nb = nanobind;
 
@@ -63,7 +64,7 @@ signature signature_of(const request& what, array_view& seen) {
 }
 
 void refuse_bool(const request& what, dtype type) {
-  if (what.operation == operation::allreduce && type == dtype::boolean)
+  if (row_of(what.operation).reduces && type == dtype::boolean)
     raise_value_error("tensors of this type cannot be reduced: bool");
 }
 
@@ -82,10 +83,23 @@ submission describe(const request& what, nb::handle input, nb::handle output, st
   return described;
 }
 
+std::vector<std::int64_t> splits_of(nb::handle splits) {
+  std::vector<std::int64_t> rows;
+  if (splits.is_none())
+    return rows;
+  for (nb::handle each : splits) {
+    std::int64_t number = 0;
+    if (!nb::try_cast(each, number))
+      raise_value_error("splits must be whole numbers, not " + std::string(nb::repr(each).c_str()));
+    rows.push_back(number);
+  }
+  return rows;
+}
+
 operation_handle keep(const std::shared_ptr<job>& running, farandole::handle operation, std::uint32_t number,
                       nb::handle input, nb::handle output, signature& asked) {
   operation_handle kept(running, std::move(operation), number, nb::borrow(input), nb::borrow(output));
-  if (asked.operation == operation::allgather)
+  if (row_of(asked.operation).has_rows)
     kept.describe_rows(asked.dtype, std::move(asked.shape));
   return kept;
 }
@@ -93,9 +107,11 @@ operation_handle keep(const std::shared_ptr<job>& running, farandole::handle ope
 } // namespace
 
 operation_handle submit(const std::shared_ptr<job>& running, const request& what, nb::handle name,
-                        nb::handle input, nb::handle output, nb::handle set) {
+                        nb::handle input, nb::handle output, nb::handle set, nb::handle splits) {
   running->sweep();
   submission described = describe(what, input, output, set_number(set));
+  const std::vector<std::int64_t> rows = splits_of(splits);
+  described.splits = rows;
   running->require_usable();
   described.name = full_name(*running, what, name);
   auto accepted = running->core().submit(described);

@@ -22,10 +22,12 @@ struct request {
   double postscale = 1.0;
 };
 
-/// `output` is None where the core allocates (allgather) or nothing comes out. `set` is the process set's
-/// number; anything else raises ValueError.
+/// `output` is None where the core allocates (allgather, alltoall, and reducescatter unless the caller does)
+/// or nothing comes out. `set` is the process set's number; anything else raises ValueError. `splits`: the
+/// rows of an alltoall that go to each member, as a sequence of numbers; None or empty: equal parts.
 operation_handle submit(const std::shared_ptr<job>& running, const request& what, nanobind::handle name,
-                        nanobind::handle input, nanobind::handle output, nanobind::handle set);
+                        nanobind::handle input, nanobind::handle output, nanobind::handle set,
+                        nanobind::handle splits);
 
 /// All or none. Members are called "<base>_<i>of<n>", counted from 1, and share one number.
 nanobind::list submit_group(const std::shared_ptr<job>& running, const request& what, nanobind::handle name,

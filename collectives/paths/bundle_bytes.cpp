@@ -1,6 +1,7 @@
 #include "collectives/paths/bundle_bytes.hpp"
 
 #include <cstring>
+#include <numeric>
 #include <string>
 
 #include "collectives/math/reduce.hpp"
@@ -20,6 +21,12 @@ error why_not_on_cpu(const work& bundle) {
   if (bundle.operation == operation::join)
     return {error_kind::unimplemented, "join moves nothing and has no path"};
   return {};
+}
+
+std::size_t start_of(std::span<const std::size_t> sizes, std::size_t part, std::size_t rank,
+                     std::size_t members) {
+  const auto before = sizes.subspan(part * members, rank);
+  return std::accumulate(before.begin(), before.end(), std::size_t{0});
 }
 
 const std::byte* input_in_place(const work& bundle, const concatenation::piece& piece) {

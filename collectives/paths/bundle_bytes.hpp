@@ -16,6 +16,11 @@ error why_not_on_cpu(const work& bundle);
 /// Where the piece's input stands; null for a member that has joined, and for a piece of 0 bytes.
 const std::byte* input_in_place(const work& bundle, const concatenation::piece& piece);
 
+/// Where the bytes of `rank` begin in a part, when each rank's are `sizes[part * members + rank]` of it, in
+/// rank order.
+std::size_t start_of(std::span<const std::size_t> sizes, std::size_t part, std::size_t rank,
+                     std::size_t members);
+
 /// The piece's input, or the neutral element in its place.
 void copy_input(const work& bundle, const concatenation::piece& piece, std::byte* to);
 

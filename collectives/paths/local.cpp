@@ -35,15 +35,8 @@ outcome local_path::run(const work& bundle, const limits& until) {
     return {broken_, nullptr};
   if (auto problem = refuse(bundle))
     return {problem, nullptr};
-  streams_.resize(bundle.operation == operation::allgather ? members_ : 1);
-  for (std::uint32_t member = 0; member < streams_.size(); ++member) {
-    streams_[member].clear();
-    for (std::size_t i = 0; i < bundle.parts.size(); ++i)
-      streams_[member].append(bundle.operation == operation::allgather
-                                  ? bundle.gathered[i * members_ + member]
-                                  : bundle.parts[i].input_bytes);
-  }
-  const concatenation& own = streams_[bundle.operation == operation::allgather ? rank_ : 0];
+  lay_out(bundle);
+  const concatenation& own = streams_[streams_.size() == 1 ? 0 : rank_];
   job now{bundle, until, own, step_, window_->layout().chunk_bytes / share_alignment * share_alignment};
   bool done = false;
   switch (bundle.operation) {
@@ -56,6 +49,12 @@ outcome local_path::run(const work& bundle, const limits& until) {
   case operation::broadcast:
     done = broadcast(now);
     break;
+  case operation::alltoall:
+    done = alltoall(now);
+    break;
+  case operation::reducescatter:
+    done = reducescatter(now);
+    break;
   default:
     done = barrier(now);
   }
@@ -67,11 +66,45 @@ outcome local_path::run(const work& bundle, const limits& until) {
 error local_path::refuse(const work& bundle) const {
   if (auto problem = why_not_on_cpu(bundle))
     return problem;
+  const std::size_t sizes = bundle.parts.size() * members_;
   if (bundle.operation == operation::allgather)
-    assert(bundle.gathered.size() == bundle.parts.size() * members_);
+    assert(bundle.gathered.size() == sizes);
+  if (bundle.operation == operation::alltoall)
+    assert(bundle.received.size() == sizes);
+  if (bundle.operation == operation::alltoall || bundle.operation == operation::reducescatter) {
+    assert(bundle.sent.size() == sizes);
+    if (window_->layout().chunk_bytes / members_ < share_alignment)
+      return {error_kind::unimplemented, "slots of " + std::to_string(window_->layout().chunk_bytes) +
+                                             " bytes have no room for " + std::to_string(members_) +
+                                             " destinations"};
+  }
   if (bundle.operation == operation::broadcast)
     assert(bundle.root >= 0 && static_cast<std::uint32_t>(bundle.root) < members_);
   return {};
+}
+
+void local_path::lay_out(const work& bundle) {
+  const auto by_member = [&](std::vector<concatenation>& streams, const std::vector<std::size_t>& sizes) {
+    streams.resize(members_);
+    for (auto& one : streams)
+      one.clear();
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      streams[i % members_].append(sizes[i]);
+  };
+  switch (bundle.operation) {
+  case operation::allgather:
+    return by_member(streams_, bundle.gathered);
+  case operation::alltoall:
+    by_member(received_, bundle.received);
+    [[fallthrough]];
+  case operation::reducescatter:
+    return by_member(streams_, bundle.sent);
+  default:
+    streams_.resize(1);
+    streams_[0].clear();
+    for (const auto& part : bundle.parts)
+      streams_[0].append(part.input_bytes);
+  }
 }
 
 // ---- allreduce -----------------------------------------------------------------------------------

@@ -42,12 +42,15 @@ private:
   struct job; ///< what one run works on
 
   error refuse(const work& bundle) const;
+  void lay_out(const work& bundle);
   bool allreduce(job& now);
   bool allreduce_at_once(job& now);
   bool allreduce_in_chunks(job& now);
   bool allgather(job& now);
   bool broadcast(job& now);
   bool barrier(job& now);
+  bool alltoall(job& now);
+  bool reducescatter(job& now);
 
   /// The phases of one chunk. False when the run has to end; `now.problem` says why.
   bool pack_chunk(job& now, std::size_t chunk);
@@ -55,6 +58,16 @@ private:
   bool unpack_shares(job& now, std::size_t chunk);
   bool pack_gathered(job& now, std::size_t chunk);
   bool unpack_gathered(job& now, std::size_t chunk);
+  bool pack_segments(job& now, std::size_t chunk);
+  bool unpack_segments(job& now, std::size_t chunk);
+  bool reduce_segment(job& now, std::size_t chunk);
+  using phase_of_chunk = bool (local_path::*)(job& now, std::size_t chunk);
+  bool one_ahead(job& now, phase_of_chunk pack, phase_of_chunk unpack);
+
+  /// Slots in which every destination has a cell of its own: as large as the longest segment, if there is
+  /// room.
+  void divide_slots(job& now, std::size_t longest) const;
+  std::byte* cell(const job& now, std::uint32_t source, std::uint32_t target, std::uint64_t step) const;
 
   bool await_slot(job& now, std::uint64_t step);
   bool await_all(job& now, counter which, std::uint64_t reached);
@@ -69,9 +82,11 @@ private:
   const std::uint32_t members_;
   const waiting waiting_;
   const probe probe_;
-  std::uint64_t step_ = 0;               ///< the next
-  error broken_;                         ///< why the path cannot be used any more
-  std::vector<concatenation> streams_;   ///< kept for their memory; allgather: by member, otherwise one
+  std::uint64_t step_ = 0; ///< the next
+  error broken_;           ///< why the path cannot be used any more
+  /// Kept for their memory. What each member gathers, or is sent by this one; in other operations only one.
+  std::vector<concatenation> streams_;
+  std::vector<concatenation> received_;  ///< alltoall: what each member sends to this one
   std::vector<const std::byte*> inputs_; ///< scratch: where each member's bytes stand
 };
 

@@ -14,13 +14,18 @@ bool local_path::allgather(job& now) {
   for (const auto& stream : streams_)
     longest = std::max(longest, stream.bytes());
   now.chunks = chunks_of(longest, now.chunk_bytes);
+  return one_ahead(now, &local_path::pack_gathered, &local_path::unpack_gathered);
+}
+
+/// Two phases a chunk, the first one chunk ahead: the others find chunk k+1 when they have done with k.
+bool local_path::one_ahead(job& now, phase_of_chunk pack, phase_of_chunk unpack) {
   step_ += now.chunks;
-  if (now.chunks > 0 && !pack_gathered(now, 0))
+  if (now.chunks > 0 && !(this->*pack)(now, 0))
     return false;
   for (std::size_t k = 0; k < now.chunks; ++k) {
-    if (k + 1 < now.chunks && !pack_gathered(now, k + 1))
+    if (k + 1 < now.chunks && !(this->*pack)(now, k + 1))
       return false;
-    if (!unpack_gathered(now, k))
+    if (!(this->*unpack)(now, k))
       return false;
   }
   return true;
@@ -54,10 +59,8 @@ bool local_path::unpack_gathered(job& now, std::size_t chunk) {
       return false;
     streams_[source].each(from, bytes,
                           [&, source, base = slot(source, step)](const concatenation::piece& piece) {
-                            const auto* sizes = bundle.gathered.data() + piece.part * members_;
-                            std::byte* output = bundle.parts[piece.part].output;
-                            for (std::uint32_t before = 0; before < source; ++before)
-                              output += sizes[before];
+                            std::byte* const output = bundle.parts[piece.part].output +
+                                                      start_of(bundle.gathered, piece.part, source, members_);
                             std::memcpy(output + piece.offset, base + piece.at, piece.bytes);
                           });
   }

@@ -32,7 +32,7 @@ struct chunk_range {
 struct local_path::job {
   const work& bundle;
   const limits& until;
-  const concatenation& stream; ///< of all parts; allgather: of this member's
+  const concatenation& stream; ///< of all parts; where each member has its own: of this member's
   std::uint64_t first;         ///< step of chunk 0
   std::size_t chunk_bytes;
   std::size_t chunks = 0;

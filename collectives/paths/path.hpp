@@ -65,15 +65,15 @@ struct work {
   /// allgather: bytes that each member brings to each part, `gathered[part * members + rank]`; `output` of a
   /// part holds their concatenation in rank order.
   std::vector<std::size_t> gathered;
-  /// alltoall, reducescatter: bytes of each part's input that go to each member, `sent[part * members + rank]`, in
-  /// rank order and without gaps. Whole elements; any may be 0. The input and the output do not overlap.
-  /// reducescatter: the same numbers on every member; the output of a part has `sent[part * members + own rank]` bytes,
-  /// that segment reduced over all members.
+  /// alltoall, reducescatter: bytes of each part's input that go to each member, in rank order and without
+  /// gaps, `sent[part * members + rank]`. Whole elements; any may be 0. Input and output do not overlap.
+  /// reducescatter: the same numbers on every member; `output` of a part holds this member's segment,
+  /// reduced over all members.
   std::vector<std::size_t> sent;
-  /// alltoall: bytes that each member sends to this one, `received[part * members + rank]`; `output` of a part holds
-  /// their concatenation in rank order.
+  /// alltoall: bytes that each member sends to this one, `received[part * members + rank]`; `output` of a
+  /// part holds their concatenation in rank order.
   std::vector<std::size_t> received;
-  /// alltoall: the greatest of all members' `sent`; the same number on every member.
+  /// alltoall: the greatest number in any member's `sent`; the same on every member.
   std::size_t longest = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "collectives/operation.hpp"
 #include "collectives/paths/bundle_bytes.hpp"
 
 namespace farandole {
@@ -14,7 +15,7 @@ outcome solo_path::run(const work& bundle, const limits& until) {
   for (const auto& part : bundle.parts) {
     if (!part.input || !part.output || part.input_bytes == 0)
       continue;
-    if (bundle.operation == operation::allreduce)
+    if (row_of(bundle.operation).reduces)
       reduce_inputs(bundle, part.output, std::span(&part.input, 1), part.input_bytes);
     else if (part.output != part.input)
       std::memcpy(part.output, part.input, part.input_bytes);

@@ -12,22 +12,8 @@ namespace {
 /// A piece of an allreduce, or of a broadcast. Three are under way, and a fused bundle stages each twice, so
 /// a bundle costs a few MiB.
 constexpr std::size_t large_piece_bytes = std::size_t{512} << 10;
-/// What all members together send of an allgather at once.
-constexpr std::size_t rows_bytes = std::size_t{1} << 20;
-constexpr std::size_t least_row_bytes = std::size_t{8} << 10;
 /// Below this, everybody sends everything to everybody: one message's time instead of two.
 constexpr std::size_t small_bytes = std::size_t{32} << 10;
-
-std::byte* reserve(std::vector<std::byte>& memory, std::size_t bytes) {
-  if (memory.size() < bytes)
-    memory.resize(bytes);
-  return memory.data();
-}
-
-std::byte* writable(const std::byte* memory) {
-  return const_cast<std::byte*>(
-      memory); // of an output stream, whose memory the caller handed over to be written
-}
 
 } // namespace
 
@@ -54,6 +40,10 @@ error ucx_exchange::run() {
     return broadcast();
   case operation::barrier:
     return barrier();
+  case operation::alltoall:
+    return alltoall();
+  case operation::reducescatter:
+    return reducescatter();
   case operation::join:
     break;
   }
@@ -80,7 +70,7 @@ void ucx_exchange::reduce_into(std::byte* output, std::span<const std::byte* con
 const std::byte* ucx_exchange::contribution(slot& in, range whole, range part) {
   if (const std::byte* direct = input_.whole(part.from, part.bytes))
     return direct;
-  std::byte* packed = reserve(in.outgoing, whole.bytes) + (part.from - whole.from);
+  std::byte* packed = ucx_staging::reserve(in.outgoing, whole.bytes) + (part.from - whole.from);
   pack(input_, part.from, part.bytes, packed, [&](std::byte* target, std::size_t bytes) {
     fill_neutral(bundle_.dtype, bundle_.reduce_op, target, bytes / element_);
   });
@@ -93,7 +83,7 @@ error ucx_exchange::allreduce_small() {
   if (all.bytes == 0)
     return barrier();
   enter(ucx_phase::exchange, 0);
-  std::byte* incoming = reserve(in.incoming, all.bytes * static_cast<std::size_t>(members_));
+  std::byte* incoming = ucx_staging::reserve(in.incoming, all.bytes * static_cast<std::size_t>(members_));
   const std::byte* mine = contribution(in, all, all);
   std::vector<const std::byte*> inputs(static_cast<std::size_t>(members_));
   for (std::int32_t member = 0; member < members_; ++member) {
@@ -113,7 +103,7 @@ error ucx_exchange::allreduce_small() {
   if (const std::byte* direct = output_.whole(0, all.bytes)) {
     reduce_into(writable(direct), inputs, all.bytes);
   } else {
-    std::byte* results = reserve(in.results, all.bytes);
+    std::byte* results = ucx_staging::reserve(in.results, all.bytes);
     reduce_into(results, inputs, all.bytes);
     unpack(results, output_, 0, all.bytes);
   }
@@ -155,7 +145,7 @@ void ucx_exchange::begin_scatter(std::size_t number) {
   const range whole = piece(number);
   const range mine = segment(whole, rank_);
   if (mine.bytes != 0) {
-    std::byte* incoming = reserve(in.incoming, mine.bytes * static_cast<std::size_t>(members_));
+    std::byte* incoming = ucx_staging::reserve(in.incoming, mine.bytes * static_cast<std::size_t>(members_));
     for (std::int32_t member = 0; member < members_; ++member)
       if (member != rank_)
         worker_.receive(member, ucx_phase::scatter,
@@ -184,8 +174,9 @@ error ucx_exchange::reduce_and_gather(std::size_t number) {
     if (theirs.bytes == 0)
       continue;
     const std::byte* direct = output_.whole(theirs.from, theirs.bytes);
-    std::byte* target =
-        direct != nullptr ? writable(direct) : reserve(in.results, whole.bytes) + (theirs.from - whole.from);
+    std::byte* target = direct != nullptr
+                            ? writable(direct)
+                            : ucx_staging::reserve(in.results, whole.bytes) + (theirs.from - whole.from);
     worker_.receive(owner, ucx_phase::gather, {target, theirs.bytes}, in.result_receives);
   }
   if (mine.bytes == 0)
@@ -196,8 +187,9 @@ error ucx_exchange::reduce_and_gather(std::size_t number) {
         member == rank_ ? contribution(in, whole, mine)
                         : in.incoming.data() + mine.bytes * static_cast<std::size_t>(member);
   const std::byte* direct = output_.whole(mine.from, mine.bytes);
-  std::byte* result =
-      direct != nullptr ? writable(direct) : reserve(in.results, whole.bytes) + (mine.from - whole.from);
+  std::byte* result = direct != nullptr
+                          ? writable(direct)
+                          : ucx_staging::reserve(in.results, whole.bytes) + (mine.from - whole.from);
   reduce_into(result, inputs, mine.bytes);
   for (std::int32_t step = 1; step < members_; ++step)
     worker_.send(next(step), ucx_phase::gather, {result, mine.bytes}, in.result_sends);
@@ -215,96 +207,6 @@ error ucx_exchange::finish_gather(std::size_t number) {
     const range theirs = segment(whole, member);
     if (theirs.bytes != 0 && output_.whole(theirs.from, theirs.bytes) == nullptr)
       unpack(in.results.data() + (theirs.from - whole.from), output_, theirs.from, theirs.bytes);
-  }
-  return {};
-}
-
-// ---- allgather -----------------------------------------------------------------------------------
-
-/// Everybody sends its rows to everybody. A member's rows of all parts are one stream, cut into pieces;
-/// streams may differ in length.
-error ucx_exchange::allgather() {
-  const auto count = static_cast<std::size_t>(members_);
-  assert(bundle_.gathered.size() == bundle_.parts.size() * count);
-  std::vector<ucx_stream> rows(count);
-  std::size_t longest = 0;
-  for (std::size_t at = 0; at < bundle_.parts.size(); ++at) {
-    const part& each = bundle_.parts[at];
-    std::byte* target = each.output;
-    for (std::size_t member = 0; member < count; ++member) {
-      const std::size_t bytes = bundle_.gathered[at * count + member];
-      rows[member].add(target, bytes);
-      longest = std::max(longest, rows[member].bytes());
-      // Sent from there: should input and output be one, the place of the input belongs to somebody else.
-      if (member == static_cast<std::size_t>(rank_) && bytes != 0)
-        std::memmove(target, each.input, bytes);
-      target += bytes;
-    }
-  }
-  const std::size_t piece_bytes =
-      std::max(least_row_bytes, rows_bytes / std::max<std::size_t>(1, count - 1)) / 64 * 64;
-  const std::size_t pieces = (longest + piece_bytes - 1) / piece_bytes;
-  for (std::size_t step = 0; step < pieces + 2; ++step) {
-    if (step < pieces)
-      begin_rows(step, rows, piece_bytes);
-    if (step >= 2)
-      if (error problem = finish_rows(step - 2, rows, piece_bytes))
-        return problem;
-  }
-  return {};
-}
-
-namespace {
-std::size_t length_of(const ucx_stream& row, std::size_t number, std::size_t piece_bytes) {
-  const std::size_t from = number * piece_bytes;
-  return from >= row.bytes() ? 0 : std::min(piece_bytes, row.bytes() - from);
-}
-} // namespace
-
-void ucx_exchange::begin_rows(std::size_t number, std::span<const ucx_stream> rows, std::size_t piece_bytes) {
-  enter(ucx_phase::gather, number);
-  slot& in = staging_.of(number);
-  const std::size_t from = number * piece_bytes;
-  for (std::int32_t member = 0; member < members_; ++member) {
-    const ucx_stream& row = rows[static_cast<std::size_t>(member)];
-    const std::size_t bytes = length_of(row, number, piece_bytes);
-    if (member == rank_ || bytes == 0)
-      continue;
-    const std::byte* direct = row.whole(from, bytes);
-    std::byte* target = direct != nullptr
-                            ? writable(direct)
-                            : reserve(in.incoming, piece_bytes * static_cast<std::size_t>(members_)) +
-                                  piece_bytes * static_cast<std::size_t>(member);
-    worker_.receive(member, ucx_phase::gather, {target, bytes}, in.receives);
-  }
-  const ucx_stream& own = rows[static_cast<std::size_t>(rank_)];
-  const std::size_t bytes = length_of(own, number, piece_bytes);
-  if (bytes == 0)
-    return;
-  const std::byte* source = own.whole(from, bytes);
-  if (source == nullptr) {
-    std::byte* packed = reserve(in.outgoing, piece_bytes);
-    pack(own, from, bytes, packed,
-         [](std::byte* target, std::size_t length) { std::memset(target, 0, length); });
-    source = packed;
-  }
-  for (std::int32_t step = 1; step < members_; ++step)
-    worker_.send(next(step), ucx_phase::gather, {source, bytes}, in.sends);
-}
-
-error ucx_exchange::finish_rows(std::size_t number, std::span<const ucx_stream> rows,
-                                std::size_t piece_bytes) {
-  slot& in = staging_.of(number);
-  if (error problem = worker_.wait(in.receives, until_))
-    return problem;
-  if (error problem = worker_.wait(in.sends, until_))
-    return problem;
-  const std::size_t from = number * piece_bytes;
-  for (std::int32_t member = 0; member < members_; ++member) {
-    const ucx_stream& row = rows[static_cast<std::size_t>(member)];
-    const std::size_t bytes = length_of(row, number, piece_bytes);
-    if (member != rank_ && bytes != 0 && row.whole(from, bytes) == nullptr)
-      unpack(in.incoming.data() + piece_bytes * static_cast<std::size_t>(member), row, from, bytes);
   }
   return {};
 }
@@ -341,7 +243,8 @@ error ucx_exchange::broadcast() {
         memory[step % ucx_staging::depth] = contribution(in, whole, whole);
       } else {
         const std::byte* direct = output_.whole(whole.from, whole.bytes);
-        std::byte* target = direct != nullptr ? writable(direct) : reserve(in.results, whole.bytes);
+        std::byte* target =
+            direct != nullptr ? writable(direct) : ucx_staging::reserve(in.results, whole.bytes);
         memory[step % ucx_staging::depth] = target;
         worker_.receive(parent, ucx_phase::tree, {target, whole.bytes}, in.receives);
       }

@@ -1,6 +1,6 @@
 // One run of one bundle over a connected worker: which piece goes to whom, in what order, through which
 // memory. Pieces are pipelined three deep: while piece k is on its way out, k−1 is reduced and k−2 comes
-// back. All members cut the same pieces from the same numbers, so nothing has to be said about sizes.
+// back. Sender and receiver cut the same pieces from the same numbers, so nothing has to be said about sizes.
 #pragma once
 
 #include <array>
@@ -29,6 +29,13 @@ struct ucx_staging {
   std::array<slot, depth> slots;
 
   slot& of(std::size_t piece) { return slots[piece % depth]; }
+
+  /// At least so many bytes of a slot's memory.
+  static std::byte* reserve(std::vector<std::byte>& memory, std::size_t bytes) {
+    if (memory.size() < bytes)
+      memory.resize(bytes);
+    return memory.data();
+  }
 };
 
 class ucx_exchange {
@@ -55,6 +62,8 @@ private:
   error allgather();
   error broadcast();
   error barrier();
+  error alltoall();
+  error reducescatter();
 
   range piece(std::size_t number) const;
   range segment(range whole, std::int32_t member) const;
@@ -64,8 +73,22 @@ private:
   const std::byte* contribution(slot& in, range whole, range part);
   void reduce_into(std::byte* output, std::span<const std::byte* const> inputs, std::size_t bytes) const;
 
-  void begin_rows(std::size_t number, std::span<const ucx_stream> rows, std::size_t piece_bytes);
+  /// One stream for each member, of all parts: `sizes[part * members + rank]` bytes of each, in rank order.
+  /// Of the outputs, or of the inputs.
+  enum class side : std::uint8_t { input, output };
+  std::vector<ucx_stream> by_member(side which, std::span<const std::size_t> sizes) const;
+  /// Keeps three pieces under way; the streams of one run need not be equally long.
+  using begin_piece = std::function<void(std::size_t number)>;
+  using finish_piece = std::function<error(std::size_t number)>;
+  error pipelined(std::size_t pieces, const begin_piece& begin, const finish_piece& finish);
+  void receive_rows(std::size_t number, std::span<const ucx_stream> rows, std::size_t piece_bytes);
+  void send_row(std::size_t number, const ucx_stream& row, std::size_t piece_bytes);
+  void send_segments(ucx_phase phase, std::size_t number, std::span<const ucx_stream> segments,
+                     std::size_t piece_bytes);
   error finish_rows(std::size_t number, std::span<const ucx_stream> rows, std::size_t piece_bytes);
+  void receive_segment(std::size_t number, std::size_t bytes);
+  error reduce_segment(std::size_t number, const ucx_stream& own, const ucx_stream& result,
+                       std::size_t piece_bytes);
 
   std::int32_t next(std::int32_t step) const { return (rank_ + step) % members_; }
   void enter(ucx_phase phase, std::size_t piece);

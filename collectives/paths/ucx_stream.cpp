@@ -21,6 +21,10 @@ std::size_t ucx_stream::part_at(std::size_t from) const {
   return static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), from) - ends_.begin());
 }
 
+std::byte* writable(const std::byte* memory) {
+  return const_cast<std::byte*>(memory);
+}
+
 void pack(const ucx_stream& from, std::size_t at, std::size_t bytes, std::byte* target,
           const std::function<void(std::byte*, std::size_t)>& fill) {
   from.visit(at, bytes, [&](ucx_stream::stretch piece) {
@@ -34,9 +38,8 @@ void pack(const ucx_stream& from, std::size_t at, std::size_t bytes, std::byte* 
 
 void unpack(const std::byte* source, const ucx_stream& target, std::size_t at, std::size_t bytes) {
   target.visit(at, bytes, [&](ucx_stream::stretch piece) {
-    // The stream was built from outputs, which the caller handed over to be written.
     if (piece.memory != nullptr)
-      std::memcpy(const_cast<std::byte*>(piece.memory), source, piece.bytes);
+      std::memcpy(writable(piece.memory), source, piece.bytes);
     source += piece.bytes;
   });
 }

@@ -49,6 +49,8 @@ private:
   std::vector<std::size_t> ends_;
 };
 
+/// The memory of an output stream, which the caller handed over to be written.
+std::byte* writable(const std::byte* memory);
 /// Copies a range out; `fill` writes `bytes` of the neutral element where there is no memory.
 void pack(const ucx_stream& from, std::size_t at, std::size_t bytes, std::byte* target,
           const std::function<void(std::byte*, std::size_t)>& fill);

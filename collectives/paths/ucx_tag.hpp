@@ -14,7 +14,7 @@ enum class ucx_phase : std::uint8_t {
   goodbye = 1,  ///< last message each way: why the sender leaves
   exchange = 2, ///< a small tensor's whole contribution
   scatter = 3,  ///< a contribution to the receiver's segment
-  gather = 4,   ///< a finished segment, or an allgather's rows
+  gather = 4,   ///< a finished segment, or rows of an allgather or alltoall
   tree = 5,     ///< a broadcast, going down
   barrier = 6,
 };

@@ -129,7 +129,7 @@ error disagreement(std::string_view name, std::span<const asked_by> who,
     return {error_kind::precondition, std::string(name) + ": " + std::string(row.name) +
                                           " is not supported with join: " + listed(joined) +
                                           " joined already"};
-  if (row.first_dim_free && first.shape.empty())
+  if (row.has_rows && first.shape.empty())
     return {error_kind::precondition, std::string(name) + ": " + std::string(row.name) +
                                           " of a scalar on rank " + std::to_string(who.front().rank) +
                                           "; give it a dimension first"};

@@ -136,6 +136,23 @@ TEST_CASE("reductions share a bundle only with equal op and scales; gathers ask 
   CHECK(out[0].entries[0].first_dims == std::vector<std::int64_t>{1, 1});
 }
 
+TEST_CASE("reduce-scatters share a bundle as allreduces do, and with nothing else; an alltoall goes alone") {
+  const auto as = [](std::uint32_t id, operation what) {
+    auto one = tensor(id, 8);
+    one.operation = what;
+    return one;
+  };
+  auto averaged = as(4, operation::reducescatter), scaled = as(5, operation::reducescatter);
+  averaged.reduce_op = reduce_op::average;
+  scaled.prescale = 2;
+  fusion plan(exactly(1000));
+  plan.push(std::vector{as(1, operation::reducescatter), as(2, operation::allreduce),
+                        as(3, operation::reducescatter), averaged, scaled, as(6, operation::alltoall),
+                        as(7, operation::alltoall), as(8, operation::reducescatter)},
+            0ns);
+  CHECK(ids(plan.flush()) == bundles_of{{1, 3, 8}, {2}, {4}, {5}, {6}, {7}});
+}
+
 TEST_CASE("what does not match is passed over only within the threshold, and keeps its place") {
   fusion plan(exactly(40));
   plan.push(std::vector{tensor(1, 8), tensor(2, 16, dtype::float64), tensor(3, 8),

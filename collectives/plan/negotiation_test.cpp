@@ -103,10 +103,11 @@ TEST_CASE("who waits under an id that is forgotten is asked, once, and waits on"
   CHECK(leader.receive(0, full({ask("a", 3)}), 0ns).ready.at(0).elements == 3);
 }
 
-TEST_CASE("a gather's parts that cannot be counted together fail") {
+TEST_CASE("rows of all ranks that cannot be counted together fail") {
+  const auto what = GENERATE(operation::allgather, operation::alltoall);
   negotiation leader(members(2));
   auto huge = ask("g", std::int64_t{1} << 60);
-  huge.signature.operation = operation::allgather;
+  huge.signature.operation = what;
   huge.signature.dtype = dtype::uint8;
   huge.signature.shape.push_back(4);
   leader.receive(0, full({huge}), 0ns);

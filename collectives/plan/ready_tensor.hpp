@@ -31,7 +31,7 @@ struct ready_tensor {
   std::int32_t root = -1; ///< global rank
   double prescale = 1.0;
   double postscale = 1.0;
-  std::int64_t elements = 0; ///< of one member's input; allgather: of all together
+  std::int64_t elements = 0; ///< of one member's input; allgather, alltoall: of all together
   std::size_t bytes = 0;     ///< counted against the fusion threshold
   /// What most tensors lack. Null: nothing of it.
   std::shared_ptr<const ready_details> details;

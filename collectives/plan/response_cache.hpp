@@ -29,7 +29,7 @@ struct cached_tensor {
 
   std::string name;
   farandole::signature signature;       ///< of rank 0 of the set
-  std::vector<std::int64_t> first_dims; ///< allgather: by rank; otherwise empty
+  std::vector<std::int64_t> first_dims; ///< allgather, alltoall: by rank; otherwise empty
 
   /// Whether this member (position in the set) asks for just this.
   bool matches(const request& asked, std::int32_t member) const;

@@ -203,5 +203,5 @@ TEST_CASE("negotiation goes as the transcripts tell") {
       std::ofstream(entry.path()) << real;
     CHECK(real == wanted);
   }
-  CHECK(scripts >= 8);
+  CHECK(scripts >= 13);
 }

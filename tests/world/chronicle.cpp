@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
+#include "collectives/operation.hpp"
 #include "tests/world/dice.hpp"
 
 namespace farandole::testing {
@@ -55,10 +57,17 @@ void chronicle::compare(record& told, std::int32_t rank, const lane_job& job, bo
     } else if (entry.name != operation->name) {
       problem(who + operation->name + " moves with " + entry.name + " of others");
     }
-    // A gather's parts differ in size; its bundle tells all of them, and that was compared.
-    if (job.bundle.operation == operation::allgather)
-      continue;
     const auto bytes = job.bundle.parts[i].input_bytes;
+    if (const auto& sent = job.bundle.sent; !sent.empty()) {
+      const auto members = static_cast<std::ptrdiff_t>(next_.size());
+      const auto own = sent.begin() + static_cast<std::ptrdiff_t>(i) * members;
+      if (std::accumulate(own, own + members, std::size_t{0}) != bytes)
+        problem(who + entry.name + ": what is dealt out is not what was brought");
+    }
+    // Where first extents are free, sizes may differ; a gather's bundle tells all of them, and that was
+    // compared.
+    if (row_of(job.bundle.operation).first_dim_free)
+      continue;
     if (entry.bytes != 0 && entry.bytes != bytes)
       problem(who + entry.name + ": " + std::to_string(bytes) + " bytes move with " +
               std::to_string(entry.bytes));

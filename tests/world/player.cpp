@@ -26,6 +26,7 @@ player::player(caf::actor_system& system, stage& where, std::int32_t rank, const
   setup.door = door_;
   setup.self = {1, 0, rank};
   setup.leader = 0;
+  setup.rank = rank;
   setup.members = members;
   setup.post = caf::actor_cast<post_actor>(post);
   setup.mover = caf::actor_cast<mover_actor>(lane_);
@@ -114,7 +115,8 @@ void player::submit_some(caf::event_based_actor* self) {
 
 void player::submit(std::int32_t tensor) {
   const auto name = stage_.play.name(tensor);
-  auto operation = door_->submit({name, stage_.play.what(step_, tensor, rank_), nullptr, nullptr});
+  const auto splits = stage_.play.splits(step_, tensor, rank_);
+  auto operation = door_->submit({name, stage_.play.what(step_, tensor, rank_), nullptr, nullptr, splits});
   if (operation)
     watch(tensor, std::move(*operation));
   else
@@ -127,8 +129,11 @@ void player::submit_group(std::int32_t first) {
     names.push_back(stage_.play.name(tensor));
   std::vector<intent> what;
   for (auto tensor = first; tensor < first + 4; ++tensor)
-    what.push_back({names[static_cast<std::size_t>(tensor - first)], stage_.play.what(step_, tensor, rank_),
-                    nullptr, nullptr});
+    what.push_back({names[static_cast<std::size_t>(tensor - first)],
+                    stage_.play.what(step_, tensor, rank_),
+                    nullptr,
+                    nullptr,
+                    {}});
   auto operations = door_->submit_group(what);
   if (!operations)
     return stage_.log.problem("submit_group: " + operations.error().text);
@@ -159,7 +164,7 @@ void player::join() {
   joined_ = true;
   signature what;
   what.operation = operation::join;
-  auto operation = door_->submit({"join.noname", what, nullptr, nullptr});
+  auto operation = door_->submit({"join.noname", what, nullptr, nullptr, {}});
   if (!operation)
     return stage_.log.problem("join: " + operation.error().text);
   auto* raw = &**operation;

@@ -62,24 +62,36 @@ bool script::takes_part(std::int32_t step, std::int32_t rank) const {
 
 operation script::kind(std::int32_t tensor) const {
   if (group_of(tensor) >= 0)
+    return group_of(tensor) % 40 == 8 ? operation::reducescatter : operation::allreduce;
+  switch (tensor % 20) {
+  case 7:
+    return operation::allgather;
+  case 9:
+    return operation::reducescatter;
+  case 13:
+    return operation::broadcast;
+  case 17:
+    return operation::alltoall;
+  default:
     return operation::allreduce;
-  return tensor % 20 == 7    ? operation::allgather
-         : tensor % 20 == 13 ? operation::broadcast
-                             : operation::allreduce;
+  }
 }
 
 signature script::what(std::int32_t step, std::int32_t tensor, std::int32_t rank) const {
   signature result;
   result.operation = kind(tensor);
   result.dtype = tensor % 10 == 4 ? dtype::int64 : dtype::float32;
-  const std::int64_t extent = 1 + tensor * 37 % 1000 + versions_[number(step)][number(tensor)];
+  const auto version = versions_[number(step)][number(tensor)];
+  const std::int64_t extent = 1 + tensor * 37 % 1000 + version;
   result.shape = {extent, 2};
-  if (result.operation == operation::allreduce)
+  if (row_of(result.operation).reduces)
     result.reduce_op = tensor % 30 == 11 ? reduce_op::max : reduce_op::average;
   else if (result.operation == operation::broadcast)
     result.root = tensor % options_.members;
   else
-    result.shape[0] = (rank + versions_[number(step)][number(tensor)]) % 5;
+    result.shape[0] = (rank + version) % 5;
+  if (result.operation == operation::alltoall)
+    result.shape[0] *= options_.members;
   if (odd_rank(step, tensor) == rank) {
     if (tensor % 2 == 0)
       result.shape[1] = 3;
@@ -87,6 +99,14 @@ signature script::what(std::int32_t step, std::int32_t tensor, std::int32_t rank
       result.dtype = dtype::float64;
   }
   return result;
+}
+
+std::vector<std::int64_t> script::splits(std::int32_t step, std::int32_t tensor, std::int32_t rank) const {
+  if (kind(tensor) != operation::alltoall || (step + rank) % 3 == 0)
+    return {};
+  std::vector<std::int64_t> rows(number(options_.members));
+  rows[number(step + rank + tensor) % rows.size()] = what(step, tensor, rank).shape[0];
+  return rows;
 }
 
 std::int32_t script::group_of(std::int32_t tensor) const {
@@ -130,7 +150,7 @@ bool script::allows(std::int32_t step, std::int32_t tensor, error_kind end) cons
     const auto rank = taking_back(step, tensor);
     return rank >= 0 && takes_part(step, rank);
   }
-  // Join cannot stand in for a gather or a broadcast: where somebody sits out, they fail.
+  // Join can stand in for an allreduce alone: where somebody sits out, they fail.
   const bool fails = disagree(step, tensor) ||
                      (step == joined_step() && options_.members > 1 && !row_of(kind(tensor)).takes_zeros);
   return end == (fails ? error_kind::precondition : error_kind::none);

@@ -55,6 +55,9 @@ public:
     return "allreduce.layer." + std::to_string(tensor) + ".weight";
   }
   signature what(std::int32_t step, std::int32_t tensor, std::int32_t rank) const;
+  /// Rows for each rank where this is an alltoall that is not dealt out evenly; they change from step to
+  /// step, also where the signature does not.
+  std::vector<std::int64_t> splits(std::int32_t step, std::int32_t tensor, std::int32_t rank) const;
   /// The first of the four tensors that are submitted together; -1 when it is submitted alone.
   std::int32_t group_of(std::int32_t tensor) const;
   bool taken_back(std::int32_t step, std::int32_t tensor, std::int32_t rank) const;
