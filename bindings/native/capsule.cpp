@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 namespace nb = nanobind;
 
@@ -78,6 +79,17 @@ nb::object capsule_of(farandole::handle operation, dtype type, shape extents) {
     throw nb::python_error();
   (void)lent.release();
   return nb::steal(capsule);
+}
+
+nb::object array_of(farandole::handle operation, dtype type, const shape& extents) {
+  auto lent = std::make_unique<farandole::handle>(std::move(operation));
+  void* bytes = const_cast<std::byte*>(lent->result().bytes.data());
+  nb::capsule owner(lent.get(), [](void* kept) noexcept { delete static_cast<farandole::handle*>(kept); });
+  (void)lent.release();
+  const std::vector<std::size_t> lengths(extents.begin(), extents.end());
+  const auto plain = type == dtype::bfloat16 ? dtype::uint16 : type;
+  return nb::cast(
+      nb::ndarray<nb::numpy>(bytes, lengths.size(), lengths.data(), owner, nullptr, dlpack_type(plain)));
 }
 
 } // namespace farandole::native

@@ -1,5 +1,5 @@
-// Gives bytes that the core owns to a framework, uncopied: a DLPack capsule that keeps the operation's handle
-// alive.
+// Gives bytes that the core owns to a framework, uncopied: a DLPack capsule or a NumPy array that keeps the
+// operation's handle alive.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -10,5 +10,9 @@ namespace farandole::native {
 
 /// The result bytes of a settled operation as an array of this type and shape.
 nanobind::object capsule_of(farandole::handle operation, dtype type, shape extents);
+
+/// The same as a NumPy array that may be written to, which capsules of this kind are not to NumPy. bfloat16,
+/// which NumPy lacks, comes as uint16.
+nanobind::object array_of(farandole::handle operation, dtype type, const shape& extents);
 
 } // namespace farandole::native

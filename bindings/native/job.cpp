@@ -143,12 +143,20 @@ void wait_all(nb::list handles) {
       raise(problem);
 }
 
-nb::object operation_handle::dlpack() const {
+farandole::shape operation_handle::output_shape() const {
   farandole::shape extents = shape_;
   extents.at(0) = 0;
   for (std::int64_t rows : operation_.result().first_dims)
     extents.at(0) += rows;
-  return capsule_of(operation_, dtype_, std::move(extents));
+  return extents;
+}
+
+nb::object operation_handle::dlpack() const {
+  return capsule_of(operation_, dtype_, output_shape());
+}
+
+nb::object operation_handle::array() const {
+  return array_of(operation_, dtype_, output_shape());
 }
 
 nb::tuple operation_handle::first_dims() const {

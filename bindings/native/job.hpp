@@ -75,6 +75,8 @@ public:
   nanobind::object output() const { return owner_of(output_); }
   /// Bytes that the core allocated, as a DLPack capsule that keeps them alive.
   nanobind::object dlpack() const;
+  /// The same bytes as a NumPy array.
+  nanobind::object array() const;
   nanobind::tuple first_dims() const;
   std::int32_t last_rank() const { return operation_.result().last_rank; }
 
@@ -84,6 +86,8 @@ public:
 private:
   friend void wait_all(nanobind::list handles);
   error wait_quietly() const;
+  /// Of what the core allocated.
+  farandole::shape output_shape() const;
 
   std::shared_ptr<job> owner_;
   farandole::handle operation_;

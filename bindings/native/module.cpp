@@ -70,6 +70,8 @@ void define_handle(nb::module_& module) {
       .def("finish", &operation_handle::finish, "Waits, then gives the array that was given as output.")
       .def_prop_ro("output", &operation_handle::output, "The array given as output.")
       .def("dlpack", &operation_handle::dlpack, "What the core allocated, as a DLPack capsule.")
+      .def("array", &operation_handle::array,
+           "What the core allocated, as a NumPy array; bfloat16 as uint16.")
       .def_prop_ro("first_dims", &operation_handle::first_dims,
                    "Rows that each rank brought to an allgather, or that came from each by an alltoall; of a "
                    "reducescatter, those of this rank's segment.")

@@ -145,10 +145,11 @@ def test_many_small_tensors_in_flight(name: str, rank: int, size: int) -> None:
 
 
 def test_a_dropped_handle_keeps_its_memory_until_the_end(name: str, size: int) -> None:
+    from farandole.common import calls
     from farandole.torch import entry
 
     for round_number in range(20):
-        request = entry.reduction(None, hvd.Sum, 1.0, 1.0)
+        request = calls.reduction(None, hvd.Sum, 1.0, 1.0)
         entry.start(request, f"{name}.{round_number}", torch.ones(30_000), torch.empty(30_000), hvd.global_process_set)
         torch.zeros(30_000)  # would take the memory if it were free
     assert torch.equal(hvd.allreduce(torch.ones(3), name=name, op=hvd.Sum), torch.full((3,), float(size)))

@@ -41,6 +41,9 @@ class Handle:
     def dlpack(self) -> object:
         """What the core allocated, as a DLPack capsule."""
 
+    def array(self) -> object:
+        """What the core allocated, as a NumPy array; bfloat16 as uint16."""
+
     @property
     def first_dims(self) -> tuple:
         """

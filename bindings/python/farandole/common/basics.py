@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Optional, Sequence, Union
 
-from farandole.common import job
+from farandole.common import handles, job
 from farandole.common import process_sets as sets
 from farandole.common.exceptions import HorovodInternalError
 
@@ -50,12 +50,15 @@ class HorovodBasics:
             os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
             process_sets = None
         job.refuse_in_child()
+        before = job.runtime
         try:
             job.start()
         except HorovodInternalError as problem:
             if problem.kind == "disconnected":  # this process has no place in the job any more
                 raise
             raise ValueError(f"Farandole could not be initialized: {problem}") from problem
+        if job.runtime is not before:
+            handles.kept.clear()  # of a job that has ended: the new one numbers its calls anew
         sets.register(job.where(), process_sets or [])
 
     def shutdown(self) -> None:

@@ -6,8 +6,9 @@ documentation made from this table. A test compares the signatures with the tabl
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Tuple, TypeVar
+from typing import Any, Callable, Collection, Dict, Optional, Tuple, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -40,10 +41,10 @@ class PublicFunction:
     """Name and default as they are written; an empty default means that there is none."""
     returns: str
 
-    def documentation(self) -> str:
-        """The docstring."""
+    def documentation(self, taken: Optional[Collection[str]] = None) -> str:
+        """The docstring; ``taken`` names the parameters that an adapter takes, if not all."""
         lines = [self.summary, ""]
-        lines += [f":param {name}: {PARAMETER_DOCS[name]}" for name, _ in self.parameters]
+        lines += [f":param {name}: {PARAMETER_DOCS[name]}" for name, _ in self.parameters if not taken or name in taken]
         return "\n".join([*lines, f":returns: {self.returns}"])
 
 
@@ -166,7 +167,7 @@ TABLE: Dict[str, PublicFunction] = {
 
 def public(function: Function) -> Function:
     """Gives a function of an adapter its documentation from the table."""
-    function.__doc__ = TABLE[function.__name__].documentation()
+    function.__doc__ = TABLE[function.__name__].documentation(inspect.signature(function).parameters)
     return function
 
 

@@ -449,8 +449,14 @@ def grouped_reducescatter_async(
     :returns: a handle for poll() and synchronize()
     """
 
-def init(*args: Any, **kwargs: Any) -> None:
-    """Joins the job that the environment names; a job of one process when it names none."""
+def init(
+    comm: Optional[Union[Sequence[int], Any]] = ..., process_sets: Optional[Union[str, Sequence[sets.ProcessSet]]] = ...
+) -> None:
+    """Joins the job that the environment names; a job of one process when it names none.
+
+    ``comm`` may be a list of ranks, which counts only under MPI. ``process_sets="dynamic"`` allows sets to be added
+    later; process sets other than the global one are not offered yet.
+    """
 
 def is_homogeneous() -> bool:
     """Whether every host has equally many processes."""
@@ -539,7 +545,7 @@ def remove_process_set(process_set: ProcessSet) -> bool:
 def rocm_built() -> bool:
     """Whether ROCm is built in."""
 
-def shutdown(*args: Any, **kwargs: Any) -> None:
+def shutdown() -> None:
     """Leaves the job; what is in flight on any rank fails. Allows a later ``init()``."""
 
 def size() -> int:

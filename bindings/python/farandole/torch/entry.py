@@ -6,118 +6,18 @@ Tensors in host memory are handed over as they are; a GPU's tensors go through h
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 
 from farandole.common import job as _job
-from farandole.common import operations
-from farandole.common.basics import HorovodBasics
 from farandole.common.exceptions import HorovodInternalError
-from farandole.common.operations import later
 from farandole.common.process_sets import ProcessSet
-from farandole.common.util import check_extension, get_average_backwards_compatibility_fun
+from farandole.common.util import check_extension
 
 check_extension("farandole.torch", "", __file__, "_native")
 
-from farandole import _native  # noqa: E402  (after the check, whose error gives the reason)
-
-handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(HorovodBasics)
-
-
-class Call:
-    """Several operations behind one number, or one whose result has to be made when it has ended."""
-
-    __slots__ = ("handles", "_make")
-
-    def __init__(self, handles: List[Any], make: Callable[[], Any]) -> None:
-        self.handles = handles
-        self._make = make
-
-    @property
-    def number(self) -> int:
-        """The call's number in this process."""
-        return self.handles[0].number
-
-    def settled(self) -> bool:
-        """Whether all have ended."""
-        return all(handle.settled() for handle in self.handles)
-
-    def wait(self) -> None:
-        """Waits for all; raises what the first that failed ended with."""
-        _native.wait_all(self.handles)
-
-    def finish(self) -> Any:
-        """Waits, and makes the result."""
-        self.wait()
-        return self._make()
-
-
-_REDUCTIONS = (
-    HorovodBasics.Average,
-    HorovodBasics.Sum,
-    HorovodBasics.Min,
-    HorovodBasics.Max,
-    HorovodBasics.Product,
-)
-_REQUESTS_KEPT = 256  # scales that change at every step must not fill the memory
-
-
-class Reductions(Dict[Tuple[int, float, float], Any]):
-    """What one operation asks for, by reduction, prescale and postscale; each is made when it is first asked for."""
-
-    def __init__(self, operation: int, prefix: str) -> None:
-        super().__init__()
-        self._operation = operation
-        self.prefix = prefix
-
-    def __missing__(self, key: Tuple[int, float, float]) -> Any:
-        op, prescale, postscale = key
-        if op not in _REDUCTIONS:
-            raise self.refusal(op)
-        if len(self) >= _REQUESTS_KEPT:
-            self.clear()
-        self[key] = request = _native.Request(self._operation, self.prefix, op, -1, prescale, postscale)
-        return request
-
-    def refusal(self, op: int) -> Exception:
-        """What is raised for something that is no reduction."""
-        if op == HorovodBasics.Adasum:
-            return later("Adasum")
-        return ValueError(f"{op!r} is no reduction: use Average, Sum, Min, Max or Product")
-
-
-requests = Reductions(operations.ALLREDUCE, "allreduce")
-_grouped_requests = Reductions(operations.ALLREDUCE, "grouped_allreduce")
-
-
-def reduction(average: Optional[bool], op: Optional[int], prescale: float, postscale: float) -> Any:
-    """What an allreduce asks for."""
-    if op is None or average is not None:
-        op = handle_average_backwards_compatibility(op, average)
-    return requests[op, prescale, postscale]
-
-
-def grouped_reduction(average: Optional[bool], op: Optional[int], prescale: float, postscale: float) -> Any:
-    """What a grouped allreduce asks for."""
-    if op is None or average is not None:
-        op = handle_average_backwards_compatibility(op, average)
-    return _grouped_requests[op, prescale, postscale]
-
-
-class Seat(NamedTuple):
-    """This process's number in a process set, and how many members there are."""
-
-    rank: int
-    size: int
-
-
-def seat_in(process_set: ProcessSet) -> Optional[Seat]:
-    """None where there is none: before ``init()``, or in a set that is not registered. The runtime says so."""
-    if not _job.is_started() or process_set.process_set_id is None:
-        return None
-    return Seat(process_set.rank() or 0, process_set.size() or 1)
-
+from farandole.common.calls import Call  # noqa: E402  (after the check, whose error gives the reason)
 
 _DTYPE_NUMBERS = {
     torch.uint8: 0,

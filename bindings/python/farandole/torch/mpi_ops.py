@@ -9,11 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 from farandole.common.basics import HorovodBasics as _HorovodBasics
+from farandole.common.calls import handle_average_backwards_compatibility
 from farandole.common.exceptions import HorovodInternalError
+from farandole.common.handles import (
+    poll,
+    synchronize,
+)
+from farandole.common.meetings import (
+    barrier,
+    join,
+)
 from farandole.common.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from farandole.torch.compression import Compression
-from farandole.torch.entry import handle_average_backwards_compatibility
-from farandole.torch.ops import handles as _handles
 from farandole.torch.ops.allgather import (
     HorovodAllgather,
     HorovodGroupedAllgather,
@@ -39,20 +46,12 @@ from farandole.torch.ops.alltoall import (
     alltoall,
     alltoall_async,
 )
-from farandole.torch.ops.barrier import (
-    barrier,
-    join,
-)
 from farandole.torch.ops.broadcast import (
     HorovodBroadcast,
     broadcast,
     broadcast_,
     broadcast_async,
     broadcast_async_,
-)
-from farandole.torch.ops.handles import (
-    poll,
-    synchronize,
 )
 from farandole.torch.ops.reducescatter import (
     HorovodGroupedReducescatter,
@@ -68,6 +67,8 @@ from farandole.torch.ops.sparse import (
 
 _basics = _HorovodBasics(__file__, "mpi_lib_v2")
 
+init = _basics.init
+shutdown = _basics.shutdown
 is_initialized = _basics.is_initialized
 start_timeline = _basics.start_timeline
 stop_timeline = _basics.stop_timeline
@@ -95,14 +96,3 @@ Adasum = _basics.Adasum
 Min = _basics.Min
 Max = _basics.Max
 Product = _basics.Product
-
-
-def init(*args: Any, **kwargs: Any) -> None:
-    """Joins the job that the environment names; a job of one process when it names none."""
-    _handles.kept.clear()
-    _basics.init(*args, **kwargs)
-
-
-def shutdown(*args: Any, **kwargs: Any) -> None:
-    """Leaves the job; what is in flight on any rank fails. Allows a later ``init()``."""
-    _basics.shutdown(*args, **kwargs)

@@ -11,7 +11,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 
 import torch
 
-from farandole.common import ledger
+from farandole.common import calls, ledger
 from farandole.common.operations import later
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.util import split_list
@@ -107,8 +107,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         grouped = self._index_groups(groups) if active else None
         self._ledger: ledger.Ledger[int] = ledger.Ledger(backward_passes_per_step, grouped)
         if active:
-            self._request = entry.reduction(None, op, self._prescale, self._postscale)
-            self._grouped_request = entry.grouped_reduction(None, op, self._prescale, self._postscale)
+            self._request = calls.reduction(None, op, self._prescale, self._postscale)
+            self._grouped_request = calls.grouped_reduction(None, op, self._prescale, self._postscale)
             self._register_hooks()
 
     # ---- setting up ----

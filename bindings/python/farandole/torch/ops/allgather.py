@@ -6,23 +6,20 @@ from typing import Optional, Sequence, Tuple
 
 import torch
 
-from farandole.common import operations
 from farandole.common.basics import HorovodBasics
+from farandole.common.calls import ALLGATHER, GROUPED_ALLGATHER
+from farandole.common.handles import keep
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
-from farandole.torch.entry import _native, records_gradients, start_group, start_unsized
+from farandole.torch.entry import records_gradients, start_group, start_unsized
 from farandole.torch.ops.allreduce import allreduce, grouped_allreduce
-from farandole.torch.ops.handles import keep
-
-REQUEST = _native.Request(operations.ALLGATHER, "allgather")
-_GROUPED = _native.Request(operations.ALLGATHER, "grouped_allgather")
 
 
 @public
 def allgather_async(
     tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    return keep(start_unsized(REQUEST, name, tensor, process_set))
+    return keep(start_unsized(ALLGATHER, name, tensor, process_set))
 
 
 def _own_rows(gradient: torch.Tensor, rows: Sequence[int], process_set: ProcessSet) -> torch.Tensor:
@@ -35,7 +32,7 @@ class HorovodAllgather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, tensor, name, process_set: ProcessSet):  # type: ignore
-        call = start_unsized(REQUEST, name, tensor, process_set)
+        call = start_unsized(ALLGATHER, name, tensor, process_set)
         gathered = call.finish()
         ctx.rows = call.handles[0].first_dims
         ctx.process_set = process_set
@@ -53,14 +50,14 @@ def allgather(
 ) -> torch.Tensor:
     if records_gradients((tensor,)):
         return HorovodAllgather.apply(tensor, name, process_set)
-    return start_unsized(REQUEST, name, tensor, process_set).finish()
+    return start_unsized(ALLGATHER, name, tensor, process_set).finish()
 
 
 @public
 def grouped_allgather_async(
     tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    return keep(start_group(_GROUPED, name, tensors, None, process_set))
+    return keep(start_group(GROUPED_ALLGATHER, name, tensors, None, process_set))
 
 
 class HorovodGroupedAllgather(torch.autograd.Function):
@@ -68,7 +65,7 @@ class HorovodGroupedAllgather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, name, process_set: ProcessSet, *tensors):  # type: ignore
-        call = start_group(_GROUPED, name, tensors, None, process_set)
+        call = start_group(GROUPED_ALLGATHER, name, tensors, None, process_set)
         gathered = call.finish()
         ctx.rows = [handle.first_dims for handle in call.handles]
         ctx.process_set = process_set
@@ -91,4 +88,4 @@ def grouped_allgather(
         return ()
     if records_gradients(tensors):
         return HorovodGroupedAllgather.apply(name, process_set, *tensors)
-    return start_group(_GROUPED, name, tensors, None, process_set).finish()
+    return start_group(GROUPED_ALLGATHER, name, tensors, None, process_set).finish()

@@ -7,22 +7,19 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 
 from farandole.common import job as _job
+from farandole.common.calls import grouped_reduction, handle_average_backwards_compatibility, reduction, requests
+from farandole.common.handles import keep, kept
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.torch.compression import Compression
 from farandole.torch.entry import (
     OFFERS_EXCHANGE_TABLE,
-    grouped_reduction,
-    handle_average_backwards_compatibility,
     is_on_gpu,
     like,
     records_gradients,
-    reduction,
-    requests,
     start,
     start_group,
 )
-from farandole.torch.ops.handles import keep, kept
 
 
 @public

@@ -7,15 +7,13 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import torch
 
-from farandole.common import operations
+from farandole.common.calls import ALLTOALL, Call
+from farandole.common.handles import keep
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
-from farandole.torch.entry import Call, _native, records_gradients, start_unsized
-from farandole.torch.ops.handles import keep
+from farandole.torch.entry import records_gradients, start_unsized
 
 Splits = Union[torch.Tensor, Sequence[int], None]
-
-_REQUEST = _native.Request(operations.ALLTOALL, "alltoall")
 
 
 def _rows(splits: Splits) -> Optional[List[int]]:
@@ -35,7 +33,7 @@ def _rows(splits: Splits) -> Optional[List[int]]:
 
 
 def _start(tensor: Any, splits: Splits, name: Optional[str], process_set: ProcessSet) -> Call:
-    call = start_unsized(_REQUEST, name, tensor, process_set, _rows(splits))
+    call = start_unsized(ALLTOALL, name, tensor, process_set, _rows(splits))
     device = splits.device if isinstance(splits, torch.Tensor) else None
 
     def with_received_splits() -> Tuple[torch.Tensor, torch.Tensor]:

@@ -6,50 +6,30 @@ from typing import Any, List, Optional, Sequence
 
 import torch
 
-from farandole.common import operations
 from farandole.common.basics import HorovodBasics
-from farandole.common.exceptions import HorovodInternalError
+from farandole.common.calls import Call, grouped_scatters, rows_of_share, scatters
+from farandole.common.handles import keep
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.torch.compression import Compression
-from farandole.torch.entry import Call, Reductions, records_gradients, seat_in, start, start_group
+from farandole.torch.entry import records_gradients, start, start_group
 from farandole.torch.ops.allgather import allgather, grouped_allgather
-from farandole.torch.ops.handles import keep
 
 Average = HorovodBasics.Average
 
 
-class _Scatters(Reductions):
-    """Unlike an allreduce, what cannot be reduced is an operation that failed, not a wrong argument."""
-
-    def refusal(self, op: int) -> Exception:
-        problem = HorovodInternalError(
-            f"{self.prefix} cannot reduce with {'Adasum' if op == HorovodBasics.Adasum else repr(op)}: "
-            "use Average, Sum, Min, Max or Product"
-        )
-        problem.kind = "aborted"
-        return problem
-
-
-_requests = _Scatters(operations.REDUCESCATTER, "reducescatter")
-_grouped_requests = _Scatters(operations.REDUCESCATTER, "grouped_reducescatter")
-
-
 def _share_of(tensor: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
-    """Memory for this rank's rows: the first ranks of the set take one more where they cannot be dealt out evenly."""
-    seat = seat_in(process_set)
-    if seat is None or not tensor.dim():
+    """Memory for this rank's rows."""
+    rows = rows_of_share(tensor.size(0), process_set) if tensor.dim() else None
+    if rows is None:
         return torch.empty(0, dtype=tensor.dtype)  # there are no rows, and the core says why not
-    rows, left = divmod(tensor.size(0), seat.size)
-    return torch.empty(
-        (rows + (seat.rank < left), *tensor.shape[1:]), dtype=tensor.dtype, device=tensor.device, requires_grad=False
-    )
+    return torch.empty((rows, *tensor.shape[1:]), dtype=tensor.dtype, device=tensor.device, requires_grad=False)
 
 
 def _start(
     tensor: torch.Tensor, name: Optional[str], op: int, process_set: ProcessSet, prescale: float, postscale: float
 ) -> Any:
-    request = _requests[op, prescale, postscale]
+    request = scatters[op, prescale, postscale]
     return start(request, name, tensor, _share_of(tensor, process_set), process_set, apart=True)
 
 
@@ -61,7 +41,7 @@ def _start_group(
     prescale: float,
     postscale: float,
 ) -> Call:
-    request = _grouped_requests[op, prescale, postscale]
+    request = grouped_scatters[op, prescale, postscale]
     shares = [_share_of(each, process_set) for each in tensors]
     return start_group(request, name, tensors, shares, process_set, apart=True)
 

@@ -7,10 +7,10 @@ from typing import Callable
 import torch
 
 from farandole.common.basics import HorovodBasics
+from farandole.common.calls import ALLGATHER, Call
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
-from farandole.torch.entry import Call, start_unsized
-from farandole.torch.ops.allgather import REQUEST
+from farandole.torch.entry import start_unsized
 
 
 class SparseReduction(Call):
@@ -37,8 +37,8 @@ def sparse_allreduce_async(
         raise NotImplementedError("sparse tensors can be averaged or summed only")
     entries = tensor.coalesce()
     places = entries.indices().t().contiguous()
-    indices = start_unsized(REQUEST, f"{name}.indices", places, process_set)
-    values = start_unsized(REQUEST, f"{name}.values", entries.values().contiguous(), process_set)
+    indices = start_unsized(ALLGATHER, f"{name}.indices", places, process_set)
+    values = start_unsized(ALLGATHER, f"{name}.values", entries.values().contiguous(), process_set)
 
     def combined() -> torch.Tensor:
         all_values = values.finish()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from farandole import _native
 from farandole.common import job as _job
 from farandole.common import operations
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
-from farandole.torch.entry import _native
 
 _BARRIER = _native.Request(operations.BARRIER, "barrier")
 _JOIN = _native.Request(operations.JOIN, "join")

@@ -1,0 +1,147 @@
+"""What a call asks of the runtime, the same for every framework: requests, and several operations behind one number."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+from farandole import _native
+from farandole.common import job as _job
+from farandole.common import operations
+from farandole.common.basics import HorovodBasics
+from farandole.common.exceptions import HorovodInternalError
+from farandole.common.operations import later
+from farandole.common.process_sets import ProcessSet
+from farandole.common.util import get_average_backwards_compatibility_fun
+
+handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(HorovodBasics)
+
+
+class Call:
+    """Several operations behind one number, or one whose result has to be made when it has ended."""
+
+    __slots__ = ("handles", "_make")
+
+    def __init__(self, handles: List[Any], make: Callable[[], Any]) -> None:
+        self.handles = handles
+        self._make = make
+
+    @property
+    def number(self) -> int:
+        """The call's number in this process."""
+        return self.handles[0].number
+
+    def settled(self) -> bool:
+        """Whether all have ended."""
+        return all(handle.settled() for handle in self.handles)
+
+    def wait(self) -> None:
+        """Waits for all; raises what the first that failed ended with."""
+        _native.wait_all(self.handles)
+
+    def finish(self) -> Any:
+        """Waits, and makes the result."""
+        self.wait()
+        return self._make()
+
+
+_REDUCTIONS = (
+    HorovodBasics.Average,
+    HorovodBasics.Sum,
+    HorovodBasics.Min,
+    HorovodBasics.Max,
+    HorovodBasics.Product,
+)
+_REQUESTS_KEPT = 256  # scales that change at every step must not fill the memory
+
+
+class Reductions(Dict[Tuple[int, float, float], Any]):
+    """What one operation asks for, by reduction, prescale and postscale; each is made when it is first asked for."""
+
+    def __init__(self, operation: int, prefix: str) -> None:
+        super().__init__()
+        self._operation = operation
+        self.prefix = prefix
+
+    def __missing__(self, key: Tuple[int, float, float]) -> Any:
+        op, prescale, postscale = key
+        if op not in _REDUCTIONS:
+            raise self.refusal(op)
+        if len(self) >= _REQUESTS_KEPT:
+            self.clear()
+        self[key] = request = _native.Request(self._operation, self.prefix, op, -1, prescale, postscale)
+        return request
+
+    def refusal(self, op: int) -> Exception:
+        """What is raised for something that is no reduction."""
+        if op == HorovodBasics.Adasum:
+            return later("Adasum")
+        return ValueError(f"{op!r} is no reduction: use Average, Sum, Min, Max or Product")
+
+
+class Scatters(Reductions):
+    """Unlike an allreduce, what cannot be reduced is an operation that failed, not a wrong argument."""
+
+    def refusal(self, op: int) -> Exception:
+        problem = HorovodInternalError(
+            f"{self.prefix} cannot reduce with {'Adasum' if op == HorovodBasics.Adasum else repr(op)}: "
+            "use Average, Sum, Min, Max or Product"
+        )
+        problem.kind = "aborted"
+        return problem
+
+
+class Broadcasts(Dict[int, Any]):
+    """What a broadcast asks for, by the global rank that it comes from."""
+
+    def __missing__(self, root_rank: int) -> Any:
+        self[root_rank] = request = _native.Request(operations.BROADCAST, "broadcast", HorovodBasics.Sum, root_rank)
+        return request
+
+
+requests = Reductions(operations.ALLREDUCE, "allreduce")
+_grouped_requests = Reductions(operations.ALLREDUCE, "grouped_allreduce")
+scatters = Scatters(operations.REDUCESCATTER, "reducescatter")
+grouped_scatters = Scatters(operations.REDUCESCATTER, "grouped_reducescatter")
+broadcasts = Broadcasts()
+ALLGATHER = _native.Request(operations.ALLGATHER, "allgather")
+GROUPED_ALLGATHER = _native.Request(operations.ALLGATHER, "grouped_allgather")
+ALLTOALL = _native.Request(operations.ALLTOALL, "alltoall")
+
+
+def reduction(average: Optional[bool], op: Optional[int], prescale: float, postscale: float) -> Any:
+    """What an allreduce asks for."""
+    if op is None or average is not None:
+        op = handle_average_backwards_compatibility(op, average)
+    return requests[op, prescale, postscale]
+
+
+def grouped_reduction(average: Optional[bool], op: Optional[int], prescale: float, postscale: float) -> Any:
+    """What a grouped allreduce asks for."""
+    if op is None or average is not None:
+        op = handle_average_backwards_compatibility(op, average)
+    return _grouped_requests[op, prescale, postscale]
+
+
+class Seat(NamedTuple):
+    """This process's number in a process set, and how many members there are."""
+
+    rank: int
+    size: int
+
+
+def seat_in(process_set: ProcessSet) -> Optional[Seat]:
+    """None where there is none: before ``init()``, or in a set that is not registered. The runtime says so."""
+    if not _job.is_started() or process_set.process_set_id is None:
+        return None
+    return Seat(process_set.rank() or 0, process_set.size() or 1)
+
+
+def rows_of_share(rows: int, process_set: ProcessSet) -> Optional[int]:
+    """How many of ``rows`` a reducescatter leaves this rank with: the first ranks of the set take one more where they
+    cannot be dealt out evenly. None where there is no seat.
+    """
+    seat = seat_in(process_set)
+    if seat is None:
+        return None
+    each, left = divmod(rows, seat.size)
+    return each + (seat.rank < left)
