@@ -11,6 +11,7 @@ from typing import Any
 from benchmarks.works import Work
 
 Tensors = list[Any]
+Verbs = dict[str, Callable[[Any], Any]]
 
 
 class Stack:
@@ -30,8 +31,19 @@ class Stack:
     def size(self) -> int:
         raise NotImplementedError
 
-    def ready(self, work: Work, tensors: Tensors) -> Callable[[], None]:
-        """The work as a function without arguments; what can be prepared once is prepared here."""
+    def ready(self, work: Work, tensors: Tensors) -> Callable[[], Tensors]:
+        """The work as a function that gives what comes out; what can be prepared once is prepared here."""
+        if len(tensors) > 1:
+            return self.several(work, tensors)
+        do, tensor = self.single(work), tensors[0]
+        return lambda: [do(tensor)]
+
+    def single(self, work: Work) -> Callable[[Any], Any]:
+        """The work's operation on one tensor, synchronously. Memory for another output is allocated at each call."""
+        raise NotImplementedError
+
+    def several(self, work: Work, tensors: Tensors) -> Callable[[], Tensors]:
+        """Sums of several tensors, in place."""
         raise NotImplementedError
 
     def stop(self) -> None:
@@ -55,17 +67,26 @@ class HorovodInterface(Stack):
     def size(self) -> int:
         return int(self.hvd.size())
 
-    def ready(self, work: Work, tensors: Tensors) -> Callable[[], None]:
+    def single(self, work: Work) -> Callable[[Any], Any]:
+        hvd, name = self.hvd, work.name
+        verbs: Verbs = {
+            "allreduce": lambda tensor: hvd.allreduce_(tensor, name=name, op=hvd.Sum),
+            "allgather": lambda tensor: hvd.allgather(tensor, name=name),
+            "alltoall": lambda tensor: hvd.alltoall(tensor, name=name),
+            "broadcast": lambda tensor: hvd.broadcast_(tensor, 0, name=name),
+            "reducescatter": lambda tensor: hvd.reducescatter(tensor, name=name, op=hvd.Sum),
+        }
+        return verbs[work.operation]
+
+    def several(self, work: Work, tensors: Tensors) -> Callable[[], Tensors]:
         hvd = self.hvd
-        if len(tensors) == 1:
-            tensor = tensors[0]
-            return lambda: hvd.allreduce_(tensor, name=work.name, op=hvd.Sum)
         named = [(tensor, f"{work.name}.{index}") for index, tensor in enumerate(tensors)]
 
-        def one_by_one() -> None:
+        def one_by_one() -> Tensors:
             handles = [hvd.allreduce_async_(tensor, name=name, op=hvd.Sum) for tensor, name in named]
             for handle in handles:
                 hvd.synchronize(handle)
+            return tensors
 
         return one_by_one
 
@@ -90,25 +111,48 @@ class Gloo(Stack):
     def size(self) -> int:
         return int(self.dist.get_world_size())
 
-    def ready(self, work: Work, tensors: Tensors) -> Callable[[], None]:
+    def single(self, work: Work) -> Callable[[Any], Any]:
+        dist, size = self.dist, self.size()
+
+        def into(output: Any, collective: Callable[[Any, Any], Any], tensor: Any) -> Any:
+            collective(output, tensor)
+            return output
+
+        def in_place(collective: Callable[[Any], Any], tensor: Any) -> Any:
+            collective(tensor)
+            return tensor
+
+        verbs: Verbs = {
+            "allreduce": lambda tensor: in_place(dist.all_reduce, tensor),
+            "allgather": lambda tensor: into(
+                tensor.new_empty(size * tensor.numel()), dist.all_gather_into_tensor, tensor
+            ),
+            "alltoall": lambda tensor: into(tensor.new_empty(tensor.numel()), dist.all_to_all_single, tensor),
+            "broadcast": lambda tensor: in_place(lambda each: dist.broadcast(each, 0), tensor),
+            "reducescatter": lambda tensor: into(
+                tensor.new_empty(tensor.numel() // size), dist.reduce_scatter_tensor, tensor
+            ),
+        }
+        return verbs[work.operation]
+
+    def several(self, work: Work, tensors: Tensors) -> Callable[[], Tensors]:
         dist = self.dist
-        if len(tensors) == 1:
-            return lambda: dist.all_reduce(tensors[0])
         if work.bucket_bytes:
             return self.in_buckets(work, tensors)
 
-        def one_by_one() -> None:
+        def one_by_one() -> Tensors:
             pending = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
             for each in pending:
                 each.wait()
+            return tensors
 
         return one_by_one
 
-    def in_buckets(self, work: Work, tensors: Tensors) -> Callable[[], None]:
+    def in_buckets(self, work: Work, tensors: Tensors) -> Callable[[], Tensors]:
         dist = self.dist
         packed = buckets(tensors, work.bucket_bytes)
 
-        def each_bucket() -> None:
+        def each_bucket() -> Tensors:
             pending = []
             for flat, views, members in packed:
                 copy_all(views, members)
@@ -116,6 +160,7 @@ class Gloo(Stack):
             for handle, (_, views, members) in zip(pending, packed):
                 handle.wait()
                 copy_all(members, views)
+            return tensors
 
         return each_bucket
 
@@ -143,18 +188,37 @@ class Mpi4py(Stack):
     def size(self) -> int:
         return int(self.world.Get_size())
 
-    def ready(self, work: Work, tensors: Tensors) -> Callable[[], None]:
+    def single(self, work: Work) -> Callable[[Any], Any]:
+        world, size, kept = self.world, self.size(), self.mpi.IN_PLACE
+
+        def into(length: int, collective: Callable[[Any, Any], Any], tensor: Any) -> Any:
+            output = tensor.new_empty(length)
+            collective(tensor.numpy(), output.numpy())
+            return output
+
+        def in_place(collective: Callable[[Any], Any], tensor: Any) -> Any:
+            collective(tensor.numpy())
+            return tensor
+
+        verbs: Verbs = {
+            "allreduce": lambda tensor: in_place(lambda array: world.Allreduce(kept, array), tensor),
+            "allgather": lambda tensor: into(size * tensor.numel(), world.Allgather, tensor),
+            "alltoall": lambda tensor: into(tensor.numel(), world.Alltoall, tensor),
+            "broadcast": lambda tensor: in_place(world.Bcast, tensor),
+            "reducescatter": lambda tensor: into(tensor.numel() // size, world.Reduce_scatter_block, tensor),
+        }
+        return verbs[work.operation]
+
+    def several(self, work: Work, tensors: Tensors) -> Callable[[], Tensors]:
         world, in_place = self.world, self.mpi.IN_PLACE
-        if len(tensors) == 1:
-            array = tensors[0].numpy()
-            return lambda: world.Allreduce(in_place, array)
         ((flat, views, members),) = buckets(tensors, work.bytes)
         array = flat.numpy()
 
-        def packed() -> None:
+        def packed() -> Tensors:
             copy_all(views, members)
             world.Allreduce(in_place, array)
             copy_all(members, views)
+            return tensors
 
         return packed
 

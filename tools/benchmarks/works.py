@@ -25,15 +25,16 @@ def resnet50_gradients() -> list[int]:
 
 @dataclass(frozen=True)
 class Work:
-    """One thing to be done by all ranks: tensors of float32, summed in place.
+    """One thing to be done by all ranks with tensors of float32.
 
-    One tensor is a synchronous call. Several are handed in one by one and then waited for.
+    One tensor is a synchronous call. Several, which are summed in place, are handed in one by one and then waited for.
     """
 
     name: str
     elements: tuple[int, ...]
     count: int  # times in one block
     bucket_bytes: int = 0  # how rivals without fusion pack: 0 not at all, else into buckets of so many bytes
+    operation: str = "allreduce"  # in place, as broadcast from rank 0 is; the others allocate what comes out each time
     warm: int = 2  # times before the block; names are negotiated once, and get their cells when they come again
 
     @property
@@ -43,6 +44,7 @@ class Work:
 
 RESNET = tuple(resnet50_gradients())
 SMALL = (256,) * 1000
+OTHERS = ("allgather", "alltoall", "broadcast", "reducescatter")
 
 WORKS = [
     Work("4 B", (1,), 200),
@@ -54,6 +56,10 @@ WORKS = [
     Work("1000 × 1 KiB", SMALL, 5, warm=3),
     Work("1000 × 1 KiB, buckets", SMALL, 10, bucket_bytes=25 * MIB),
     Work("1000 KiB at once", (256 * 1000,), 40),
+    Work("allgather 16 MiB a rank", (4 * MIB,), 4, operation="allgather"),
+    Work("alltoall 16 MiB a rank", (4 * MIB,), 4, operation="alltoall"),
+    Work("broadcast 64 MiB", (16 * MIB,), 4, operation="broadcast"),
+    Work("reducescatter 64 MiB", (16 * MIB,), 4, operation="reducescatter"),
 ]
 
 SMOKE_WORKS = [
@@ -62,6 +68,7 @@ SMOKE_WORKS = [
     Work("ResNet-50", tuple(n // 64 + 1 for n in RESNET), 1, bucket_bytes=25 * MIB // 64),
     Work("1000 × 1 KiB", SMALL[:50], 1),
     Work("1000 × 1 KiB, buckets", SMALL[:50], 1, bucket_bytes=25 * MIB),
+    *(Work(f"{operation} 48 KiB", (12 * 1024,), 2, operation=operation) for operation in OTHERS),
 ]
 
 
@@ -101,6 +108,12 @@ WANTED = [
     Wanted("1000 × 1 KiB", "farandole", "horovod", 0.4),
     Wanted("1000 × 1 KiB", "farandole", "gloo", 0.1),
     Wanted("1000 × 1 KiB", "farandole", "gloo", 1.0, "1000 × 1 KiB, buckets"),
+    *(
+        Wanted(work.name, "farandole", rival, share)
+        for work in WORKS
+        if work.operation in OTHERS
+        for rival, share in (("horovod", 0.3), ("gloo", 0.5), ("mpi4py", 1.0))
+    ),
 ]
 
 # Beside the shares.
