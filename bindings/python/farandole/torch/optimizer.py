@@ -16,7 +16,8 @@ from farandole.common.operations import later
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.util import split_list
 from farandole.torch import entry, mpi_ops
-from farandole.torch.compression import Compression
+from farandole.torch.compression import Compression, GradientCompressor, check
+from farandole.torch.exchange import Exchange, wanted
 from farandole.torch.functions import broadcast_object
 from farandole.torch.mpi_ops import Adasum, Average
 
@@ -87,6 +88,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     ) -> None:
         ledger.check_passes(backward_passes_per_step)
         ledger.check_groups(groups, torch.Tensor)
+        check(compression, op)
         self._compression = compression
         self._sparse_as_dense = sparse_as_dense
         self._process_set = process_set
@@ -106,6 +108,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         active = process_set.included() and (mpi_ops.size() > 1 or _elastic())
         grouped = self._index_groups(groups) if active else None
         self._ledger: ledger.Ledger[int] = ledger.Ledger(backward_passes_per_step, grouped)
+        if isinstance(compression, GradientCompressor):
+            _claim(compression, self)
         if active:
             self._request = entry.reduction(None, op, self._prescale, self._postscale)
             self._grouped_request = entry.grouped_reduction(None, op, self._prescale, self._postscale)
@@ -171,10 +175,14 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         if gradient.is_sparse and not self._sparse_as_dense:
             call = mpi_ops.sparse_allreduce_async(gradient, name, self._op, self._process_set)
             return _Reduction(call, lambda reduced: setattr(parameter, "grad", reduced))
+        if isinstance(self._compression, GradientCompressor):
+            return self._exchange([index])
         packed, put_back = self._pack(parameter)
         return _Reduction(entry.start(self._request, name, packed, packed, self._process_set), put_back)
 
     def _reduce_group(self, indices: Sequence[int]) -> _Reduction:
+        if isinstance(self._compression, GradientCompressor):
+            return self._exchange(indices)
         packed = []
         put_back = []
         for index in indices:
@@ -191,6 +199,27 @@ class _DistributedOptimizer(torch.optim.Optimizer):
                 back(each)
 
         return _Reduction(call, put_all_back)
+
+    def _exchange(self, indices: Sequence[int]) -> _Reduction:
+        """Gradients whose compressor says itself what travels."""
+        parameters = [self._parameters[index] for index in indices]
+        for parameter in parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        plain = [each.to_dense() if each.is_sparse else each for each in gradients]
+        how = wanted(self._op, self._prescale, self._postscale, self._process_set)
+        names = [self._names[index] for index in indices]
+        call = Exchange(self._compression, names, plain, how, self._process_set, in_place=True)
+
+        def put_back(reduced: Sequence[torch.Tensor]) -> None:
+            for parameter, gradient, each in zip(parameters, gradients, reduced):
+                if gradient.is_sparse:
+                    parameter.grad = each.to_sparse(gradient.sparse_dim())
+                elif each is not gradient:
+                    gradient.copy_(each)
+
+        return _Reduction(call, put_back)
 
     def _pack(self, parameter: torch.Tensor) -> Tuple[torch.Tensor, Callable[[torch.Tensor], None]]:
         """What travels for a gradient, and how it comes back."""
@@ -310,6 +339,18 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 def _wait_for(in_flight: List[_Reduction]) -> None:
     """Waits for the last one first: it tends to end last, so the thread is woken less often."""
     problem: Optional[BaseException] = None
+    # Exchanges of several rounds go from one to the next side by side, and to their ends even if one fails: every
+    # rank sends all that the others wait for.
+    exchanges = [reduction.call for reduction in in_flight if isinstance(reduction.call, Exchange)]
+    while exchanges:
+        going_on = []
+        for exchange in exchanges:
+            try:
+                if exchange.advance():
+                    going_on.append(exchange)
+            except (RuntimeError, ValueError) as failed:
+                problem = failed
+        exchanges = going_on
     for reduction in reversed(in_flight):
         try:
             reduction.call.wait()
@@ -317,6 +358,19 @@ def _wait_for(in_flight: List[_Reduction]) -> None:
             problem = failed
     if problem is not None:
         raise problem
+
+
+_owners: weakref.WeakKeyDictionary[GradientCompressor, weakref.ref[_DistributedOptimizer]] = weakref.WeakKeyDictionary()
+
+
+def _claim(compression: GradientCompressor, optimizer: _DistributedOptimizer) -> None:
+    """What two optimizers call by one name would share one memory."""
+    owner = _owners.get(compression)
+    if owner is not None and owner() not in (None, optimizer):
+        raise ValueError(
+            f"this {type(compression).__name__} serves another optimizer, and remembers errors by name: make one instance for each"
+        )
+    _owners[compression] = weakref.ref(optimizer)
 
 
 def _names_of(
@@ -364,7 +418,8 @@ def DistributedOptimizer(
 
     :param optimizer: computes the step; its state is carried over
     :param named_parameters: ``model.named_parameters()``; the names match gradients across ranks
-    :param compression: how gradients travel: ``Compression.none``, ``.fp16`` or ``.bf16``
+    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, ``.powersgd(…)``,
+        ``.topk(…)``, ``.custom(…)``
     :param backward_passes_per_step: passes whose gradients add up before they are reduced
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
     :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum

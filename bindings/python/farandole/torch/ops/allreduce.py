@@ -9,7 +9,7 @@ import torch
 from farandole.common import job as _job
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
-from farandole.torch.compression import Compression
+from farandole.torch.compression import Compression, GradientCompressor
 from farandole.torch.entry import (
     OFFERS_EXCHANGE_TABLE,
     grouped_reduction,
@@ -22,7 +22,10 @@ from farandole.torch.entry import (
     start,
     start_group,
 )
+from farandole.torch.exchange import reduce
 from farandole.torch.ops.handles import keep, kept
+
+_NAMELESS = "a compressor that remembers errors needs the tensor's name: give name="
 
 
 @public
@@ -112,6 +115,10 @@ def allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
+    if isinstance(compression, GradientCompressor):
+        if name is None:
+            raise ValueError(_NAMELESS)
+        return reduce(compression, [tensor], [name], average, op, prescale_factor, postscale_factor, process_set)[0]
     packed, context = compression.compress(tensor)
     if records_gradients((packed,)):
         reduced = HorovodAllreduce.apply(packed, average, name, op, prescale_factor, postscale_factor, process_set)
@@ -200,6 +207,11 @@ def grouped_allreduce(
 ) -> List[torch.Tensor]:
     if not tensors:
         return []
+    if isinstance(compression, GradientCompressor):
+        if name is None:
+            raise ValueError(_NAMELESS)
+        names = [f"{name}.{number}" for number in range(len(tensors))]
+        return reduce(compression, tensors, names, average, op, prescale_factor, postscale_factor, process_set)
     packed, contexts = zip(*(compression.compress(each) for each in tensors))
     if records_gradients(packed):
         reduced = HorovodGroupedAllreduce.apply(
