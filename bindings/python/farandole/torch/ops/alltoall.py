@@ -10,7 +10,7 @@ import torch
 from farandole.common import operations
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
-from farandole.torch.entry import Call, _native, records_gradients, seat_in, start_unsized
+from farandole.torch.entry import Call, _native, records_gradients, start_unsized
 from farandole.torch.ops.handles import keep
 
 Splits = Union[torch.Tensor, Sequence[int], None]
@@ -18,47 +18,24 @@ Splits = Union[torch.Tensor, Sequence[int], None]
 _REQUEST = _native.Request(operations.ALLTOALL, "alltoall")
 
 
-def _counts(splits: Splits) -> List[int]:
-    """What was given as ``splits``, as plain numbers; none where the rows are to be dealt out evenly."""
+def _rows(splits: Splits) -> Optional[List[int]]:
+    """How many rows go to each rank; None for equally many. Whether they add up is for the core to say."""
     if splits is None:
-        return []
+        return None
     if isinstance(splits, torch.Tensor):
         if splits.dtype != torch.int32:
             raise ValueError(f"splits must be int32, not {str(splits.dtype).rpartition('.')[2]}")
         if splits.dim() > 1:
             raise ValueError(f"splits must have one dimension, not {splits.dim()}: {list(splits.shape)}")
-        return splits.reshape(-1).tolist()
+        return splits.reshape(-1).tolist() or None
     try:
-        return [operator.index(each) for each in splits]
+        return [operator.index(each) for each in splits] or None
     except TypeError:
         raise ValueError(f"splits must be a tensor of int32 or a list of whole numbers, not {splits!r}") from None
 
 
-def _checked(tensor: Any, splits: Splits, process_set: ProcessSet) -> Optional[List[int]]:
-    """Rows for each rank; None for equally many. ``ValueError`` unless they are what the tensor has."""
-    counts = _counts(splits)
-    seat = seat_in(process_set)
-    if seat is None or not isinstance(tensor, torch.Tensor) or not tensor.dim():
-        return None  # refused for a better reason than its splits
-    rows = tensor.size(0)
-    if not counts:
-        if rows % seat.size:
-            raise ValueError(
-                f"the tensor's {rows} rows cannot be dealt out evenly to {seat.size} ranks: pass splits, "
-                "or make the first dimension a multiple of the number of ranks"
-            )
-        return None
-    if len(counts) != seat.size:
-        raise ValueError(f"splits has {len(counts)} entries, but the process set has {seat.size} ranks")
-    if min(counts) < 0:
-        raise ValueError(f"splits must not be negative: {counts}")
-    if sum(counts) != rows:
-        raise ValueError(f"splits add up to {sum(counts)}, but the tensor's first dimension is {rows}")
-    return counts
-
-
 def _start(tensor: Any, splits: Splits, name: Optional[str], process_set: ProcessSet) -> Call:
-    call = start_unsized(_REQUEST, name, tensor, process_set, _checked(tensor, splits, process_set))
+    call = start_unsized(_REQUEST, name, tensor, process_set, _rows(splits))
     device = splits.device if isinstance(splits, torch.Tensor) else None
 
     def with_received_splits() -> Tuple[torch.Tensor, torch.Tensor]:

@@ -37,11 +37,9 @@ _grouped_requests = _Scatters(operations.REDUCESCATTER, "grouped_reducescatter")
 
 def _share_of(tensor: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
     """Memory for this rank's rows: the first ranks of the set take one more where they cannot be dealt out evenly."""
-    if not tensor.dim():
-        raise ValueError("a tensor without dimensions has no rows to scatter")
     seat = seat_in(process_set)
-    if seat is None:
-        return torch.empty(0, dtype=tensor.dtype)  # it is refused when it is handed in
+    if seat is None or not tensor.dim():
+        return torch.empty(0, dtype=tensor.dtype)  # there are no rows, and the core says why not
     rows, left = divmod(tensor.size(0), seat.size)
     return torch.empty(
         (rows + (seat.rank < left), *tensor.shape[1:]), dtype=tensor.dtype, device=tensor.device, requires_grad=False
