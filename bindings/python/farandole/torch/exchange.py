@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -10,6 +10,7 @@ from farandole.common import operations
 from farandole.common.process_sets import ProcessSet
 from farandole.torch import entry
 from farandole.torch.compression.gradient import Allgather, Allreduce, GradientCompressor, Message, Reduction, check
+from farandole.torch.compression.wire import bytes_of
 
 _GATHER = entry._native.Request(operations.ALLGATHER, "allgather")
 _GROUPED_GATHER = entry._native.Request(operations.ALLGATHER, "grouped_allgather")
@@ -40,8 +41,8 @@ class Exchange:
         self._reduced: List[Optional[torch.Tensor]] = [None] * len(self._steps)
         self._round: List[_Bucket] = []
         self._problem: Optional[BaseException] = None
-        compressor.bytes_uncompressed += sum(_bytes_of(each) for each in gradients)
-        self._next({index: None for index in range(len(self._steps))})
+        compressor.count(raw=sum(bytes_of(each) for each in gradients))
+        self._next(dict.fromkeys(range(len(self._steps))))
 
     def advance(self) -> bool:
         """Waits for this round and starts the next; False when there is none."""
@@ -83,6 +84,7 @@ class Exchange:
         for bucket in self._round:
             result = bucket.call.finish()
             for (index, position, _), each in zip(bucket.asked, [result] if len(bucket.asked) == 1 else result):
+                self._compressor.count(received=bytes_of(each))
                 came.setdefault(index, {})[position] = each
         return {
             index: parts[_ALONE] if _ALONE in parts else [parts[position] for position in sorted(parts)]
@@ -108,7 +110,7 @@ class Exchange:
 
     def _start(self, asked: List[Tuple[int, int, Message]]) -> Any:
         tensors = [each.tensor.contiguous() for _, _, each in asked]
-        self._compressor.bytes_sent += sum(_bytes_of(each) for each in tensors)
+        self._compressor.count(sent=sum(bytes_of(each) for each in tensors))
         index, _, message = asked[0]
         name = f"{self._names[index]}.{message.label}" if message.label else self._names[index]
         alone = len(asked) == 1
@@ -142,8 +144,40 @@ class _Bucket:
 _ALONE = -1
 
 
-def _bytes_of(tensor: torch.Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
+def advance_together(calls: Sequence[Any]) -> None:
+    """Takes the exchanges among the calls from round to round side by side, each to its end even if another fails:
+    every rank sends all that the others wait for. An exchange that failed says so when it is waited for."""
+    going_on = [call for call in calls if isinstance(call, Exchange)]
+    while going_on:
+        going_on = [exchange for exchange in going_on if _advances(exchange)]
+
+
+def _advances(exchange: Exchange) -> bool:
+    try:
+        return exchange.advance()
+    except (RuntimeError, ValueError):
+        return False
+
+
+def of_parameters(
+    compressor: GradientCompressor,
+    names: Sequence[str],
+    parameters: Sequence[torch.Tensor],
+    how: Reduction,
+    process_set: ProcessSet,
+) -> Tuple[Exchange, Callable[[Sequence[torch.Tensor]], None]]:
+    """Starts with the parameters' gradients, and tells how what comes out gets back into them."""
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    plain = [each.to_dense() if each.is_sparse else each for each in gradients]
+
+    def put_back(reduced: Sequence[torch.Tensor]) -> None:
+        for parameter, gradient, each in zip(parameters, gradients, reduced):
+            if gradient.is_sparse:
+                parameter.grad = each.to_sparse(gradient.sparse_dim())
+            elif each is not gradient:
+                gradient.copy_(each)
+
+    return Exchange(compressor, names, plain, how, process_set, in_place=True), put_back
 
 
 def wanted(op: int, prescale: float, postscale: float, process_set: ProcessSet) -> Reduction:

@@ -17,7 +17,7 @@ from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.util import split_list
 from farandole.torch import entry, mpi_ops
 from farandole.torch.compression import Compression, GradientCompressor, check
-from farandole.torch.exchange import Exchange, wanted
+from farandole.torch.exchange import advance_together, of_parameters, wanted
 from farandole.torch.functions import broadcast_object
 from farandole.torch.mpi_ops import Adasum, Average
 
@@ -109,7 +109,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         grouped = self._index_groups(groups) if active else None
         self._ledger: ledger.Ledger[int] = ledger.Ledger(backward_passes_per_step, grouped)
         if isinstance(compression, GradientCompressor):
-            _claim(compression, self)
+            compression.serve(self)
         if active:
             self._request = entry.reduction(None, op, self._prescale, self._postscale)
             self._grouped_request = entry.grouped_reduction(None, op, self._prescale, self._postscale)
@@ -153,6 +153,9 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             self._start(due)
 
     def _start(self, indices: Sequence[int]) -> None:
+        for index in indices:
+            if self._parameters[index].grad is None:
+                self._parameters[index].grad = torch.zeros_like(self._parameters[index])
         if len(indices) == 1:
             self._in_flight.append(self._reduce(indices[0]))
             return
@@ -169,9 +172,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     def _reduce(self, index: int) -> _Reduction:
         parameter = self._parameters[index]
         name = self._names[index]
-        if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
         gradient = parameter.grad
+        assert gradient is not None
         if gradient.is_sparse and not self._sparse_as_dense:
             call = mpi_ops.sparse_allreduce_async(gradient, name, self._op, self._process_set)
             return _Reduction(call, lambda reduced: setattr(parameter, "grad", reduced))
@@ -186,10 +188,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         packed = []
         put_back = []
         for index in indices:
-            parameter = self._parameters[index]
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            tensor, back = self._pack(parameter)
+            tensor, back = self._pack(self._parameters[index])
             packed.append(tensor)
             put_back.append(back)
         call = entry.start_group(self._grouped_request, self._names[indices[0]], packed, packed, self._process_set)
@@ -202,24 +201,10 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
     def _exchange(self, indices: Sequence[int]) -> _Reduction:
         """Gradients whose compressor says itself what travels."""
-        parameters = [self._parameters[index] for index in indices]
-        for parameter in parameters:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-        plain = [each.to_dense() if each.is_sparse else each for each in gradients]
-        how = wanted(self._op, self._prescale, self._postscale, self._process_set)
         names = [self._names[index] for index in indices]
-        call = Exchange(self._compression, names, plain, how, self._process_set, in_place=True)
-
-        def put_back(reduced: Sequence[torch.Tensor]) -> None:
-            for parameter, gradient, each in zip(parameters, gradients, reduced):
-                if gradient.is_sparse:
-                    parameter.grad = each.to_sparse(gradient.sparse_dim())
-                elif each is not gradient:
-                    gradient.copy_(each)
-
-        return _Reduction(call, put_back)
+        parameters = [self._parameters[index] for index in indices]
+        how = wanted(self._op, self._prescale, self._postscale, self._process_set)
+        return _Reduction(*of_parameters(self._compression, names, parameters, how, self._process_set))
 
     def _pack(self, parameter: torch.Tensor) -> Tuple[torch.Tensor, Callable[[torch.Tensor], None]]:
         """What travels for a gradient, and how it comes back."""
@@ -338,19 +323,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
 def _wait_for(in_flight: List[_Reduction]) -> None:
     """Waits for the last one first: it tends to end last, so the thread is woken less often."""
+    advance_together([reduction.call for reduction in in_flight])
     problem: Optional[BaseException] = None
-    # Exchanges of several rounds go from one to the next side by side, and to their ends even if one fails: every
-    # rank sends all that the others wait for.
-    exchanges = [reduction.call for reduction in in_flight if isinstance(reduction.call, Exchange)]
-    while exchanges:
-        going_on = []
-        for exchange in exchanges:
-            try:
-                if exchange.advance():
-                    going_on.append(exchange)
-            except (RuntimeError, ValueError) as failed:
-                problem = failed
-        exchanges = going_on
     for reduction in reversed(in_flight):
         try:
             reduction.call.wait()
@@ -358,19 +332,6 @@ def _wait_for(in_flight: List[_Reduction]) -> None:
             problem = failed
     if problem is not None:
         raise problem
-
-
-_owners: weakref.WeakKeyDictionary[GradientCompressor, weakref.ref[_DistributedOptimizer]] = weakref.WeakKeyDictionary()
-
-
-def _claim(compression: GradientCompressor, optimizer: _DistributedOptimizer) -> None:
-    """What two optimizers call by one name would share one memory."""
-    owner = _owners.get(compression)
-    if owner is not None and owner() not in (None, optimizer):
-        raise ValueError(
-            f"this {type(compression).__name__} serves another optimizer, and remembers errors by name: make one instance for each"
-        )
-    _owners[compression] = weakref.ref(optimizer)
 
 
 def _names_of(

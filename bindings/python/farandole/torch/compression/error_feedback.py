@@ -12,6 +12,9 @@ import torch
 
 from farandole.torch.compression.gradient import Allreduce, Exchange, GradientCompressor, Reduction, Sent, same_shape
 
+MIN_ELEMENTS = 1024
+"""Below about 4 KiB a round costs its latency, whatever it carries."""
+
 
 class ErrorFeedback(GradientCompressor):
     """A compressor that remembers errors; derive from it and write ``send``, and ``pays`` if small tensors cost more.
@@ -20,7 +23,10 @@ class ErrorFeedback(GradientCompressor):
     remember add up to the sum of all ranks' gradients.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, min_elements: int = MIN_ELEMENTS) -> None:
+        if isinstance(min_elements, bool) or not isinstance(min_elements, int) or min_elements < 0:
+            raise ValueError(f"min_elements is an integer and not negative: {min_elements!r}")
+        self.min_elements = min_elements
         self._errors: Dict[str, torch.Tensor] = {}
 
     def send(self, name: str, tensor: torch.Tensor, how: Reduction) -> Sent:
@@ -29,20 +35,21 @@ class ErrorFeedback(GradientCompressor):
         raise NotImplementedError
 
     def pays(self, tensor: torch.Tensor) -> bool:
-        """Whether to compress such a tensor; a matter of its shape and type alone, so that all ranks agree."""
-        return True
+        """Whether to compress such a tensor; a matter of its shape and type alone, so that all ranks agree. Vectors
+        and what is small travel whole: biases and norms matter more than their bytes."""
+        return tensor.dim() >= 2 and tensor.numel() >= max(self.min_elements, 1)
 
     def exchange(self, name: str, gradient: torch.Tensor, how: Reduction) -> Exchange:
         """The gradient and what is remembered, compressed by ``send``; whole where that does not pay."""
-        if not gradient.dtype.is_floating_point or gradient.numel() == 0 or not self.pays(gradient):
+        if not gradient.dtype.is_floating_point or not self.pays(gradient):
             whole: torch.Tensor = yield Allreduce(gradient)
             return whole
         # Errors of halves are remembered in float32, or they would be rounded away.
-        corrected = gradient.to(torch.promote_types(gradient.dtype, torch.float32))
+        corrected = gradient.to(torch.promote_types(gradient.dtype, torch.float32), copy=True)
         error = self._errors.get(name)
         if error is not None:
             same_shape(name, error, gradient)
-            corrected = corrected + error.to(corrected)
+            corrected += error.to(corrected)
         reduced, contributed = yield from self.send(name, corrected, how)
         # An overflow makes its step worthless, but must not be remembered; whoever scales losses skips the step.
         if _all_finite(reduced):

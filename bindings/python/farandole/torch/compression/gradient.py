@@ -8,11 +8,13 @@ and a compressor can be tested by hand.
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, Dict, Generator, List, NamedTuple, Optional, Tuple, Union
 
 import torch
 
 from farandole.common.basics import HorovodBasics
+from farandole.torch.compression.wire import Metered
 
 _NAMES = {
     HorovodBasics.Adasum: "Adasum",
@@ -58,20 +60,29 @@ class Allgather(NamedTuple):
 Message = Union[Allreduce, Allgather]
 Round = Union[Message, List[Message]]
 Exchange = Generator[Round, Any, torch.Tensor]
+Sent = Generator[Round, Any, Tuple[torch.Tensor, torch.Tensor]]
+"""Like ``Exchange``, but also tells what this rank contributed."""
 
 
-class GradientCompressor:
+class GradientCompressor(Metered):
     """Derive from it to decide yourself what travels for a gradient. An instance serves one optimizer."""
 
-    bytes_sent: int = 0
-    """What this rank has handed to collectives so far."""
-    bytes_uncompressed: int = 0
-    """What it would have handed to them without compression."""
+    _owner: Optional[weakref.ref[Any]] = None
 
     def exchange(self, name: str, gradient: torch.Tensor, how: Reduction) -> Exchange:
         """Yields what travels, a list for several at once, and receives what came of it, likewise; returns the reduced
         gradient. The gradient itself must not be changed. Every rank must yield the same kinds in the same order."""
         raise NotImplementedError
+
+    def serve(self, owner: Any) -> None:
+        """``ValueError`` if it serves another owner that is still alive: what two call by one name would share one
+        memory."""
+        before = None if self._owner is None else self._owner()
+        if before is not None and before is not owner:
+            raise ValueError(
+                f"this {type(self).__name__} serves another optimizer, and remembers by name: make one for each"
+            )
+        self._owner = weakref.ref(owner)
 
     def state_dict(self) -> Dict[str, Any]:
         """What it remembers, by reference. What it remembers of errors differs from rank to rank: save each rank's."""
@@ -104,7 +115,3 @@ def same_shape(name: str, known: torch.Tensor, tensor: torch.Tensor) -> None:
             f"{name!r} was compressed with the shape {tuple(known.shape)}, and is {tuple(tensor.shape)} now: "
             "a compressor remembers errors by name; make one instance for each optimizer"
         )
-
-
-Sent = Generator[Round, Any, Tuple[torch.Tensor, torch.Tensor]]
-"""Like ``Exchange``, but also tells what this rank contributed."""

@@ -1,4 +1,4 @@
-"""Counts what a compressor saves."""
+"""Counts what travels under a compressor that has no memory of its own."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from typing import Any, Tuple
 import torch
 
 from farandole.torch.compression.halves import Compressor
+from farandole.torch.compression.wire import Metered, bytes_of
 
 
-class MeasuredCompressor(Compressor):
+class MeasuredCompressor(Metered, Compressor):
     """Does what another compressor does, and counts bytes."""
 
     def __init__(self, compressor: Any) -> None:
         self.compressor = compressor
-        self.bytes_sent = 0
-        self.bytes_uncompressed = 0
 
     def compress(self, tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:  # type: ignore[override]
         """What the other one makes of it."""
         packed, context = self.compressor.compress(tensor)
-        self.bytes_uncompressed += tensor.numel() * tensor.element_size()
-        self.bytes_sent += packed.numel() * packed.element_size()
+        self.count(raw=bytes_of(tensor), sent=bytes_of(packed))
         return packed, context
 
     def decompress(self, tensor: torch.Tensor, ctx: Any) -> torch.Tensor:  # type: ignore[override]
         """What the other one makes of it."""
+        self.count(received=bytes_of(tensor))
         restored: torch.Tensor = self.compressor.decompress(tensor, ctx)
         return restored

@@ -12,8 +12,9 @@ from typing import Any, Dict
 import torch
 
 from farandole.common.basics import HorovodBasics
-from farandole.torch.compression.error_feedback import ErrorFeedback, copies
+from farandole.torch.compression.error_feedback import MIN_ELEMENTS, ErrorFeedback, copies
 from farandole.torch.compression.gradient import Allreduce, Reduction, Sent
+from farandole.torch.compression.wire import bytes_of
 
 
 class PowerSGDCompressor(ErrorFeedback):
@@ -23,25 +24,22 @@ class PowerSGDCompressor(ErrorFeedback):
     travels does not grow with the number of ranks.
     """
 
-    def __init__(self, rank: int, min_compression_rate: float = 1.0) -> None:
-        super().__init__()
+    def __init__(self, rank: int, min_elements: int = MIN_ELEMENTS) -> None:
+        super().__init__(min_elements)
         if isinstance(rank, bool) or not isinstance(rank, int) or rank <= 0:
             raise ValueError(f"the rank of powersgd is a positive integer, not {rank!r}")
-        if not min_compression_rate >= 0:
-            raise ValueError(f"min_compression_rate is not negative: {min_compression_rate!r}")
         self.rank = rank
-        self.min_compression_rate = min_compression_rate
         self._starts: Dict[str, torch.Tensor] = {}
         self._next_starts: Dict[str, torch.Tensor] = {}
 
     def pays(self, tensor: torch.Tensor) -> bool:
-        """Matrices only, and where the factors are smaller."""
-        if tensor.dim() < 2:
+        """Where the factors are smaller, too."""
+        if not super().pays(tensor):
             return False
         rows, columns = tensor.size(0), tensor.numel() // tensor.size(0)
         item = max(tensor.element_size(), 4)  # factors of halves travel as float32
         sent = min(self.rank, rows, columns) * (rows + columns) * item
-        return sent * self.min_compression_rate < tensor.numel() * tensor.element_size()
+        return sent < bytes_of(tensor)
 
     def send(self, name: str, tensor: torch.Tensor, how: Reduction) -> Sent:
         """One power iteration from where the last step ended."""
