@@ -70,10 +70,7 @@ class PowerSGDCompressor(ErrorFeedback):
             if known.shape != shape:
                 raise ValueError(f"{name!r} has factors of the shape {tuple(known.shape)}, but needs {shape}")
             return known.to(matrix)
-        # The same on all ranks, and nobody's random numbers are touched.
-        seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
-        drawn = torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
-        return drawn.to(matrix)
+        return first_columns(name, *shape).to(matrix)
 
     def state_dict(self) -> Dict[str, Any]:
         """The errors, which differ from rank to rank, and where the next power iteration starts, which is the same."""
@@ -85,6 +82,12 @@ class PowerSGDCompressor(ErrorFeedback):
             raise ValueError(f"the state is of powersgd(rank={state_dict['rank']}), not of rank={self.rank}")
         super().load_state_dict(state_dict)
         self._starts = copies(state_dict["starts"])
+
+
+def first_columns(name: str, rows: int, columns: int) -> torch.Tensor:
+    """Where the first power iteration of a name starts: the same on all ranks, and nobody's random numbers are touched."""
+    seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
+    return torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
 def _orthonormal(columns: torch.Tensor) -> torch.Tensor:
