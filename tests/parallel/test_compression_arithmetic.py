@@ -40,7 +40,7 @@ def every_other(name: str, tensor: torch.Tensor, how: Any) -> Any:
 
 LOSSY: Dict[str, Callable[[], GradientCompressor]] = {
     "powersgd": lambda: hvd.Compression.powersgd(rank=2, min_elements=0),
-    "topk": lambda: hvd.Compression.topk(ratio=0.1, min_elements=0),
+    "topk": lambda: hvd.Compression.topk(ratio=0.2, min_elements=0),
     "pair": lambda: hvd.Compression.custom(Rounded, min_elements=0),
     "sender": lambda: hvd.Compression.custom(every_other, min_elements=0),
 }
@@ -138,9 +138,9 @@ def test_with_memory_a_quadratic_is_minimised(kind: str) -> None:
     reachable += sum(targets) / RANKS
     if kind == "sender":  # the other columns never travel
         reachable[:, 1::2] = 0
-    for _ in range(300):
-        at -= 0.05 * by_hand.exchange(compressors, "w", [at - target for target in targets])[0]
-    torch.testing.assert_close(at, reachable, rtol=0.0, atol=0.05)
+    for _ in range(200):
+        at -= 0.02 * by_hand.exchange(compressors, "w", [at - target for target in targets])[0]
+    torch.testing.assert_close(at, reachable, rtol=0.0, atol=0.1)
 
 
 @pytest.mark.parametrize("kind", list(LOSSY))
@@ -221,9 +221,9 @@ def test_powersgd_sends_two_thin_factors() -> None:
 
 
 def test_topk_sends_values_and_places() -> None:
-    values, places = first_message(hvd.Compression.topk(ratio=0.01), torch.randn(100, 101))
-    assert isinstance(values, Allgather) and values.tensor.shape == (102,)
-    assert places.tensor.shape == (102,) and places.tensor.dtype == torch.int32
+    values, places = first_message(hvd.Compression.topk(ratio=0.01), torch.randn(101, 101))
+    assert isinstance(values, Allgather) and values.tensor.shape == (103,)
+    assert places.tensor.shape == (103,) and places.tensor.dtype == torch.int32
 
 
 @pytest.mark.parametrize("rank", [1, 2, 4])

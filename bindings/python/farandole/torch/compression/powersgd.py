@@ -85,7 +85,7 @@ class PowerSGDCompressor(ErrorFeedback):
 
 
 def first_columns(name: str, rows: int, columns: int) -> torch.Tensor:
-    """Where the first power iteration of a name starts: the same on all ranks, and nobody's random numbers are touched."""
+    """Where the first power iteration of a name starts: the same on all ranks, and without anybody's generator."""
     seed = int.from_bytes(hashlib.sha256(name.encode()).digest()[:7], "big")
     return torch.randn(rows, columns, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
