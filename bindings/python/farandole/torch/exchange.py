@@ -91,6 +91,7 @@ class Exchange:
             for index, parts in came.items()
         }
 
+    @torch.no_grad()
     def _next(self, answers: Dict[int, Any]) -> None:
         self._round = []
         buckets: Dict[Any, _Bucket] = {}
@@ -101,6 +102,10 @@ class Exchange:
                 self._reduced[index] = ended.value
                 continue
             asked = [(_ALONE, said)] if isinstance(said, (Allreduce, Allgather)) else list(enumerate(said))
+            if not asked:
+                raise ValueError(
+                    f"the compressor of {self._names[index]!r} yielded an empty list: nothing can come of it"
+                )
             for position, message in asked:
                 kind = (type(message), getattr(message, "op", None))
                 buckets.setdefault(kind, _Bucket()).asked.append((index, position, message))
