@@ -278,6 +278,33 @@ def test_bytes_on_wire_are_those_that_travel(size: int, name: str) -> None:
         assert hvd.Compression.measured(compression) is compression
 
 
+@several_ranks
+@pytest.mark.parametrize("kind", ["none", "fp16", "bf16"])
+def test_the_optimizer_counts_what_comes_back(kind: str, rank: int) -> None:
+    compression = hvd.Compression.measured(getattr(hvd.Compression, kind))
+    model = trained(compression, rank, steps=2)
+    raw = 2 * sum(4 * parameter.numel() for parameter in model.parameters())
+    sent = raw if kind == "none" else raw // 2
+    assert compression.bytes_on_wire() == (raw, sent, sent)
+
+
+@several_ranks
+def test_whatever_compress_returns_is_decompressed(rank: int) -> None:
+    """A compressor may change a tensor in place and undo that when it has been reduced."""
+
+    class Tripled:
+        @staticmethod
+        def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, None]:
+            return tensor.mul_(3), None
+
+        @staticmethod
+        def decompress(tensor: torch.Tensor, ctx: None) -> torch.Tensor:
+            return tensor / 3
+
+    for value, other in zip(trained(Tripled, rank).parameters(), trained(hvd.Compression.none, rank).parameters()):
+        torch.testing.assert_close(value, other, rtol=1e-4, atol=1e-5)
+
+
 # ---- the examples ----
 
 

@@ -213,7 +213,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         was_sparse = gradient.is_sparse
         plain = gradient.to_dense() if was_sparse else gradient
         packed, context = self._compression.compress(plain)
-        if packed is gradient and packed.is_contiguous():
+        if self._compression is Compression.none and packed is gradient and packed.is_contiguous():
             return packed, lambda reduced: None
         if not packed.is_contiguous():
             packed = packed.contiguous()
@@ -222,6 +222,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             restored = self._compression.decompress(reduced, context)
             if was_sparse:
                 parameter.grad = restored.to_sparse(gradient.sparse_dim())
+            elif restored is gradient:
+                return
             elif gradient.is_contiguous():
                 gradient.set_(restored)
             else:
