@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Tuple
+from typing import Any, Callable, Tuple
 
 import horovod.torch as hvd
 import pytest
@@ -61,15 +61,71 @@ def test_it_equals_one_big_batch(shape: Tuple[int, ...], options: Any, rank: int
         torch.testing.assert_close(layer(x[mine]), expected(x)[mine])
 
 
-def test_ranks_may_bring_batches_of_different_sizes(rank: int, size: int) -> None:
-    x, _ = whole(size * 4, (3, 4), torch.float64)
-    ends = [3 * (other + 1) * (other + 2) // 2 for other in range(size)]
-    mine = x[ends[rank] - 3 * (rank + 1) : ends[rank]]
-    everything = x[: ends[-1]]
-    layer = hvd.SyncBatchNorm(4).double()
-    expected = torch.nn.BatchNorm1d(4).double()
-    torch.testing.assert_close(layer(mine), expected(everything)[ends[rank] - 3 * (rank + 1) : ends[rank]])
+@pytest.mark.parametrize("rows", [lambda rank: 3 * (rank + 1), lambda rank: 1 + 4 * (rank % 2), lambda rank: 5 - rank])
+@pytest.mark.parametrize("trailing", [(), (3, 2)], ids=str)
+def test_ranks_may_bring_batches_of_different_sizes(
+    rows: Callable[[int], int], trailing: Tuple[int, ...], rank: int, size: int
+) -> None:
+    """Outputs, running statistics and every gradient are those of one big batch on one process."""
+    ends = [sum(rows(other) for other in range(last + 1)) for last in range(size)]
+    mine = slice(ends[rank] - rows(rank), ends[rank])
+    x, weights = whole(1, (ends[-1], 4, *trailing), torch.float64)
+    layer = fill(hvd.SyncBatchNorm(4), torch.float64)
+    expected = fill(reference(2 + len(trailing)), torch.float64)
+    for _ in range(3):
+        big, small = x.clone().requires_grad_(), x[mine].clone().requires_grad_()
+        wanted, output = expected(big), layer(small)
+        (wanted * weights).sum().backward()
+        (output * weights[mine]).sum().backward()
+        torch.testing.assert_close(output, wanted[mine])
+        torch.testing.assert_close(small.grad, big.grad[mine])  # type: ignore[index]
+        for own, other in ((layer.weight, expected.weight), (layer.bias, expected.bias)):
+            torch.testing.assert_close(hvd.allreduce(own.grad, op=hvd.Sum), other.grad)  # type: ignore[union-attr]
+        torch.testing.assert_close(layer.running_mean, expected.running_mean)
+        torch.testing.assert_close(layer.running_var, expected.running_var)
+        assert layer.num_batches_tracked == expected.num_batches_tracked
+
+
+def test_a_rank_without_samples_takes_part(rank: int, size: int) -> None:
+    """The last rank of several has nothing; the others get what they would get without it."""
+    full = max(size - 1, 1)
+    x, weights = whole(full, (3, 4), torch.float64)
+    mine = slice(3 * rank, 3 * rank + 3)
+    layer, expected = fill(hvd.SyncBatchNorm(4), torch.float64), fill(reference(2), torch.float64)
+    big, small = x.clone().requires_grad_(), x[mine].clone().requires_grad_()
+    (expected(big) * weights).sum().backward()
+    (layer(small) * weights[mine]).sum().backward()
+    torch.testing.assert_close(small.grad, big.grad[mine])  # type: ignore[index]
     torch.testing.assert_close(layer.running_var, expected.running_var)
+    summed = hvd.allreduce(layer.weight.grad, op=hvd.Sum)  # type: ignore[arg-type]
+    torch.testing.assert_close(summed, expected.weight.grad)
+
+
+def test_a_network_trains_as_on_one_process(rank: int, size: int) -> None:
+    """Two layers with normalisation between them, under the optimizer: the parameters end as with one big batch."""
+
+    def network(norm: Callable[[int], torch.nn.Module]) -> torch.nn.Sequential:
+        torch.manual_seed(4)
+        return torch.nn.Sequential(
+            torch.nn.Conv2d(2, 6, 3), norm(6), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(54, 3)
+        ).double()
+
+    def batch(step: int) -> torch.Tensor:
+        return torch.randn(4 * size, 2, 5, 5, generator=torch.Generator().manual_seed(step), dtype=torch.float64)
+
+    expected, model = network(torch.nn.BatchNorm2d), network(hvd.SyncBatchNorm)
+    alone = torch.optim.SGD(expected.parameters(), lr=0.1, momentum=0.9)
+    together = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9), model.named_parameters()
+    )
+    for step in range(3):
+        x = batch(step)
+        for which, optimizer, part in ((expected, alone, x), (model, together, x[4 * rank : 4 * rank + 4])):
+            optimizer.zero_grad()
+            which(part).square().mean().backward()
+            optimizer.step()
+    for (key, value), other in zip(model.state_dict().items(), expected.state_dict().values()):
+        torch.testing.assert_close(value, other, msg=lambda text, key=key: f"{key}: {text}")
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)

@@ -21,7 +21,7 @@ PARAMETER_DOCS: Dict[str, str] = {
     "average": "deprecated: use ``op``",
     "name": "the same on all ranks, and not in flight; without one, calls match by their order",
     "op": "``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``",
-    "compression": "how the tensor travels: ``Compression.none``, ``.fp16`` or ``.bf16``",
+    "compression": "how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory",
     "prescale_factor": "multiplies the tensor before it is reduced",
     "postscale_factor": "multiplies the result",
     "process_set": "who takes part; everybody by default",

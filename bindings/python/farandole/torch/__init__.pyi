@@ -35,7 +35,8 @@ def DistributedOptimizer(
 
     :param optimizer: computes the step; its state is carried over
     :param named_parameters: ``model.named_parameters()``; the names match gradients across ranks
-    :param compression: how gradients travel: ``Compression.none``, ``.fp16`` or ``.bf16``
+    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, ``.powersgd(…)``,
+        ``.topk(…)``, ``.custom(…)``
     :param backward_passes_per_step: passes whose gradients add up before they are reduced
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
     :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
@@ -90,7 +91,7 @@ def allreduce(
     :param tensor: what this rank contributes; contiguous
     :param average: deprecated: use ``op``
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param compression: how the tensor travels: ``Compression.none``, ``.fp16`` or ``.bf16``
+    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
@@ -338,7 +339,7 @@ def grouped_allreduce(
     :param tensors: what this rank contributes; they become ready together
     :param average: deprecated: use ``op``
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param compression: how the tensor travels: ``Compression.none``, ``.fp16`` or ``.bf16``
+    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
@@ -422,7 +423,7 @@ def grouped_reducescatter(
 
     :param tensors: what this rank contributes; they become ready together
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param compression: how the tensor travels: ``Compression.none``, ``.fp16`` or ``.bf16``
+    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
     :param process_set: who takes part; everybody by default
     :param prescale_factor: multiplies the tensor before it is reduced
@@ -512,7 +513,7 @@ def reducescatter(
 
     :param tensor: what this rank contributes; contiguous
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param compression: how the tensor travels: ``Compression.none``, ``.fp16`` or ``.bf16``
+    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
     :param process_set: who takes part; everybody by default
     :param prescale_factor: multiplies the tensor before it is reduced

@@ -16,7 +16,8 @@ from farandole.common.operations import later
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.util import split_list
 from farandole.torch import entry, mpi_ops
-from farandole.torch.compression import Compression
+from farandole.torch.compression import Compression, GradientCompressor, check
+from farandole.torch.exchange import advance_together, of_parameters, wanted
 from farandole.torch.functions import broadcast_object
 from farandole.torch.mpi_ops import Adasum, Average
 
@@ -87,6 +88,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     ) -> None:
         ledger.check_passes(backward_passes_per_step)
         ledger.check_groups(groups, torch.Tensor)
+        check(compression, op)
         self._compression = compression
         self._sparse_as_dense = sparse_as_dense
         self._process_set = process_set
@@ -106,6 +108,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         active = process_set.included() and (mpi_ops.size() > 1 or _elastic())
         grouped = self._index_groups(groups) if active else None
         self._ledger: ledger.Ledger[int] = ledger.Ledger(backward_passes_per_step, grouped)
+        if isinstance(compression, GradientCompressor):
+            compression.serve(self)
         if active:
             self._request = calls.reduction(None, op, self._prescale, self._postscale)
             self._grouped_request = calls.grouped_reduction(None, op, self._prescale, self._postscale)
@@ -149,6 +153,9 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             self._start(due)
 
     def _start(self, indices: Sequence[int]) -> None:
+        for index in indices:
+            if self._parameters[index].grad is None:
+                self._parameters[index].grad = torch.zeros_like(self._parameters[index])
         if len(indices) == 1:
             self._in_flight.append(self._reduce(indices[0]))
             return
@@ -165,23 +172,23 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     def _reduce(self, index: int) -> _Reduction:
         parameter = self._parameters[index]
         name = self._names[index]
-        if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
         gradient = parameter.grad
+        assert gradient is not None
         if gradient.is_sparse and not self._sparse_as_dense:
             call = mpi_ops.sparse_allreduce_async(gradient, name, self._op, self._process_set)
             return _Reduction(call, lambda reduced: setattr(parameter, "grad", reduced))
+        if isinstance(self._compression, GradientCompressor):
+            return self._exchange([index])
         packed, put_back = self._pack(parameter)
         return _Reduction(entry.start(self._request, name, packed, packed, self._process_set), put_back)
 
     def _reduce_group(self, indices: Sequence[int]) -> _Reduction:
+        if isinstance(self._compression, GradientCompressor):
+            return self._exchange(indices)
         packed = []
         put_back = []
         for index in indices:
-            parameter = self._parameters[index]
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-            tensor, back = self._pack(parameter)
+            tensor, back = self._pack(self._parameters[index])
             packed.append(tensor)
             put_back.append(back)
         call = entry.start_group(self._grouped_request, self._names[indices[0]], packed, packed, self._process_set)
@@ -192,6 +199,13 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
         return _Reduction(call, put_all_back)
 
+    def _exchange(self, indices: Sequence[int]) -> _Reduction:
+        """Gradients whose compressor says itself what travels."""
+        names = [self._names[index] for index in indices]
+        parameters = [self._parameters[index] for index in indices]
+        how = wanted(self._op, self._prescale, self._postscale, self._process_set)
+        return _Reduction(*of_parameters(self._compression, names, parameters, how, self._process_set))
+
     def _pack(self, parameter: torch.Tensor) -> Tuple[torch.Tensor, Callable[[torch.Tensor], None]]:
         """What travels for a gradient, and how it comes back."""
         gradient = parameter.grad
@@ -199,7 +213,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         was_sparse = gradient.is_sparse
         plain = gradient.to_dense() if was_sparse else gradient
         packed, context = self._compression.compress(plain)
-        if packed is gradient and packed.is_contiguous():
+        if self._compression is Compression.none and packed is gradient and packed.is_contiguous():
             return packed, lambda reduced: None
         if not packed.is_contiguous():
             packed = packed.contiguous()
@@ -208,6 +222,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             restored = self._compression.decompress(reduced, context)
             if was_sparse:
                 parameter.grad = restored.to_sparse(gradient.sparse_dim())
+            elif restored is gradient:
+                return
             elif gradient.is_contiguous():
                 gradient.set_(restored)
             else:
@@ -309,6 +325,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
 def _wait_for(in_flight: List[_Reduction]) -> None:
     """Waits for the last one first: it tends to end last, so the thread is woken less often."""
+    advance_together([reduction.call for reduction in in_flight])
     problem: Optional[BaseException] = None
     for reduction in reversed(in_flight):
         try:
@@ -364,7 +381,8 @@ def DistributedOptimizer(
 
     :param optimizer: computes the step; its state is carried over
     :param named_parameters: ``model.named_parameters()``; the names match gradients across ranks
-    :param compression: how gradients travel: ``Compression.none``, ``.fp16`` or ``.bf16``
+    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, ``.powersgd(…)``,
+        ``.topk(…)``, ``.custom(…)``
     :param backward_passes_per_step: passes whose gradients add up before they are reduced
     :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
     :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum

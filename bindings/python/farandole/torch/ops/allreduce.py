@@ -11,7 +11,7 @@ from farandole.common.calls import grouped_reduction, handle_average_backwards_c
 from farandole.common.handles import keep, kept
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
-from farandole.torch.compression import Compression
+from farandole.torch.compression import Compression, GradientCompressor
 from farandole.torch.entry import (
     OFFERS_EXCHANGE_TABLE,
     is_on_gpu,
@@ -20,6 +20,9 @@ from farandole.torch.entry import (
     start,
     start_group,
 )
+from farandole.torch.exchange import reduce
+
+_NAMELESS = "a compressor that remembers errors needs the tensor's name: give name="
 
 
 @public
@@ -109,6 +112,10 @@ def allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
+    if isinstance(compression, GradientCompressor):
+        if name is None:
+            raise ValueError(_NAMELESS)
+        return reduce(compression, [tensor], [name], average, op, prescale_factor, postscale_factor, process_set)[0]
     packed, context = compression.compress(tensor)
     if records_gradients((packed,)):
         reduced = HorovodAllreduce.apply(packed, average, name, op, prescale_factor, postscale_factor, process_set)
@@ -197,6 +204,11 @@ def grouped_allreduce(
 ) -> List[torch.Tensor]:
     if not tensors:
         return []
+    if isinstance(compression, GradientCompressor):
+        if name is None:
+            raise ValueError(_NAMELESS)
+        names = [f"{name}.{number}" for number in range(len(tensors))]
+        return reduce(compression, tensors, names, average, op, prescale_factor, postscale_factor, process_set)
     packed, contexts = zip(*(compression.compress(each) for each in tensors))
     if records_gradients(packed):
         reduced = HorovodGroupedAllreduce.apply(

@@ -11,7 +11,7 @@ from farandole.common.calls import Call, grouped_scatters, rows_of_share, scatte
 from farandole.common.handles import keep
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
-from farandole.torch.compression import Compression
+from farandole.torch.compression import Compression, GradientCompressor
 from farandole.torch.entry import records_gradients, start, start_group
 from farandole.torch.ops.allgather import allgather, grouped_allgather
 
@@ -51,6 +51,13 @@ def _slope(op: int, process_set: ProcessSet, prescale: float, postscale: float) 
     return prescale * postscale * ((process_set.size() or 1) if op == HorovodBasics.Sum else 1)
 
 
+def _require_plain(compression: Any) -> None:
+    if isinstance(compression, GradientCompressor):
+        raise ValueError(
+            f"{type(compression).__name__} compresses allreduces only; reducescatter takes none, fp16, bf16"
+        )
+
+
 @public
 def reducescatter_async(
     tensor: torch.Tensor,
@@ -88,6 +95,7 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> torch.Tensor:
+    _require_plain(compression)
     packed, context = compression.compress(tensor)
     if records_gradients((packed,)):
         share = HorovodReducescatter.apply(packed, name, op, process_set, prescale_factor, postscale_factor)
@@ -135,6 +143,7 @@ def grouped_reducescatter(
 ) -> List[torch.Tensor]:
     if not tensors:
         return []
+    _require_plain(compression)
     packed, contexts = zip(*(compression.compress(each) for each in tensors))
     if records_gradients(packed):
         shares = HorovodGroupedReducescatter.apply(name, op, process_set, prescale_factor, postscale_factor, *packed)

@@ -1,4 +1,4 @@
-"""How gradients travel: as they are, or in half the bytes."""
+"""Compressors that change a tensor before it is reduced and change it back after: none, and the two halves."""
 
 from __future__ import annotations
 
@@ -72,11 +72,3 @@ class BF16Compressor(_Narrower):
     def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, Optional[torch.dtype]]:
         """The tensor as bfloat16, and its own type."""
         return BF16Compressor._narrow(tensor)
-
-
-class Compression:
-    """The compressors that come with Farandole."""
-
-    none = NoneCompressor
-    fp16 = FP16Compressor
-    bf16 = BF16Compressor

@@ -1,0 +1,207 @@
+"""Sends what gradient compressors say, round by round; see ``farandole.torch.compression.gradient``."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+
+import torch
+
+from farandole.common import calls
+from farandole.common.process_sets import ProcessSet
+from farandole.torch import entry
+from farandole.torch.compression.gradient import Allgather, Allreduce, GradientCompressor, Message, Reduction, check
+from farandole.torch.compression.wire import bytes_of
+
+
+class Exchange:
+    """Compressed gradients on their way, one or a group: what they send in one round becomes ready together.
+
+    Offers what ``calls.Call`` does, and ``advance`` for those who have several to wait for.
+    """
+
+    def __init__(
+        self,
+        compressor: GradientCompressor,
+        names: Sequence[str],
+        gradients: Sequence[torch.Tensor],
+        how: Reduction,
+        process_set: ProcessSet,
+        in_place: bool = False,
+    ) -> None:
+        self._compressor = compressor
+        self._names = names
+        self._gradients = gradients
+        self._how = how
+        self._process_set = process_set
+        self._in_place = in_place
+        self._steps = [compressor.exchange(name, each, how) for name, each in zip(names, gradients)]
+        self._reduced: List[Optional[torch.Tensor]] = [None] * len(self._steps)
+        self._round: List[_Bucket] = []
+        self._problem: Optional[BaseException] = None
+        compressor.count(raw=sum(bytes_of(each) for each in gradients))
+        self._next(dict.fromkeys(range(len(self._steps))))
+
+    def advance(self) -> bool:
+        """Waits for this round and starts the next; False when there is none."""
+        if self._problem is not None:
+            raise self._problem
+        if not self._round:
+            return False
+        for bucket in self._round:
+            try:
+                bucket.call.wait()  # a wait that is interrupted can be taken up again
+            except (RuntimeError, ValueError) as problem:
+                self._problem = problem
+        if self._problem is not None:
+            raise self._problem
+        try:
+            self._next(self._answers())
+        except BaseException as problem:
+            self._problem = problem
+            raise
+        return bool(self._round)
+
+    def settled(self) -> bool:
+        """Whether ``advance`` would not wait."""
+        return all(bucket.call.settled() for bucket in self._round)
+
+    def wait(self) -> None:
+        """Waits for all rounds."""
+        while self.advance():
+            pass
+
+    def finish(self) -> List[Any]:
+        """Waits for all rounds; the reduced gradients."""
+        self.wait()
+        return self._reduced
+
+    def _answers(self) -> Dict[int, Any]:
+        """What came of this round, by the gradient that asked for it."""
+        came: Dict[int, Dict[int, Any]] = {}
+        for bucket in self._round:
+            result = bucket.call.finish()
+            for (index, position, _), each in zip(bucket.asked, [result] if len(bucket.asked) == 1 else result):
+                self._compressor.count(received=bytes_of(each))
+                came.setdefault(index, {})[position] = each
+        return {
+            index: parts[_ALONE] if _ALONE in parts else [parts[position] for position in sorted(parts)]
+            for index, parts in came.items()
+        }
+
+    @torch.no_grad()
+    def _next(self, answers: Dict[int, Any]) -> None:
+        self._round = []
+        buckets: Dict[Any, _Bucket] = {}
+        for index, answer in answers.items():
+            try:
+                said = self._steps[index].send(answer)
+            except StopIteration as ended:
+                self._reduced[index] = ended.value
+                continue
+            asked = [(_ALONE, said)] if isinstance(said, (Allreduce, Allgather)) else list(enumerate(said))
+            if not asked:
+                raise ValueError(
+                    f"the compressor of {self._names[index]!r} yielded an empty list: nothing can come of it"
+                )
+            for position, message in asked:
+                kind = (type(message), getattr(message, "op", None))
+                buckets.setdefault(kind, _Bucket()).asked.append((index, position, message))
+        for bucket in buckets.values():
+            bucket.call = self._start(bucket.asked)
+            self._round.append(bucket)
+
+    def _start(self, asked: List[Tuple[int, int, Message]]) -> Any:
+        tensors = [each.tensor.contiguous() for _, _, each in asked]
+        self._compressor.count(sent=sum(bytes_of(each) for each in tensors))
+        index, _, message = asked[0]
+        name = f"{self._names[index]}.{message.label}" if message.label else self._names[index]
+        alone = len(asked) == 1
+        if isinstance(message, Allgather):
+            if alone:
+                return entry.start_unsized(calls.ALLGATHER, name, tensors[0], self._process_set)
+            return entry.start_group(calls.GROUPED_ALLGATHER, name, tensors, None, self._process_set)
+        # Whatever a compressor sends stays as it is, but for a gradient that may be overwritten.
+        targets = [
+            tensor if self._in_place and tensor is self._gradients[index] else entry.like(tensor)
+            for tensor, (index, _, _) in zip(tensors, asked)
+        ]
+        how = self._how if message.op is None else Reduction(message.op, 1.0, 1.0, self._how.size)
+        if alone:
+            request = calls.reduction(None, how.op, how.prescale, how.postscale)
+            return entry.start(request, name, tensors[0], targets[0], self._process_set)
+        request = calls.grouped_reduction(None, how.op, how.prescale, how.postscale)
+        return entry.start_group(request, name, tensors, targets, self._process_set)
+
+
+class _Bucket:
+    """What travels as one: which gradient asked, as which of its messages, for what."""
+
+    __slots__ = ("asked", "call")
+
+    def __init__(self) -> None:
+        self.asked: List[Tuple[int, int, Message]] = []
+        self.call: Any = None
+
+
+_ALONE = -1
+
+
+def advance_together(calls: Sequence[Any]) -> None:
+    """Takes the exchanges among the calls from round to round side by side, each to its end even if another fails:
+    every rank sends all that the others wait for. An exchange that failed says so when it is waited for."""
+    going_on = [call for call in calls if isinstance(call, Exchange)]
+    while going_on:
+        going_on = [exchange for exchange in going_on if _advances(exchange)]
+
+
+def _advances(exchange: Exchange) -> bool:
+    try:
+        return exchange.advance()
+    except (RuntimeError, ValueError):
+        return False
+
+
+def of_parameters(
+    compressor: GradientCompressor,
+    names: Sequence[str],
+    parameters: Sequence[torch.Tensor],
+    how: Reduction,
+    process_set: ProcessSet,
+) -> Tuple[Exchange, Callable[[Sequence[torch.Tensor]], None]]:
+    """Starts with the parameters' gradients, and tells how what comes out gets back into them."""
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    plain = [each.to_dense() if each.is_sparse else each for each in gradients]
+
+    def put_back(reduced: Sequence[torch.Tensor]) -> None:
+        for parameter, gradient, each in zip(parameters, gradients, reduced):
+            if gradient.is_sparse:
+                parameter.grad = each.to_sparse(gradient.sparse_dim())
+            elif each is not gradient:
+                gradient.copy_(each)
+
+    return Exchange(compressor, names, plain, how, process_set, in_place=True), put_back
+
+
+def wanted(op: int, prescale: float, postscale: float, process_set: ProcessSet) -> Reduction:
+    """What a caller wants, with the number of ranks that take part."""
+    seat = calls.seat_in(process_set)
+    return Reduction(op, prescale, postscale, 1 if seat is None else seat.size)
+
+
+def reduce(
+    compressor: GradientCompressor,
+    tensors: Sequence[torch.Tensor],
+    names: Sequence[str],
+    average: Optional[bool],
+    op: Optional[int],
+    prescale: float,
+    postscale: float,
+    process_set: ProcessSet,
+) -> List[torch.Tensor]:
+    """An allreduce of tensors as one, compressed by what remembers errors by name."""
+    if op is None or average is not None:
+        op = calls.handle_average_backwards_compatibility(op, average)
+    check(compressor, op)
+    if entry.records_gradients(tensors):
+        raise ValueError(f"{type(compressor).__name__} lets no gradients through: detach() the tensor first")
+    return Exchange(compressor, names, tensors, wanted(op, prescale, postscale, process_set), process_set).finish()
