@@ -11,7 +11,7 @@ class ucx_path::state {
 public:
   std::unique_ptr<ucx_worker> worker;
   std::function<void(ucx_phase, std::size_t)> probe;
-  ucx_staging staging;
+  ucx_staging staging{};
   error broken;
 };
 
@@ -25,6 +25,7 @@ expected<std::unique_ptr<ucx_path>> ucx_path::open(const ucx_options& options) {
   auto opened = std::make_unique<state>();
   opened->worker = std::move(*worker);
   opened->probe = options.probe;
+  opened->staging.adasum_message_bytes = options.adasum_message_bytes;
   return std::unique_ptr<ucx_path>{new ucx_path(std::move(opened))};
 }
 
