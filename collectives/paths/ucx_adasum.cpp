@@ -21,8 +21,6 @@ private:
 };
 
 error ucx_exchange::adaptive_sum() {
-  if (error problem = why_no_adasum(bundle_.dtype, static_cast<std::size_t>(members_)))
-    return problem;
   if (input_.bytes() == 0)
     return barrier();
   adasum_messages messages(*this);

@@ -43,6 +43,9 @@ outcome ucx_path::run(const work& bundle, const limits& until) {
     return {state_->broken};
   assert(state_->worker->members() > 0 && "connect() comes before run()");
   ucx_worker& worker = *state_->worker;
+  if (bundle.operation == operation::allreduce && bundle.reduce_op == reduce_op::adasum)
+    if (error problem = why_no_adasum(bundle.dtype, static_cast<std::size_t>(worker.members())))
+      return {problem}; // nothing has been sent: the path remains
   worker.begin(bundle.sequence);
   error problem = ucx_exchange{worker, state_->staging, bundle, until, state_->probe}.run();
   if (!problem)

@@ -14,7 +14,6 @@ from farandole.common import job as _job
 from farandole.common import operations
 from farandole.common.basics import HorovodBasics
 from farandole.common.exceptions import HorovodInternalError
-from farandole.common.operations import later
 from farandole.common.process_sets import ProcessSet
 from farandole.common.util import check_extension, get_average_backwards_compatibility_fun
 
@@ -56,6 +55,7 @@ class Call:
 _REDUCTIONS = (
     HorovodBasics.Average,
     HorovodBasics.Sum,
+    HorovodBasics.Adasum,
     HorovodBasics.Min,
     HorovodBasics.Max,
     HorovodBasics.Product,
@@ -82,9 +82,7 @@ class Reductions(Dict[Tuple[int, float, float], Any]):
 
     def refusal(self, op: int) -> Exception:
         """What is raised for something that is no reduction."""
-        if op == HorovodBasics.Adasum:
-            return later("Adasum")
-        return ValueError(f"{op!r} is no reduction: use Average, Sum, Min, Max or Product")
+        return ValueError(f"{op!r} is no reduction: use Average, Sum, Adasum, Min, Max or Product")
 
 
 requests = Reductions(operations.ALLREDUCE, "allreduce")
