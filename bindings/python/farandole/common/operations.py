@@ -19,7 +19,7 @@ PARAMETER_DOCS: Dict[str, str] = {
     "tensors": "what this rank contributes; they become ready together",
     "average": "deprecated: use ``op``",
     "name": "the same on all ranks, and not in flight; without one, calls match by their order",
-    "op": "``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``",
+    "op": "``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``",
     "compression": "how the tensor travels: ``Compression.none``, ``.fp16`` or ``.bf16``",
     "prescale_factor": "multiplies the tensor before it is reduced",
     "postscale_factor": "multiplies the result",
