@@ -77,7 +77,7 @@ def test_in_place_and_asynchronously(name: str, rank: int, size: int) -> None:
 def test_bits_are_the_same_on_all_ranks_however_often_and_however_fused(name: str, rank: int, size: int) -> None:
     counts = [7, 30_001, 1, 500]
     fused = hvd.grouped_allreduce([vector(rank, n) for n in counts], op=hvd.Adasum, name=name)
-    for again in range(3):
+    for _ in range(3):
         alone = [hvd.allreduce(vector(rank, n), op=hvd.Adasum, name=f"{name}.{n}") for n in counts]
         assert all(torch.equal(one, other) for one, other in zip(alone, fused))
     for result in fused:
@@ -271,9 +271,8 @@ def test_the_delta_optimizers_manners(rank: int, size: int) -> None:
     assert all(torch.equal(one, other) for one, other in zip(net.parameters(), before))
     with pytest.raises(AssertionError):
         optimizer.zero_grad()
-    with pytest.raises(AssertionError):
-        with optimizer.skip_synchronize():
-            pass
+    with pytest.raises(AssertionError), optimizer.skip_synchronize():
+        pass
     optimizer.step()
     hvd.broadcast_optimizer_state(optimizer, 0)
     with pytest.raises(NotImplementedError):

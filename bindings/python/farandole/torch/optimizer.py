@@ -375,8 +375,8 @@ def DistributedOptimizer(
     :param named_parameters: ``model.named_parameters()``; the names match gradients across ranks
     :param compression: how gradients travel: ``Compression.none``, ``.fp16`` or ``.bf16``
     :param backward_passes_per_step: passes whose gradients add up before they are reduced
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``; with ``Adasum`` each rank steps on its
-        own, and what the parameters have changed by is combined
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``; with ``Adasum`` each rank steps on
+        its own, and what the parameters have changed by is combined
     :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
     :param num_groups: deprecated: use ``groups``
     :param groups: how many groups of gradients, or lists of parameters, are reduced as one
