@@ -60,6 +60,7 @@ path_options paths_of(const generation_setup& how) {
   options.chunk_bytes = static_cast<std::size_t>(how.settings.integer(setting::window_chunk));
   options.slots = static_cast<std::uint32_t>(how.settings.integer(setting::window_slots));
   options.board_bytes = board.on && board.one_host ? board.area_bytes : 0;
+  options.adasum_message_bytes = static_cast<std::size_t>(how.settings.integer(setting::adasum_chunk));
   options.forced = how.settings.text(setting::cpu_path);
   return options;
 }

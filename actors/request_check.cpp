@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 
+#include "collectives/math/adasum.hpp"
 #include "collectives/operation.hpp"
 #include "messages/negotiation.hpp"
 
@@ -14,7 +15,7 @@ error refuse(const intent& what, std::string text, error_kind kind = error_kind:
   return {kind, std::string(what.name) + ": " + std::move(text)};
 }
 
-error wrong_reduction(const intent& what) {
+error wrong_reduction(const intent& what, std::int32_t members) {
   if (!row_of(what.signature.operation).reduces)
     return {};
   if (what.signature.reduce_op == reduce_op::adasum) {
@@ -22,7 +23,8 @@ error wrong_reduction(const intent& what) {
       return refuse(
           what, "Adasum has no reducescatter: it needs whole tensors; use Average, Sum, Min, Max or Product",
           error_kind::aborted);
-    return refuse(what, "Adasum is not offered yet; use Average or Sum", error_kind::unimplemented);
+    auto problem = why_no_adasum(what.signature.dtype, static_cast<std::size_t>(members));
+    return problem ? refuse(what, std::move(problem.text), problem.kind) : error{};
   }
   if (what.signature.dtype == dtype::boolean)
     return refuse(what, "bool cannot be reduced; convert it to uint8 first");
@@ -92,7 +94,7 @@ error wrong_request(const intent& what, std::int32_t members) {
   if (row_of(wanted.operation).has_root && (wanted.root < 0 || wanted.root >= members))
     return refuse(what, "root rank " + std::to_string(wanted.root) +
                             " is not in the process set (ranks 0 to " + std::to_string(members - 1) + ")");
-  if (auto problem = wrong_reduction(what))
+  if (auto problem = wrong_reduction(what, members))
     return problem;
   if (auto problem = wrong_scatter(what, members))
     return problem;

@@ -70,6 +70,16 @@ TEST_CASE("only an alltoall takes splits") {
   says(wrong_request(asked, 2), error_kind::invalid_argument, {"grad", "alltoall"});
 }
 
+TEST_CASE("Adasum needs a power of two of members, and floating-point numbers") {
+  auto asked = ask(operation::allreduce, {4});
+  asked.signature.reduce_op = reduce_op::adasum;
+  CHECK(!wrong_request(asked, 1));
+  CHECK(!wrong_request(asked, 8));
+  says(wrong_request(asked, 6), error_kind::unimplemented, {"grad", "not 6", "4 or 8"});
+  asked.signature.dtype = dtype::int32;
+  says(wrong_request(asked, 8), error_kind::invalid_argument, {"grad", "int32", "float16"});
+}
+
 TEST_CASE("reducescatter takes every reduction but Adasum, which ends aborted") {
   auto asked = ask(operation::reducescatter, {4, 3});
   for (auto op : {reduce_op::average, reduce_op::sum, reduce_op::min, reduce_op::max, reduce_op::product}) {

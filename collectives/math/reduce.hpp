@@ -19,7 +19,7 @@ namespace farandole {
 /// float16 and bfloat16 are accumulated in float and rounded once (to nearest even); float32 scales are cast
 /// to float. Integers wrap; pre- and postscale are applied in double and truncated toward zero, each on its
 /// own, and a factor of exactly 1 is not applied. bool cannot be reduced. Adasum is not elementwise and not
-/// done here.
+/// done here: see adasum.hpp.
 void reduce(dtype type, reduce_op op, std::byte* output, std::span<const std::byte* const> inputs,
             std::size_t count, double prescale, double postscale, std::size_t divisor);
 

@@ -1,23 +1,28 @@
 #include "collectives/paths/bundle_bytes.hpp"
 
+#include <cassert>
 #include <cstring>
 #include <numeric>
 #include <string>
 
+#include "collectives/math/adasum.hpp"
 #include "collectives/math/reduce.hpp"
 #include "collectives/operation.hpp"
 
 namespace farandole {
 
-error why_not_on_cpu(const work& bundle) {
+error why_not_on_cpu(const work& bundle, std::size_t members) {
   for (const auto& part : bundle.parts)
     if (part.place.device >= 0)
       return {error_kind::unimplemented, "a tensor on GPU " + std::to_string(part.place.device) +
                                              " cannot be moved by a path of the CPU"};
-  if (row_of(bundle.operation).reduces &&
-      (bundle.reduce_op == reduce_op::adasum || bundle.dtype == dtype::boolean))
-    return {error_kind::unimplemented, std::string(to_string(bundle.reduce_op)) + " of " +
-                                           std::string(to_string(bundle.dtype)) + " is not elementwise"};
+  if (row_of(bundle.operation).reduces && bundle.dtype == dtype::boolean)
+    return {error_kind::unimplemented, std::string(to_string(bundle.reduce_op)) + " of bool is not defined"};
+  if (row_of(bundle.operation).reduces && bundle.reduce_op == reduce_op::adasum) {
+    if (bundle.operation != operation::allreduce)
+      return {error_kind::unimplemented, "Adasum needs whole tensors: it has an allreduce only"};
+    return why_no_adasum(bundle.dtype, members);
+  }
   if (bundle.operation == operation::join)
     return {error_kind::unimplemented, "join moves nothing and has no path"};
   return {};
@@ -49,8 +54,11 @@ void copy_output(const work& bundle, const concatenation::piece& piece, const st
 
 void reduce_inputs(const work& bundle, std::byte* output, std::span<const std::byte* const> inputs,
                    std::size_t bytes) {
-  reduce(bundle.dtype, bundle.reduce_op, output, inputs, bytes / size_of(bundle.dtype), bundle.prescale,
-         bundle.postscale, inputs.size());
+  // Adasum of a single vector is that vector.
+  assert(bundle.reduce_op != reduce_op::adasum || inputs.size() == 1);
+  const reduce_op op = bundle.reduce_op == reduce_op::adasum ? reduce_op::sum : bundle.reduce_op;
+  reduce(bundle.dtype, op, output, inputs, bytes / size_of(bundle.dtype), bundle.prescale, bundle.postscale,
+         inputs.size());
 }
 
 } // namespace farandole

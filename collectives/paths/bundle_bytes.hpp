@@ -10,8 +10,9 @@
 
 namespace farandole {
 
-/// `unimplemented` for tensors on a device and for reductions that are not elementwise.
-error why_not_on_cpu(const work& bundle);
+/// Why a path of the CPU between so many members cannot move this: a tensor on a device, something that
+/// cannot be reduced. Kind `none` when it can.
+error why_not_on_cpu(const work& bundle, std::size_t members);
 
 /// Where the piece's input stands; null for a member that has joined, and for a piece of 0 bytes.
 const std::byte* input_in_place(const work& bundle, const concatenation::piece& piece);
@@ -27,7 +28,7 @@ void copy_input(const work& bundle, const concatenation::piece& piece, std::byte
 /// Into the piece's output, if there is one.
 void copy_output(const work& bundle, const concatenation::piece& piece, const std::byte* from);
 
-/// reduce() as the bundle asks, one input for each member of the set.
+/// reduce() as the bundle asks, one input for each member of the set. Adasum: of a set of one only.
 void reduce_inputs(const work& bundle, std::byte* output, std::span<const std::byte* const> inputs,
                    std::size_t bytes);
 

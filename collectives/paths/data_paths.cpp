@@ -88,6 +88,7 @@ expected<std::unique_ptr<data_paths>> data_paths::open(const set_view& set, cons
     options.set = set.set;
     for (auto& one : set.members)
       options.global_ranks.push_back(one.rank);
+    options.adasum_message_bytes = how.adasum_message_bytes;
     options.spins = waiting::decide(static_cast<unsigned>(set.neighbours().size())).spins();
     auto path = ucx_path::open(options);
     if (!path)

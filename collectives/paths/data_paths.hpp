@@ -36,6 +36,7 @@ struct path_options {
   std::size_t chunk_bytes = std::size_t{1} << 20;
   std::uint32_t slots = 4;
   std::size_t board_bytes = 0; ///< of each member's board area; 0: no board
+  std::size_t adasum_message_bytes = std::size_t{1} << 30;
   std::string forced = "auto"; ///< cpu path setting
 };
 

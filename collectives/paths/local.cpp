@@ -41,7 +41,7 @@ outcome local_path::run(const work& bundle, const limits& until) {
   bool done = false;
   switch (bundle.operation) {
   case operation::allreduce:
-    done = allreduce(now);
+    done = bundle.reduce_op == reduce_op::adasum ? adaptive_sum(now) : allreduce(now);
     break;
   case operation::allgather:
     done = allgather(now);
@@ -64,7 +64,7 @@ outcome local_path::run(const work& bundle, const limits& until) {
 }
 
 error local_path::refuse(const work& bundle) const {
-  if (auto problem = why_not_on_cpu(bundle))
+  if (auto problem = why_not_on_cpu(bundle, members_))
     return problem;
   const std::size_t sizes = bundle.parts.size() * members_;
   if (bundle.operation == operation::allgather)

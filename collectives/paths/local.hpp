@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "collectives/paths/adasum.hpp"
 #include "collectives/paths/concatenation.hpp"
 #include "collectives/paths/path.hpp"
 #include "collectives/paths/waiting.hpp"
@@ -40,12 +42,14 @@ private:
   using counter = shared_counter member_counters::*;
 
   struct job; ///< what one run works on
+  class adasum_slots;
 
   error refuse(const work& bundle) const;
   void lay_out(const work& bundle);
   bool allreduce(job& now);
   bool allreduce_at_once(job& now);
   bool allreduce_in_chunks(job& now);
+  bool adaptive_sum(job& now);
   bool allgather(job& now);
   bool broadcast(job& now);
   bool barrier(job& now);
@@ -63,6 +67,12 @@ private:
   bool reduce_segment(job& now, std::size_t chunk);
   using phase_of_chunk = bool (local_path::*)(job& now, std::size_t chunk);
   bool one_ahead(job& now, phase_of_chunk pack, phase_of_chunk unpack);
+
+  /// Exchanges bytes with one other member while all others do the same.
+  bool swap(job& now, std::uint32_t peer, std::span<const std::byte> give, std::span<std::byte> take,
+            std::size_t longest);
+  bool show(job& now, std::span<const std::byte> bytes, std::uint64_t step);
+  bool take_from(job& now, std::uint32_t peer, std::span<std::byte> bytes, std::uint64_t step);
 
   /// Slots in which every destination has a cell of its own: as large as the longest segment, if there is
   /// room.
@@ -88,6 +98,7 @@ private:
   std::vector<concatenation> streams_;
   std::vector<concatenation> received_;  ///< alltoall: what each member sends to this one
   std::vector<const std::byte*> inputs_; ///< scratch: where each member's bytes stand
+  adasum_scratch adasum_scratch_;
 };
 
 } // namespace farandole

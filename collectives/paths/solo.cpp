@@ -8,7 +8,7 @@
 namespace farandole {
 
 outcome solo_path::run(const work& bundle, const limits& until) {
-  if (auto problem = why_not_on_cpu(bundle))
+  if (auto problem = why_not_on_cpu(bundle, 1))
     return {problem, nullptr};
   if (until.abort.raised())
     return {{error_kind::disconnected, "the operation was given up: the group has changed"}, nullptr};

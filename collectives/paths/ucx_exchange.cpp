@@ -32,6 +32,8 @@ ucx_exchange::ucx_exchange(ucx_worker& worker, ucx_staging& staging, const work&
 error ucx_exchange::run() {
   switch (bundle_.operation) {
   case operation::allreduce:
+    if (bundle_.reduce_op == reduce_op::adasum)
+      return adaptive_sum();
     return input_.bytes() * static_cast<std::size_t>(members_ - 1) <= small_bytes ? allreduce_small()
                                                                                   : allreduce();
   case operation::allgather:

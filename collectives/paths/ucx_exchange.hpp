@@ -6,8 +6,10 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <vector>
 
+#include "collectives/paths/adasum.hpp"
 #include "collectives/paths/path.hpp"
 #include "collectives/paths/ucx_stream.hpp"
 #include "collectives/paths/ucx_worker.hpp"
@@ -27,6 +29,8 @@ struct ucx_staging {
   };
   static constexpr std::size_t depth = 3;
   std::array<slot, depth> slots;
+  adasum_scratch adasum;
+  std::size_t adasum_message_bytes; ///< longest of one message
 
   slot& of(std::size_t piece) { return slots[piece % depth]; }
 
@@ -50,6 +54,7 @@ public:
 
 private:
   using slot = ucx_staging::slot;
+  class adasum_messages;
 
   /// A range of the row of elements: of a piece, or one member's segment of it.
   struct range {
@@ -59,6 +64,7 @@ private:
 
   error allreduce();
   error allreduce_small();
+  error adaptive_sum();
   error allgather();
   error broadcast();
   error barrier();
@@ -89,6 +95,10 @@ private:
   void receive_segment(std::size_t number, std::size_t bytes);
   error reduce_segment(std::size_t number, const ucx_stream& own, const ucx_stream& result,
                        std::size_t piece_bytes);
+
+  /// Gives bytes to one other member and takes as many as fit from it.
+  error swap(ucx_phase phase, std::size_t number, std::int32_t peer, std::span<const std::byte> give,
+             std::span<std::byte> take);
 
   std::int32_t next(std::int32_t step) const { return (rank_ + step) % members_; }
   void enter(ucx_phase phase, std::size_t piece);

@@ -11,7 +11,7 @@ class ucx_path::state {
 public:
   std::unique_ptr<ucx_worker> worker;
   std::function<void(ucx_phase, std::size_t)> probe;
-  ucx_staging staging;
+  ucx_staging staging{};
   error broken;
 };
 
@@ -25,6 +25,7 @@ expected<std::unique_ptr<ucx_path>> ucx_path::open(const ucx_options& options) {
   auto opened = std::make_unique<state>();
   opened->worker = std::move(*worker);
   opened->probe = options.probe;
+  opened->staging.adasum_message_bytes = options.adasum_message_bytes;
   return std::unique_ptr<ucx_path>{new ucx_path(std::move(opened))};
 }
 
@@ -42,6 +43,9 @@ outcome ucx_path::run(const work& bundle, const limits& until) {
     return {state_->broken};
   assert(state_->worker->members() > 0 && "connect() comes before run()");
   ucx_worker& worker = *state_->worker;
+  if (bundle.operation == operation::allreduce && bundle.reduce_op == reduce_op::adasum)
+    if (error problem = why_no_adasum(bundle.dtype, static_cast<std::size_t>(worker.members())))
+      return {problem}; // nothing has been sent: the path remains
   worker.begin(bundle.sequence);
   error problem = ucx_exchange{worker, state_->staging, bundle, until, state_->probe}.run();
   if (!problem)

@@ -4,6 +4,7 @@
 // bundles go in pieces, so the staging memory stays in megabytes whatever their size.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,6 +28,8 @@ struct ucx_options {
   std::string transports = "self,tcp,rc,dc,ud";
   /// Network devices by name; empty: every one that is up.
   std::string devices;
+  /// Longest message of an Adasum.
+  std::size_t adasum_message_bytes = std::size_t{1} << 30;
   /// Whether a wait may keep its core busy for some microseconds before it sleeps (waiting.hpp decides).
   bool spins = false;
   /// Called on the lane when a phase of a piece begins; for tests.

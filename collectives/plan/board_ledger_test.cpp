@@ -29,6 +29,9 @@ TEST_CASE(
   signature rows;
   rows.operation = operation::allgather;
   CHECK(!ledger.grant(rows, 100, 2));
+  signature adaptive;
+  adaptive.reduce_op = reduce_op::adasum;
+  CHECK(!ledger.grant(adaptive, 100, 2));
   auto off = options();
   off.on = false;
   CHECK(!board_ledger(off).grant({}, 100, 2));

@@ -236,12 +236,6 @@ def test_an_unknown_reduction_is_refused(name: str) -> None:
             hvd.allreduce(torch.ones(2), name=name, op=op)
 
 
-def test_what_is_not_offered_says_so(name: str) -> None:
-    for call in (hvd.allreduce, hvd.allreduce_, hvd.allreduce_async):
-        with pytest.raises(NotImplementedError, match="Adasum is not offered yet"):
-            call(torch.ones(2), name=name, op=hvd.Adasum)
-
-
 def test_process_sets_other_than_the_global_one(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert hvd.global_process_set.process_set_id == 0
     assert hvd.global_process_set.ranks == list(range(size))

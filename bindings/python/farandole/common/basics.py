@@ -8,6 +8,7 @@ from typing import Any, Optional, Sequence, Union
 from farandole.common import handles, job
 from farandole.common import process_sets as sets
 from farandole.common.exceptions import HorovodInternalError
+from farandole.common.process_sets import ProcessSet
 
 
 class HorovodBasics:
@@ -35,7 +36,7 @@ class HorovodBasics:
     def init(
         self,
         comm: Optional[Union[Sequence[int], Any]] = None,
-        process_sets: Optional[Union[str, Sequence[sets.ProcessSet]]] = None,
+        process_sets: Optional[Union[str, Sequence[ProcessSet]]] = None,
     ) -> None:
         """Joins the job that the environment names; a job of one process when it names none.
 

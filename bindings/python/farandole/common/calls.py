@@ -9,7 +9,6 @@ from farandole.common import job as _job
 from farandole.common import operations
 from farandole.common.basics import HorovodBasics
 from farandole.common.exceptions import HorovodInternalError
-from farandole.common.operations import later
 from farandole.common.process_sets import ProcessSet
 from farandole.common.util import get_average_backwards_compatibility_fun
 
@@ -44,7 +43,7 @@ class Call:
         return self._make()
 
 
-_REDUCTIONS = (
+_PLAIN = (
     HorovodBasics.Average,
     HorovodBasics.Sum,
     HorovodBasics.Min,
@@ -57,6 +56,8 @@ _REQUESTS_KEPT = 256  # scales that change at every step must not fill the memor
 class Reductions(Dict[Tuple[int, float, float], Any]):
     """What one operation asks for, by reduction, prescale and postscale; each is made when it is first asked for."""
 
+    offered: Tuple[int, ...] = (*_PLAIN, HorovodBasics.Adasum)
+
     def __init__(self, operation: int, prefix: str) -> None:
         super().__init__()
         self._operation = operation
@@ -64,7 +65,7 @@ class Reductions(Dict[Tuple[int, float, float], Any]):
 
     def __missing__(self, key: Tuple[int, float, float]) -> Any:
         op, prescale, postscale = key
-        if op not in _REDUCTIONS:
+        if op not in self.offered:
             raise self.refusal(op)
         if len(self) >= _REQUESTS_KEPT:
             self.clear()
@@ -73,13 +74,13 @@ class Reductions(Dict[Tuple[int, float, float], Any]):
 
     def refusal(self, op: int) -> Exception:
         """What is raised for something that is no reduction."""
-        if op == HorovodBasics.Adasum:
-            return later("Adasum")
-        return ValueError(f"{op!r} is no reduction: use Average, Sum, Min, Max or Product")
+        return ValueError(f"{op!r} is no reduction: use Average, Sum, Adasum, Min, Max or Product")
 
 
 class Scatters(Reductions):
     """Unlike an allreduce, what cannot be reduced is an operation that failed, not a wrong argument."""
+
+    offered = _PLAIN
 
     def refusal(self, op: int) -> Exception:
         problem = HorovodInternalError(

@@ -20,7 +20,7 @@ PARAMETER_DOCS: Dict[str, str] = {
     "tensors": "what this rank contributes; they become ready together",
     "average": "deprecated: use ``op``",
     "name": "the same on all ranks, and not in flight; without one, calls match by their order",
-    "op": "``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``",
+    "op": "``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``",
     "compression": "how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory",
     "prescale_factor": "multiplies the tensor before it is reduced",
     "postscale_factor": "multiplies the result",

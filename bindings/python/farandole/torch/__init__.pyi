@@ -451,7 +451,7 @@ def grouped_reducescatter_async(
     """
 
 def init(
-    comm: Optional[Union[Sequence[int], Any]] = ..., process_sets: Optional[Union[str, Sequence[sets.ProcessSet]]] = ...
+    comm: Optional[Union[Sequence[int], Any]] = ..., process_sets: Optional[Union[str, Sequence[ProcessSet]]] = ...
 ) -> None:
     """Joins the job that the environment names; a job of one process when it names none.
 

@@ -12,9 +12,8 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 import torch
 
 from farandole.common import calls, ledger
-from farandole.common.operations import later
 from farandole.common.process_sets import ProcessSet, global_process_set
-from farandole.common.util import split_list
+from farandole.common.util import num_rank_is_power_2, split_list
 from farandole.torch import entry, mpi_ops
 from farandole.torch.compression import Compression, GradientCompressor, check
 from farandole.torch.exchange import advance_together, of_parameters, wanted
@@ -365,6 +364,16 @@ def _names_of(
     return {parameter: name for name, parameter in named}
 
 
+def _front_for_adasum(process_set: ProcessSet) -> type:
+    from farandole.torch.adasum_optimizer import _DistributedAdasumOptimizer  # it builds on this file
+
+    if process_set is not global_process_set:
+        raise NotImplementedError("Adasum takes the global process set only")
+    if not num_rank_is_power_2(mpi_ops.size()):
+        raise NotImplementedError(f"Adasum needs a number of ranks that is a power of two, not {mpi_ops.size()}")
+    return _DistributedAdasumOptimizer
+
+
 def DistributedOptimizer(
     optimizer: torch.optim.Optimizer,
     named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]] = None,
@@ -384,7 +393,8 @@ def DistributedOptimizer(
     :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, ``.powersgd(…)``,
         ``.topk(…)``, ``.custom(…)``
     :param backward_passes_per_step: passes whose gradients add up before they are reduced
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``; with ``Adasum`` each rank steps on
+        its own, and what the parameters have changed by is combined
     :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
     :param num_groups: deprecated: use ``groups``
     :param groups: how many groups of gradients, or lists of parameters, are reduced as one
@@ -397,12 +407,12 @@ def DistributedOptimizer(
         warnings.warn("num_groups is deprecated; use groups", DeprecationWarning, stacklevel=2)
         if groups is None:
             groups = num_groups
+    front: type = _DistributedOptimizer
     if op == Adasum and mpi_ops.size() > 1:
-        raise later("Adasum")
+        front = _front_for_adasum(process_set)
+        groups = None
     wrapped_class = type(optimizer)
-    cls: Any = type(
-        wrapped_class.__name__, (_DistributedOptimizer, wrapped_class), {"__module__": wrapped_class.__module__}
-    )
+    cls: Any = type(wrapped_class.__name__, (front, wrapped_class), {"__module__": wrapped_class.__module__})
     wrapper = cls.__new__(cls)
     # Parameter groups, state, hooks and whatever else the class keeps are carried over; what a learning rate scheduler
     # has put in front of the old object's methods is not.

@@ -1,0 +1,66 @@
+"""An optimizer whose ranks step on their own, one parameter at a time, and combine how far they went with Adasum.
+
+Adasum weighs vectors by their lengths and directions, so it wants what a rank would really change: the delta of a
+parameter after the local step, with learning rate, momentum and the like applied.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, ContextManager, Optional
+
+import torch
+
+from farandole.torch import entry
+from farandole.torch.optimizer import _DistributedOptimizer, _Reduction
+
+
+class _DistributedAdasumOptimizer(_DistributedOptimizer):
+    """What ``DistributedOptimizer(op=Adasum)`` puts in front of the class of the optimizer that it wraps."""
+
+    def _reduce(self, index: int) -> _Reduction:
+        """Steps one parameter and takes the step back: it is added when all ranks' steps are combined."""
+        parameter = self._parameters[index]
+        before = parameter.detach().clone()
+        self._step_one(parameter)
+        with torch.no_grad():
+            delta = (parameter - before).contiguous()
+            parameter.copy_(before)
+        packed, context = self._compression.compress(delta)
+        call = entry.start(self._request, self._names[index], packed, packed, self._process_set)
+
+        def put_back(reduced: torch.Tensor) -> None:
+            parameter.add_(self._compression.decompress(reduced, context))
+
+        return _Reduction(call, put_back)
+
+    def _step_one(self, parameter: torch.Tensor) -> None:
+        groups = self.param_groups
+        group = next(each for each in groups if any(one is parameter for one in each["params"]))
+        parameters = group["params"]
+        group["params"] = [parameter]
+        self.param_groups = [group]
+        try:
+            self.step_alone()
+        finally:
+            group["params"] = parameters
+            self.param_groups = groups
+
+    def synchronize(self) -> None:
+        """Does nothing: the parameters change in ``step()`` only."""
+
+    def skip_synchronize(self) -> ContextManager[None]:
+        """``AssertionError``: gradients are not reduced, so there is nothing to skip."""
+        raise AssertionError("Skipping synchronization is not supported when using Adasum optimizer.")
+
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        """Waits for the deltas of all ranks, and adds them."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for due in self._ledger.overdue():
+            self._start(due)
+        self._wait()
+        return loss
+
+    step.hooked = True  # type: ignore[attr-defined]
