@@ -6,10 +6,12 @@
 #include <catch2/catch.hpp>
 
 #include <random>
+#include <thread>
 
 #include "collectives/math/reduce.hpp"
 #include "collectives/paths/forked_testing.hpp"
 #include "collectives/paths/paths_testing.hpp"
+#include "collectives/paths/solo.hpp"
 
 using namespace farandole;
 using namespace farandole::testing;
@@ -236,4 +238,101 @@ TEST_CASE(
   const std::string wanted(to_string(error_kind::disconnected));
   for (const auto rank : survivors)
     CHECK(members.hear(rank) == wanted + ", then " + wanted);
+}
+
+namespace {
+
+/// A host of one member, on which something happens before the work of this number.
+class eventful_host : public path {
+public:
+  eventful_host(int number, std::function<error()> event) : left_(number), event_(std::move(event)) {}
+  std::string_view name() const override { return "eventful"; }
+  outcome run(const work& bundle, const limits& until) override {
+    if (left_-- == 0)
+      if (error problem = event_())
+        return {problem};
+    return solo_.run(bundle, until);
+  }
+
+private:
+  int left_;
+  std::function<error()> event_;
+  solo_path solo_;
+};
+
+/// One large operation on hosts of one member, while something happens to rank 1 in the middle of it.
+std::string interrupted(forked_member& self, operation what, const std::function<error()>& event) {
+  auto column = ucx_path::open({});
+  if (!column)
+    return column.error().text;
+  self.say((*column)->address());
+  std::vector<std::string> addresses(self.size());
+  for (auto& address : addresses)
+    address = self.hear();
+  if (const error problem = (*column)->connect(addresses, self.set.rank, self.until()))
+    return problem.text;
+  auto host = std::make_unique<eventful_host>(self.rank() == 1 ? 5 : -1, event);
+  hierarchical_path levels(self.set.hierarchy(), std::move(host), std::move(*column));
+  bytes input = contents(dtype::float32, 1'500'000, self.rank(), 0), output(input.size() * self.size());
+  work bundle;
+  bundle.operation = what;
+  bundle.parts.push_back(
+      {input.data(), what == operation::allreduce ? input.data() : output.data(), input.size(), {}});
+  if (what == operation::allgather)
+    bundle.gathered.assign(self.size(), input.size());
+  const error problem = levels.run(bundle, self.until()).error;
+  const bytes input_then = input, output_then = output;
+  self.say("returned");
+  self.hear(); // all others have returned as well
+  if (input != input_then || output != output_then)
+    return "touched after the return";
+  return std::string(to_string(problem.kind)) + ": " + problem.text;
+}
+
+/// Passes the addresses of the columns between the members.
+void introduce_columns(forked_members& members, std::size_t size) {
+  std::vector<std::string> addresses;
+  for (std::size_t rank = 0; rank < size; ++rank)
+    addresses.push_back(members.hear(rank));
+  for (std::size_t rank = 0; rank < size; ++rank)
+    for (const auto& address : addresses)
+      members.tell(rank, address);
+}
+
+} // namespace
+
+TEST_CASE(
+    "hierarchical: a host that gives up between two pieces ends the column, and no memory is touched then") {
+  const auto what = GENERATE(operation::allreduce, operation::allgather);
+  forked_members members({"a", "b", "c"}, {}, [what](forked_member& self) {
+    return interrupted(self, what, [] { return error{error_kind::disconnected, "the group has changed"}; });
+  });
+  introduce_columns(members, 3);
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    CHECK(members.hear(rank) == "returned");
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    members.tell(rank, "look");
+  const std::string disconnected(to_string(error_kind::disconnected));
+  CHECK(members.hear(1) == disconnected + ": hierarchical, on this host: the group has changed");
+  for (const std::size_t other : {0, 2})
+    CHECK_THAT(members.hear(other), Catch::StartsWith(disconnected) && Catch::Contains("rank 1 is lost"));
+}
+
+TEST_CASE("hierarchical: a member killed between two pieces is named by the others of its column") {
+  const auto what = GENERATE(operation::allreduce, operation::allgather);
+  forked_members members({"a", "b", "c"}, {}, [what](forked_member& self) {
+    return interrupted(self, what, [] {
+      ::kill(::getpid(), SIGKILL);
+      return error{};
+    });
+  });
+  introduce_columns(members, 3);
+  CHECK(members.hear(1) == "(dead)");
+  for (const std::size_t other : {0, 2})
+    CHECK(members.hear(other) == "returned");
+  for (const std::size_t other : {0, 2}) {
+    members.tell(other, "look");
+    CHECK_THAT(members.hear(other), Catch::StartsWith(std::string(to_string(error_kind::disconnected))) &&
+                                        Catch::Contains("rank 1"));
+  }
 }
