@@ -61,7 +61,9 @@ path_options paths_of(const generation_setup& how) {
   options.slots = static_cast<std::uint32_t>(how.settings.integer(setting::window_slots));
   options.board_bytes = board.on && board.one_host ? board.area_bytes : 0;
   options.adasum_message_bytes = static_cast<std::size_t>(how.settings.integer(setting::adasum_chunk));
-  options.forced = how.settings.text(setting::cpu_path);
+  options.wishes.forced = how.settings.text(setting::cpu_path);
+  options.wishes.hierarchical_allreduce = how.settings.flag(setting::hierarchical_allreduce);
+  options.wishes.hierarchical_allgather = how.settings.flag(setting::hierarchical_allgather);
   return options;
 }
 

@@ -89,6 +89,8 @@ struct Introduction {
   # Where the host's window is offered (an abstract Unix socket name); empty if this member offers none.
   ucx @2 :Data;
   # UCX worker address; empty if the UCX path is not started.
+  column @3 :Data;
+  # Another, for the members of equal place on their hosts alone; empty if the hierarchical path is not started.
 }
 
 struct Introductions {

@@ -66,24 +66,35 @@ void read_member(wire::Member::Reader from, member& value, std::int32_t position
                  "a cross rank is out of range");
 }
 
+std::string read_address(capnp::Data::Reader bytes, verdict& so_far) {
+  if (!so_far.require(bytes.size() <= ucx_limit_bytes, "a UCX address is too long"))
+    return {};
+  return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
+}
+
 void read_introduction(wire::Introduction::Reader from, introduction& value, verdict& so_far) {
   value.rank = from.getRank();
   value.window = read_label(from.getWindow(), so_far);
-  auto ucx = from.getUcx();
   so_far.require(is_rank(value.rank), rank_rule);
-  if (so_far.require(ucx.size() <= ucx_limit_bytes, "a UCX address is too long") && ucx.size() > 0)
-    value.ucx.assign(reinterpret_cast<const char*>(ucx.begin()), ucx.size());
+  value.ucx = read_address(from.getUcx(), so_far);
+  value.column = read_address(from.getColumn(), so_far);
 }
 
 void write_introduction(wire::Introduction::Builder to, const introduction& value) {
   to.setRank(value.rank);
   to.setWindow(text_of(value.window));
+  const auto bytes_of = [](const std::string& address) {
+    return capnp::Data::Reader{reinterpret_cast<const kj::byte*>(address.data()), address.size()};
+  };
   if (!value.ucx.empty())
-    to.setUcx({reinterpret_cast<const kj::byte*>(value.ucx.data()), value.ucx.size()});
+    to.setUcx(bytes_of(value.ucx));
+  if (!value.column.empty())
+    to.setColumn(bytes_of(value.column));
 }
 
 std::size_t words_of(const introduction& value) {
-  return 4 + words_of_text(value.window.size()) + words_of_text(value.ucx.size());
+  return 5 + words_of_text(value.window.size()) + words_of_text(value.ucx.size()) +
+         words_of_text(value.column.size());
 }
 
 void write_member(wire::Member::Builder to, const member& value) {

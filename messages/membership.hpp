@@ -91,6 +91,7 @@ struct introduction {
   std::int32_t rank = 0;
   std::string window;
   std::string ucx;
+  std::string column;
 
   friend bool operator==(const introduction&, const introduction&) = default;
 };

@@ -1,8 +1,10 @@
 #include "collectives/paths/data_paths.hpp"
 
 #include <cassert>
+#include <numeric>
 
 #include "collectives/paths/handoff.hpp"
+#include "collectives/paths/hierarchical.hpp"
 #include "collectives/paths/local.hpp"
 #include "collectives/paths/solo.hpp"
 #include "collectives/paths/ucx_path.hpp"
@@ -18,50 +20,26 @@ std::vector<std::int32_t> set_view::neighbours() const {
   return here;
 }
 
-namespace {
-
-enum class route_kind : std::uint8_t { solo, local, ucx };
-
-struct path_row {
-  route_kind kind;
-  std::string_view name;
-  bool (*serves)(const set_view& set);
-  std::string_view needs;
-};
-
-// The first row that serves the set is taken; a forced path must be one that does.
-constexpr path_row path_rows[] = {
-    {route_kind::solo, "solo", [](const set_view& set) { return set.members.size() == 1; },
-     "a set of one member"},
-    {route_kind::local, "local", [](const set_view& set) { return set.one_host(); },
-     "all members on one host"},
-    {route_kind::ucx, "ucx", [](const set_view&) { return true; }, "nothing"},
-};
-
-expected<route_kind> route_for(const set_view& set, const std::string& forced) {
-  for (auto& row : path_rows) {
-    auto wanted = forced == "auto" || forced == row.name || row.kind == route_kind::solo;
-    if (wanted && row.serves(set))
-      return row.kind;
-    if (forced == row.name)
-      return error{error_kind::unimplemented, "FARANDOLE_CPU_PATH=" + forced + " needs " +
-                                                  std::string(row.needs) +
-                                                  "; unset it to let Farandole choose"};
-  }
-  return error{error_kind::unimplemented,
-               "FARANDOLE_CPU_PATH=" + forced + " is not in this build; use auto, local or ucx"};
+hierarchy set_view::hierarchy() const {
+  std::vector<std::string> identities;
+  for (auto& one : members)
+    identities.push_back(one.host);
+  return farandole::hierarchy::of(identities, rank);
 }
 
-} // namespace
-
-data_paths::data_paths(const set_view& set, const path_options& how) : set_(set), how_(how) {}
+data_paths::data_paths(const set_view& set, const path_options& how, const path_routes& routes)
+    : set_(set), how_(how), routes_(routes), levels_(set.hierarchy()) {}
 data_paths::~data_paths() = default;
+
+bool data_paths::shares_memory() const {
+  return takes(path_kind::local) || (takes(path_kind::hierarchical) && levels_.neighbours().size() > 1);
+}
 
 window_layout data_paths::layout() const {
   window_layout wanted;
   wanted.generation = set_.generation;
   wanted.set = set_.set;
-  wanted.members = static_cast<std::uint32_t>(set_.members.size());
+  wanted.members = static_cast<std::uint32_t>(levels_.neighbours().size());
   wanted.slots = how_.slots;
   wanted.chunk_bytes = how_.chunk_bytes;
   wanted.board_bytes = how_.board_bytes;
@@ -69,33 +47,48 @@ window_layout data_paths::layout() const {
 }
 
 expected<std::unique_ptr<data_paths>> data_paths::open(const set_view& set, const path_options& how) {
-  auto kind = route_for(set, how.forced);
-  if (!kind)
-    return kind.error();
-  std::unique_ptr<data_paths> opened{new data_paths(set, how)};
-  if (*kind == route_kind::solo) {
-    opened->local_ = std::make_unique<solo_path>();
-  } else if (*kind == route_kind::local) {
-    if (set.rank == 0) {
-      auto offer = window_offer::open();
-      if (!offer)
-        return offer.error();
-      opened->offer_ = std::move(*offer);
-    }
-  } else {
-    ucx_options options;
-    options.generation = set.generation;
-    options.set = set.set;
-    for (auto& one : set.members)
-      options.global_ranks.push_back(one.rank);
-    options.adasum_message_bytes = how.adasum_message_bytes;
-    options.spins = waiting::decide(static_cast<unsigned>(set.neighbours().size())).spins();
-    auto path = ucx_path::open(options);
-    if (!path)
-      return path.error();
-    opened->ucx_ = std::move(*path);
-  }
+  auto routes = routes_for({set.members.size(), set.hierarchy().hosts.size()}, how.wishes);
+  if (!routes)
+    return routes.error();
+  std::unique_ptr<data_paths> opened{new data_paths(set, how, *routes)};
+  if (auto problem = opened->open_all())
+    return problem;
   return opened;
+}
+
+error data_paths::open_all() {
+  const auto take = [](auto opened, auto& to) {
+    if (!opened)
+      return opened.error();
+    to = std::move(*opened);
+    return error{};
+  };
+  if (takes(path_kind::solo) || (takes(path_kind::hierarchical) && !shares_memory()))
+    local_ = std::make_unique<solo_path>();
+  if (shares_memory() && levels_.place == 0)
+    if (auto problem = take(window_offer::open(), offer_))
+      return problem;
+  if (takes(path_kind::ucx)) {
+    std::vector<std::int32_t> everybody(set_.members.size());
+    std::iota(everybody.begin(), everybody.end(), 0);
+    if (auto problem = take(open_ucx(everybody), ucx_))
+      return problem;
+  }
+  if (takes(path_kind::hierarchical) && levels_.in_column())
+    return take(open_ucx(levels_.column()), column_);
+  return {};
+}
+
+/// Between the members of these ranks in the set.
+expected<std::unique_ptr<ucx_path>> data_paths::open_ucx(std::span<const std::int32_t> ranks) const {
+  ucx_options options;
+  options.generation = set_.generation;
+  options.set = set_.set;
+  for (auto rank : ranks)
+    options.global_ranks.push_back(set_.members[static_cast<std::size_t>(rank)].rank);
+  options.adasum_message_bytes = how_.adasum_message_bytes;
+  options.spins = waiting::decide(static_cast<unsigned>(levels_.neighbours().size())).spins();
+  return ucx_path::open(options);
 }
 
 introduction data_paths::introduce() const {
@@ -105,24 +98,44 @@ introduction data_paths::introduce() const {
     mine.window = offer_->name();
   if (ucx_)
     mine.ucx = ucx_->address();
+  if (column_)
+    mine.column = column_->address();
   return mine;
 }
 
+// In the same order on every member.
 error data_paths::connect(std::span<const introduction> all, const limits& until) {
   assert(all.size() == set_.members.size());
   if (ucx_) {
     std::vector<std::string> addresses;
     for (auto& one : all)
       addresses.push_back(one.ucx);
-    return ucx_->connect(addresses, set_.rank, until);
+    if (auto problem = ucx_->connect(addresses, set_.rank, until))
+      return problem;
   }
-  return local_ ? error{} : share_window(all, until);
+  if (shares_memory())
+    if (auto problem = share_window(all, until))
+      return problem;
+  return takes(path_kind::hierarchical) ? connect_column(all, until) : error{};
 }
 
-// Rank 0 makes the window and hands it out; the others take it.
+error data_paths::connect_column(std::span<const introduction> all, const limits& until) {
+  if (column_) {
+    std::vector<std::string> addresses;
+    for (auto rank : levels_.column())
+      addresses.push_back(all[static_cast<std::size_t>(rank)].column);
+    if (auto problem = column_->connect(addresses, static_cast<std::int32_t>(levels_.host), until))
+      return problem;
+  }
+  hierarchical_ = std::make_unique<hierarchical_path>(levels_, std::move(local_), std::move(column_));
+  return {};
+}
+
+// The first member of the host makes the window and hands it out; the others take it.
 error data_paths::share_window(std::span<const introduction> all, const limits& until) {
   handoff_terms terms{how_.secret, set_.generation, set_.set};
-  auto members = static_cast<std::uint32_t>(set_.members.size());
+  auto members = static_cast<std::uint32_t>(levels_.neighbours().size());
+  auto rank = static_cast<std::uint32_t>(levels_.place);
   expected<std::unique_ptr<window>> shared = error{error_kind::unknown, "no window"};
   if (offer_) {
     shared = window::create(layout());
@@ -133,7 +146,8 @@ error data_paths::share_window(std::span<const introduction> all, const limits& 
     (*shared)->drop_descriptor();
     offer_.reset();
   } else {
-    auto taken = take_window(all.front().window, terms, static_cast<std::uint32_t>(set_.rank), until);
+    auto first = static_cast<std::size_t>(levels_.neighbours().front());
+    auto taken = take_window(all[first].window, terms, rank, until);
     if (!taken)
       return taken.error();
     shared = window::adopt(std::move(*taken), layout());
@@ -142,16 +156,26 @@ error data_paths::share_window(std::span<const introduction> all, const limits& 
   }
   window_ = std::move(*shared);
   auto policy = waiting::decide(members);
-  auto rank = static_cast<std::uint32_t>(set_.rank);
   local_ = std::make_unique<local_path>(window_, rank, policy);
   if (how_.board_bytes > 0)
     board_ = std::make_shared<farandole::board>(window_, rank, policy);
   return {};
 }
 
-path& data_paths::choose(const work&) {
-  assert(local_ || ucx_);
-  return local_ ? *local_ : static_cast<path&>(*ucx_);
+path& data_paths::choose(const work& bundle) {
+  switch (routes_[static_cast<std::size_t>(bundle.operation)]) {
+  case path_kind::hierarchical:
+    // Adasum is no sum of sums: what one host makes of its own cannot stand for them.
+    return bundle.operation == operation::allreduce && bundle.reduce_op == reduce_op::adasum
+               ? static_cast<path&>(*ucx_)
+               : *hierarchical_;
+  case path_kind::ucx:
+    return *ucx_;
+  case path_kind::solo:
+  case path_kind::local:
+    break;
+  }
+  return *local_;
 }
 
 } // namespace farandole

@@ -1,6 +1,6 @@
 // The paths of one process set on one member, for one generation: opened, made known to the others,
-// connected, and then chosen from. Which path takes a bundle is the table below, not a chain of ifs at the
-// caller.
+// connected, and then chosen from. Which path takes a bundle is said by path_table.hpp, not by a chain of ifs
+// at the caller.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "collectives/paths/board.hpp"
+#include "collectives/paths/hierarchy.hpp"
 #include "collectives/paths/path.hpp"
+#include "collectives/paths/path_table.hpp"
 #include "collectives/paths/window.hpp"
 #include "messages/membership.hpp"
 
@@ -29,6 +31,7 @@ struct set_view {
   /// Ranks within the set of those on this member's host, in order.
   std::vector<std::int32_t> neighbours() const;
   bool one_host() const { return neighbours().size() == members.size(); }
+  farandole::hierarchy hierarchy() const;
 };
 
 struct path_options {
@@ -37,14 +40,14 @@ struct path_options {
   std::uint32_t slots = 4;
   std::size_t board_bytes = 0; ///< of each member's board area; 0: no board
   std::size_t adasum_message_bytes = std::size_t{1} << 30;
-  std::string forced = "auto"; ///< cpu path setting
+  path_wishes wishes;
 };
 
 /// Used on its lane's thread, but for board().
 class data_paths {
 public:
-  /// Opens what this set needs: a window where members share one host, UCX where there is a second host,
-  /// neither for a set of one. `unimplemented` when the forced path cannot serve this set, with the reason.
+  /// Opens what this set's operations take. `unimplemented` when the forced path cannot serve this set, with
+  /// the reason.
   static expected<std::unique_ptr<data_paths>> open(const set_view& set, const path_options& how);
   ~data_paths();
 
@@ -61,17 +64,26 @@ public:
   std::shared_ptr<farandole::board> board() const { return board_; }
 
 private:
-  data_paths(const set_view& set, const path_options& how);
+  data_paths(const set_view& set, const path_options& how, const path_routes& routes);
+  bool takes(path_kind kind) const { return farandole::takes(routes_, kind); }
+  bool shares_memory() const;
+  error open_all();
+  expected<std::unique_ptr<ucx_path>> open_ucx(std::span<const std::int32_t> ranks) const;
+  error connect_column(std::span<const introduction> all, const limits& until);
   error share_window(std::span<const introduction> all, const limits& until);
   window_layout layout() const;
 
   set_view set_;
   path_options how_;
+  path_routes routes_;
+  hierarchy levels_;
   std::unique_ptr<window_offer> offer_;
   std::shared_ptr<window> window_;
   std::shared_ptr<farandole::board> board_;
-  std::unique_ptr<path> local_;
+  std::unique_ptr<path> local_; ///< between this host's members; handed on to hierarchical_ where that is
   std::unique_ptr<ucx_path> ucx_;
+  std::unique_ptr<ucx_path> column_; ///< until it, too, is handed on
+  std::unique_ptr<path> hierarchical_;
 };
 
 } // namespace farandole

@@ -18,10 +18,10 @@ constexpr std::size_t small_bytes = std::size_t{32} << 10;
 } // namespace
 
 ucx_exchange::ucx_exchange(ucx_worker& worker, ucx_staging& staging, const work& bundle, const limits& until,
-                           const probe& watch)
+                           const probe& watch, const ucx_interludes* around)
     : worker_(worker), staging_(staging), bundle_(bundle), until_(until), probe_(watch), rank_(worker.rank()),
-      members_(worker.members()), element_(size_of(bundle.dtype)),
-      piece_bytes_(large_piece_bytes / element_ * element_) {
+      members_(worker.members()), element_(size_of(bundle.dtype)), around_(around),
+      piece_bytes_(around ? around->piece_bytes : large_piece_bytes / element_ * element_) {
   for (const part& each : bundle.parts) {
     assert(each.input_bytes % element_ == 0);
     input_.add(each.input, each.input_bytes);
@@ -34,8 +34,9 @@ error ucx_exchange::run() {
   case operation::allreduce:
     if (bundle_.reduce_op == reduce_op::adasum)
       return adaptive_sum();
-    return input_.bytes() * static_cast<std::size_t>(members_ - 1) <= small_bytes ? allreduce_small()
-                                                                                  : allreduce();
+    return !around_ && input_.bytes() * static_cast<std::size_t>(members_ - 1) <= small_bytes
+               ? allreduce_small()
+               : allreduce();
   case operation::allgather:
     return allgather();
   case operation::broadcast:
@@ -113,22 +114,28 @@ error ucx_exchange::allreduce_small() {
 }
 
 error ucx_exchange::allreduce() {
-  const std::size_t pieces = (input_.bytes() + piece_bytes_ - 1) / piece_bytes_;
+  const std::size_t pieces = around_ ? around_->pieces : (input_.bytes() + piece_bytes_ - 1) / piece_bytes_;
   for (std::size_t step = 0; step < pieces + 2; ++step) {
-    if (step < pieces)
+    if (step < pieces) {
+      if (error problem = before(step))
+        return problem;
       begin_scatter(step);
+    }
     if (step >= 1 && step - 1 < pieces)
       if (error problem = reduce_and_gather(step - 1))
         return problem;
-    if (step >= 2)
+    if (step >= 2) {
       if (error problem = finish_gather(step - 2))
         return problem;
+      if (error problem = after(step - 2))
+        return problem;
+    }
   }
   return {};
 }
 
 ucx_exchange::range ucx_exchange::piece(std::size_t number) const {
-  const std::size_t from = number * piece_bytes_;
+  const std::size_t from = std::min(number * piece_bytes_, input_.bytes());
   return {from, std::min(piece_bytes_, input_.bytes() - from)};
 }
 

@@ -46,10 +46,12 @@ class ucx_exchange {
 public:
   using probe = std::function<void(ucx_phase phase, std::size_t piece)>;
 
+  /// `around` may be null.
   ucx_exchange(ucx_worker& worker, ucx_staging& staging, const work& bundle, const limits& until,
-               const probe& watch);
+               const probe& watch, const ucx_interludes* around);
 
-  /// Everything sent and received when it returns without error; after an error the worker is gone.
+  /// Everything sent and received when it returns without error; after an error the worker is gone, or must
+  /// go.
   error run();
 
 private:
@@ -102,6 +104,8 @@ private:
 
   std::int32_t next(std::int32_t step) const { return (rank_ + step) % members_; }
   void enter(ucx_phase phase, std::size_t piece);
+  error before(std::size_t number) const { return around_ ? around_->before(number) : error{}; }
+  error after(std::size_t number) const { return around_ ? around_->after(number) : error{}; }
 
   ucx_worker& worker_;
   ucx_staging& staging_;
@@ -113,6 +117,7 @@ private:
   const std::size_t element_;
   ucx_stream input_;
   ucx_stream output_;
+  const ucx_interludes* around_;
   std::size_t piece_bytes_;
 };
 

@@ -39,6 +39,14 @@ error ucx_path::connect(std::span<const std::string> addresses, std::int32_t ran
 }
 
 outcome ucx_path::run(const work& bundle, const limits& until) {
+  return run(bundle, until, nullptr);
+}
+
+outcome ucx_path::run(const work& bundle, const limits& until, const ucx_interludes& around) {
+  return run(bundle, until, &around);
+}
+
+outcome ucx_path::run(const work& bundle, const limits& until, const ucx_interludes* around) {
   if (state_->broken)
     return {state_->broken};
   assert(state_->worker->members() > 0 && "connect() comes before run()");
@@ -47,9 +55,11 @@ outcome ucx_path::run(const work& bundle, const limits& until) {
     if (error problem = why_no_adasum(bundle.dtype, static_cast<std::size_t>(worker.members())))
       return {problem}; // nothing has been sent: the path remains
   worker.begin(bundle.sequence);
-  error problem = ucx_exchange{worker, state_->staging, bundle, until, state_->probe}.run();
+  error problem = ucx_exchange{worker, state_->staging, bundle, until, state_->probe, around}.run();
   if (!problem)
     problem = worker.flush(until);
+  if (problem)
+    worker.give_up(problem);
   state_->broken = problem;
   return {problem};
 }

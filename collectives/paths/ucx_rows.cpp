@@ -64,11 +64,17 @@ std::vector<ucx_stream> ucx_exchange::by_member(side which, std::span<const std:
 
 error ucx_exchange::pipelined(std::size_t pieces, const begin_piece& begin, const finish_piece& finish) {
   for (std::size_t step = 0; step < pieces + 2; ++step) {
-    if (step < pieces)
+    if (step < pieces) {
+      if (error problem = before(step))
+        return problem;
       begin(step);
-    if (step >= 2)
+    }
+    if (step >= 2) {
       if (error problem = finish(step - 2))
         return problem;
+      if (error problem = after(step - 2))
+        return problem;
+    }
   }
   return {};
 }
@@ -84,9 +90,9 @@ error ucx_exchange::allgather() {
     if (const std::size_t bytes = bundle_.gathered[at * count + rank]; bytes != 0)
       std::memmove(bundle_.parts[at].output + start_of(bundle_.gathered, at, rank, count),
                    bundle_.parts[at].input, bytes);
-  const std::size_t piece_bytes = piece_of_row(members_);
+  const std::size_t piece_bytes = around_ ? around_->piece_bytes : piece_of_row(members_);
   return pipelined(
-      pieces_of(rows, piece_bytes),
+      around_ ? around_->pieces : pieces_of(rows, piece_bytes),
       [&](std::size_t number) {
         enter(ucx_phase::gather, number);
         receive_rows(number, rows, piece_bytes);

@@ -59,6 +59,9 @@ public:
   /// Blocks until what was sent has left this process: nobody drives a worker between two works.
   error flush(const limits& until);
 
+  /// Ends it for a reason of the caller's own: messages may still be under way from and into its memory.
+  void give_up(const error& why);
+
   /// Says goodbye, then closes. Bounded by half a second; idempotent.
   void leave();
 

@@ -130,6 +130,12 @@ bool ucx_worker::sleep(clock::time_point until) {
 
 // ---- the end -------------------------------------------------------------------------------------
 
+void ucx_worker::give_up(const error& why) {
+  if (!failure_)
+    failure_ = why;
+  leave();
+}
+
 void ucx_worker::leave() {
   if (worker_ == nullptr && context_ == nullptr)
     return;

@@ -112,26 +112,28 @@ class Hosts:
         self._processes.append(process)
         return process
 
-    def rendezvous(self, size: int) -> str:
+    def rendezvous(self, size: int, settings: Optional[Dict[str, str]] = None) -> str:
         """Starts the rendezvous of a job on host 0; its port."""
         process = self.start(
             0,
             [FARANDOLE, "rendezvous", "--size", str(size), "--bind", self.addresses[0], "--port", "0"]
             + ["--secret-file", str(self._secret)],
+            settings,
         )
         return process.read_until(re.escape(self.addresses[0]) + r":(\d+)").group(1)
 
-    def job(self, script: str, per_host: int = 1) -> List[Process]:
+    def job(self, script: str, per_host: int = 1, settings: Optional[Dict[str, str]] = None) -> List[Process]:
         """One job over all hosts, its workers by rank; each runs the script with `hvd` imported."""
         hosts = len(self.addresses)
         size = hosts * per_host
-        port = self.rendezvous(size)
+        port = self.rendezvous(size, settings)
         program = self._folder / f"worker{next(_numbers)}.py"
         program.write_text("import horovod.torch as hvd\nimport torch\n\n" + textwrap.dedent(script))
         workers = []
         for rank in range(size):
             number, local = divmod(rank, per_host)
             place = {
+                **(settings or {}),
                 "HOROVOD_RANK": rank,
                 "HOROVOD_SIZE": size,
                 "HOROVOD_LOCAL_RANK": local,

@@ -68,6 +68,14 @@ def test_two_members_on_each_host_work_together_with_the_others(hosts: Hosts) ->
         assert "all is well" in worker.text
 
 
+def test_two_levels_give_the_results_of_one(hosts: Hosts) -> None:
+    both = {"HOROVOD_HIERARCHICAL_ALLREDUCE": "1", "HOROVOD_HIERARCHICAL_ALLGATHER": "1"}
+    workers = hosts.job(OPERATIONS, per_host=2, settings=both)
+    for worker in workers:
+        assert worker.end() == 0, worker.text
+        assert "all is well" in worker.text
+
+
 KILLED = """
 import os
 import signal

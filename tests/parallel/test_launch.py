@@ -17,7 +17,7 @@ from typing import Callable, Dict, Iterator, List
 import pytest
 
 DEADLINE_S = 90.0
-KEPT = ("HOROVOD_FUSION_THRESHOLD",)
+KEPT = ("HOROVOD_FUSION_THRESHOLD", "HOROVOD_HIERARCHICAL_ALLREDUCE", "HOROVOD_HIERARCHICAL_ALLGATHER")
 LAUNCHER = os.environ.get("FARANDOLE_LAUNCHER") or str(Path(sys.executable).with_name("horovodrun"))
 
 pytestmark = pytest.mark.skipif(shutil.which(LAUNCHER) is None, reason=f"{LAUNCHER} is not there")
@@ -303,4 +303,43 @@ hvd.barrier()
 print("local size", hvd.local_size())
 """
     job = launch(2, script)
+    assert job.end() == 0, job.text
+
+
+@pytest.mark.parametrize("hosts", ["0011", "0010"])
+def test_two_levels_give_the_sums_of_one(
+    hosts: str, launch: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOROVOD_HIERARCHICAL_ALLREDUCE", "1")
+    monkeypatch.setenv("HOROVOD_HIERARCHICAL_ALLGATHER", "1")
+    script = f"""
+import os
+os.environ["FARANDOLE_HOST_ID"] = "host" + {hosts!r}[int(os.environ["HOROVOD_RANK"])]
+import torch, horovod.torch as hvd
+hvd.init()
+rank, size = hvd.rank(), hvd.size()
+assert hvd.local_size() == {hosts!r}.count({hosts!r}[rank])
+for count in (0, 1, 1000, 800_001):
+    for step in range(3):
+        x = torch.arange(count) % 97 + rank
+        got = hvd.allreduce(x, name=f"sum.{{count}}", op=hvd.Sum)
+        assert got.equal((x - rank) * size + size * (size - 1) // 2), f"sum of {{count}}"
+noise = [torch.randn(100_003, generator=torch.Generator().manual_seed(each)) for each in range(size)]
+mine = hvd.allreduce(noise[rank], op=hvd.Average, name="noise")
+# Addition rounds, so the bits tell in which order it was done: each host's members, then the hosts.
+of_hosts = [sum(one for one, host in zip(noise, {hosts!r}) if host == each) for each in "01"]
+assert mine.equal(sum(of_hosts) / size), "another order"
+assert not mine.equal(sum(noise) / size)
+assert all(row.equal(mine) for row in hvd.allgather(mine.reshape(1, -1), name="noises")), "members hold different bits"
+wanted = torch.cat([torch.full((2 * other, 7), other) for other in range(size)])
+assert hvd.allgather(torch.full((2 * rank, 7), rank), name="rows").equal(wanted)
+handles = [hvd.allreduce_async(torch.full((i + 1,), float(i)), name=str(i), op=hvd.Sum) for i in range(100)]
+assert all(hvd.synchronize(h).eq(size * i).all() for i, h in enumerate(handles))
+assert hvd.broadcast(torch.tensor([rank]), size - 1).item() == size - 1
+assert hvd.reducescatter(torch.ones(size, 3), op=hvd.Sum).eq(size).all()
+if rank == 1:
+    assert hvd.allreduce(torch.ones(500_000), name="late", op=hvd.Sum).eq(1).all()
+hvd.join()
+"""
+    job = launch(4, script)
     assert job.end() == 0, job.text

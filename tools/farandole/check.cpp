@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "collectives/paths/path_table.hpp"
 #include "collectives/paths/ucx_path.hpp"
 #include "tools/farandole/command_line.hpp"
 
@@ -40,8 +41,9 @@ build_facts find_facts(const std::string& program) {
   // "Gloo" means launch without MPI, and data paths that need none of these libraries.
   facts.controllers = {{"MPI", false}, {"Gloo", true}};
   facts.operations = {{"NCCL", false}, {"DDL", false}, {"CCL", false}, {"MPI", false}, {"Gloo", true}};
-  facts.paths = {{"board", true}, {"local", true}, {"ucx", ucx_works()}, {"hierarchical", false},
-                 {"gloo", false}, {"mpi", false},  {"ccl", false},       {"nccl", false}};
+  const bool ucx = ucx_works();
+  facts.paths = {{"board", true}, {"local", true}, {"ucx", ucx},   {"hierarchical", ucx},
+                 {"gloo", false}, {"mpi", false},  {"ccl", false}, {"nccl", false}};
   return facts;
 }
 
@@ -55,6 +57,10 @@ std::string build_report(const build_facts& facts) {
   text += block("Available Tensor Operations", facts.operations);
   text += block("Farandole Data Paths", facts.paths);
   return text;
+}
+
+std::string operations_report() {
+  return "\nOperations and Their Data Paths:\n" + path_report();
 }
 
 std::string settings_report(const settings& values) {

@@ -28,6 +28,8 @@ build_facts find_facts(const std::string& program);
 
 /// The first blocks are those of Horovod's report, letter for letter.
 std::string build_report(const build_facts& facts);
+/// Which path can move which operation, and why another cannot.
+std::string operations_report();
 std::string settings_report(const settings& values);
 /// For --verbose: why a framework does not load.
 std::string reasons_report(const build_facts& facts);

@@ -49,7 +49,7 @@ bool is_on_path(const std::string& name) {
 
 int show_check(const std::string& called_as, const run_request& request) {
   const auto facts = find_facts(called_as);
-  std::cout << build_report(facts) << settings_report(request.values);
+  std::cout << build_report(facts) << operations_report() << settings_report(request.values);
   if (request.verbose)
     std::cout << reasons_report(facts);
   std::cout.flush();

@@ -1,0 +1,154 @@
+// Members of a set as real processes, for tests of paths that must be: each is a forked child that opens the
+// set's data paths; the parent passes introductions and words between them and loads no library itself.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "collectives/paths/data_paths.hpp"
+
+namespace farandole::testing {
+
+/// Words between parent and child, each with its length in front.
+inline bool put(int socket, const std::string& word) {
+  const std::uint64_t length = word.size();
+  std::string framed(reinterpret_cast<const char*>(&length), sizeof length);
+  framed += word;
+  for (std::size_t at = 0; at < framed.size();) {
+    const ssize_t sent = ::send(socket, framed.data() + at, framed.size() - at, MSG_NOSIGNAL);
+    if (sent <= 0)
+      return false;
+    at += static_cast<std::size_t>(sent);
+  }
+  return true;
+}
+
+inline bool take(int socket, std::string& word) {
+  std::uint64_t length = 0;
+  if (::recv(socket, &length, sizeof length, MSG_WAITALL) != static_cast<ssize_t>(sizeof length))
+    return false;
+  word.resize(length);
+  return length == 0 || ::recv(socket, word.data(), length, MSG_WAITALL) == static_cast<ssize_t>(length);
+}
+
+/// What a member knows in its child process.
+struct forked_member {
+  set_view set;
+  int control;
+  abort_token abort{};
+  std::unique_ptr<data_paths> paths{};
+  std::uint64_t sequence = 0;
+
+  std::size_t rank() const { return static_cast<std::size_t>(set.rank); }
+  std::size_t size() const { return set.members.size(); }
+  limits until() const {
+    return {abort, std::chrono::steady_clock::now() + std::chrono::minutes(4),
+            "patience (TEST_PATIENCE) = 240 s"};
+  }
+  void say(const std::string& word) const { put(control, word); }
+  std::string hear() const {
+    std::string word;
+    return take(control, word) ? word : "(dead)";
+  }
+
+  /// Opens the paths and meets the others; empty when all went well.
+  std::string join(const path_options& how) {
+    auto opened = data_paths::open(set, how);
+    if (!opened)
+      return opened.error().text;
+    paths = std::move(*opened);
+    const introduction mine = paths->introduce();
+    for (const auto* word : {&mine.window, &mine.ucx, &mine.column})
+      say(*word);
+    std::vector<introduction> all(size());
+    for (auto& one : all)
+      for (auto* word : {&one.window, &one.ucx, &one.column})
+        *word = hear();
+    return paths->connect(all, until()).text;
+  }
+
+  error run(work bundle) {
+    bundle.sequence = sequence++;
+    return paths->choose(bundle).run(bundle, until()).error;
+  }
+};
+
+/// A job of forked members, one for each of `hosts`, the name of its host. The body's answer, empty when
+/// content, is the child's last word.
+class forked_members {
+public:
+  using body = std::function<std::string(forked_member&)>;
+
+  forked_members(const std::vector<std::string>& hosts, const path_options& how, const body& act) {
+    set_view set{7, 3, 0, {}};
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+      member one;
+      one.rank = static_cast<std::int32_t>(rank);
+      one.host = hosts[rank];
+      set.members.push_back(one);
+    }
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+      set.rank = static_cast<std::int32_t>(rank);
+      int ends[2];
+      if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        throw std::runtime_error("no socket pair");
+      const pid_t child = ::fork();
+      if (child == 0) {
+        for (int other : sockets_)
+          ::close(other);
+        ::close(ends[0]);
+        live(set, ends[1], how, act);
+      }
+      ::close(ends[1]);
+      sockets_.push_back(ends[0]);
+      children_.push_back(child);
+    }
+    std::vector<std::string> words;
+    constexpr std::size_t words_of_each = 3;
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank)
+      for (std::size_t i = 0; i < words_of_each; ++i)
+        words.push_back(hear(rank));
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank)
+      for (const auto& word : words)
+        tell(rank, word);
+  }
+  ~forked_members() {
+    for (int each : sockets_)
+      ::close(each);
+    for (pid_t child : children_)
+      ::waitpid(child, nullptr, 0);
+  }
+  forked_members(const forked_members&) = delete;
+  forked_members& operator=(const forked_members&) = delete;
+
+  std::string hear(std::size_t rank) {
+    std::string word;
+    return take(sockets_[rank], word) ? word : "(dead)";
+  }
+  void tell(std::size_t rank, const std::string& word) { put(sockets_[rank], word); }
+
+private:
+  [[noreturn]] static void live(const set_view& set, int control, const path_options& how, const body& act) {
+    forked_member self{set, control};
+    std::string answer = self.join(how);
+    if (answer.empty())
+      answer = act(self);
+    self.paths.reset();
+    self.say(answer);
+    ::_exit(0);
+  }
+
+  std::vector<int> sockets_;
+  std::vector<pid_t> children_;
+};
+
+} // namespace farandole::testing

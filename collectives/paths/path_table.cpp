@@ -1,0 +1,123 @@
+#include "collectives/paths/path_table.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "collectives/operation.hpp"
+
+namespace farandole {
+
+namespace {
+
+constexpr std::string_view moves_nothing = "join moves nothing";
+constexpr std::string_view has_a_tree = "it goes down a tree of members as it is";
+constexpr std::string_view goes_straight = "what a member is sent is for it alone, and goes to it straight";
+
+// In the order of operations: allreduce, allgather, broadcast, barrier, join, alltoall, reducescatter.
+constexpr path_row rows[] = {
+    {path_kind::solo,
+     "solo",
+     "a set of one member",
+     [](const set_facts& set) { return set.members == 1; },
+     {"", "", "", "", moves_nothing, "", ""}},
+    {path_kind::hierarchical,
+     "hierarchical",
+     "several hosts, one of them with several members",
+     [](const set_facts& set) { return set.hosts > 1 && set.members > set.hosts; },
+     {"", "", has_a_tree, has_a_tree, moves_nothing, goes_straight, goes_straight}},
+    {path_kind::local,
+     "local",
+     "all members on one host",
+     [](const set_facts& set) { return set.hosts == 1; },
+     {"", "", "", "", moves_nothing, "", ""}},
+    {path_kind::ucx,
+     "ucx",
+     "nothing",
+     [](const set_facts&) { return true; },
+     {"", "", "", "", moves_nothing, "", ""}},
+};
+
+bool moves(const path_row& row, operation what) {
+  return row.why_not[static_cast<std::size_t>(what)].empty();
+}
+
+/// Whether the settings let the path have the operation, where it could.
+bool wanted(const path_row& row, operation what, const path_wishes& wishes) {
+  if (row.kind == path_kind::solo)
+    return true;
+  if (row.kind == path_kind::hierarchical)
+    return wishes.forced == "auto" && (what == operation::allreduce   ? wishes.hierarchical_allreduce
+                                       : what == operation::allgather ? wishes.hierarchical_allgather
+                                                                      : false);
+  return wishes.forced == "auto" || wishes.forced == row.name;
+}
+
+error refusal(const std::string& forced) {
+  for (const auto& row : rows)
+    if (forced == row.name)
+      return {error_kind::unimplemented, "FARANDOLE_CPU_PATH=" + forced + " needs " + std::string(row.needs) +
+                                             "; unset it to let Farandole choose"};
+  return {error_kind::unimplemented,
+          "FARANDOLE_CPU_PATH=" + forced + " is not in this build; use auto, local or ucx"};
+}
+
+} // namespace
+
+std::span<const path_row> path_table() {
+  return rows;
+}
+
+const path_row& row_of(path_kind kind) {
+  const auto& row = rows[static_cast<std::size_t>(kind)];
+  assert(row.kind == kind);
+  return row;
+}
+
+expected<path_routes> routes_for(const set_facts& set, const path_wishes& wishes) {
+  path_routes routes{};
+  for (const auto& asked : operation_table) {
+    if (asked.id == operation::join)
+      continue;
+    const auto found = std::find_if(std::begin(rows), std::end(rows), [&](const path_row& row) {
+      return row.serves(set) && moves(row, asked.id) && wanted(row, asked.id, wishes);
+    });
+    if (found == std::end(rows))
+      return refusal(wishes.forced);
+    routes[static_cast<std::size_t>(asked.id)] = found->kind;
+  }
+  routes[static_cast<std::size_t>(operation::join)] = routes[static_cast<std::size_t>(operation::barrier)];
+  return routes;
+}
+
+bool takes(const path_routes& routes, path_kind kind) {
+  return std::find(routes.begin(), routes.end(), kind) != routes.end();
+}
+
+std::string path_report() {
+  constexpr std::size_t first_column = 15;
+  const auto padded = [](std::string_view text, std::size_t width) {
+    std::string cell(text);
+    cell.resize(std::max(width, cell.size()), ' ');
+    return cell;
+  };
+  std::string text = "    " + padded("", first_column), reasons;
+  for (const auto& row : rows)
+    text += "  " + std::string(row.name);
+  text += "\n";
+  for (const auto& asked : operation_table) {
+    if (asked.id == operation::join)
+      continue;
+    std::string line = "    " + padded(asked.name, first_column);
+    for (const auto& row : rows) {
+      line += "  " + padded(moves(row, asked.id) ? "[X]" : "[ ]", row.name.size());
+      if (!moves(row, asked.id))
+        reasons += "    " + std::string(asked.name) + " not by " + std::string(row.name) + ": " +
+                   std::string(row.why_not[static_cast<std::size_t>(asked.id)]) + "\n";
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text + reasons;
+}
+
+} // namespace farandole
