@@ -33,7 +33,7 @@ hierarchical_path::hierarchical_path(hierarchy where, std::unique_ptr<path> neig
 outcome hierarchical_path::run(const work& bundle, const limits& until) {
   if (broken_)
     return {broken_};
-  if (error problem = why_not_on_cpu(bundle))
+  if (error problem = why_not_on_cpu(bundle, where_.members()))
     return {problem};
   if (bundle.operation == operation::allreduce)
     broken_ = walk(two_level_allreduce(bundle, where_, joined_), until);

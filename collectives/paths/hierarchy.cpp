@@ -28,6 +28,13 @@ hierarchy hierarchy::of(std::span<const std::string> identities, std::int32_t ra
   return made;
 }
 
+std::size_t hierarchy::members() const {
+  std::size_t count = 0;
+  for (const auto& ranks : hosts)
+    count += ranks.size();
+  return count;
+}
+
 std::vector<std::int32_t> hierarchy::column() const {
   assert(in_column());
   std::vector<std::int32_t> ranks;

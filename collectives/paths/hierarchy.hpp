@@ -24,6 +24,8 @@ struct hierarchy {
 
   const std::vector<std::int32_t>& neighbours() const { return hosts[host]; }
   bool in_column() const { return place < columns; }
+  /// On all hosts.
+  std::size_t members() const;
   /// Ranks within the set of this member's column, by host. Only for who is in one.
   std::vector<std::int32_t> column() const;
 };
