@@ -37,7 +37,8 @@ def DistributedOptimizer(
     :param named_parameters: ``model.named_parameters()``; the names match gradients across ranks
     :param compression: how gradients travel: ``Compression.none``, ``.fp16`` or ``.bf16``
     :param backward_passes_per_step: passes whose gradients add up before they are reduced
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``; with ``Adasum`` each rank steps on
+        its own, and what the parameters have changed by is combined
     :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
     :param num_groups: deprecated: use ``groups``
     :param groups: how many groups of gradients, or lists of parameters, are reduced as one
@@ -91,7 +92,7 @@ def allreduce(
     :param average: deprecated: use ``op``
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
     :param compression: how the tensor travels: ``Compression.none``, ``.fp16`` or ``.bf16``
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :param process_set: who takes part; everybody by default
@@ -112,7 +113,7 @@ def allreduce_(
     :param tensor: what this rank contributes; contiguous
     :param average: deprecated: use ``op``
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :param process_set: who takes part; everybody by default
@@ -133,7 +134,7 @@ def allreduce_async(
     :param tensor: what this rank contributes; contiguous
     :param average: deprecated: use ``op``
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :param process_set: who takes part; everybody by default
@@ -154,7 +155,7 @@ def allreduce_async_(
     :param tensor: what this rank contributes; contiguous
     :param average: deprecated: use ``op``
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :param process_set: who takes part; everybody by default
@@ -339,7 +340,7 @@ def grouped_allreduce(
     :param average: deprecated: use ``op``
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
     :param compression: how the tensor travels: ``Compression.none``, ``.fp16`` or ``.bf16``
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :param process_set: who takes part; everybody by default
@@ -360,7 +361,7 @@ def grouped_allreduce_(
     :param tensors: what this rank contributes; they become ready together
     :param average: deprecated: use ``op``
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :param process_set: who takes part; everybody by default
@@ -381,7 +382,7 @@ def grouped_allreduce_async(
     :param tensors: what this rank contributes; they become ready together
     :param average: deprecated: use ``op``
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :param process_set: who takes part; everybody by default
@@ -402,7 +403,7 @@ def grouped_allreduce_async_(
     :param tensors: what this rank contributes; they become ready together
     :param average: deprecated: use ``op``
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :param process_set: who takes part; everybody by default
@@ -423,7 +424,7 @@ def grouped_reducescatter(
     :param tensors: what this rank contributes; they become ready together
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
     :param compression: how the tensor travels: ``Compression.none``, ``.fp16`` or ``.bf16``
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param process_set: who takes part; everybody by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
@@ -442,7 +443,7 @@ def grouped_reducescatter_async(
 
     :param tensors: what this rank contributes; they become ready together
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param process_set: who takes part; everybody by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
@@ -507,7 +508,7 @@ def reducescatter(
     :param tensor: what this rank contributes; contiguous
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
     :param compression: how the tensor travels: ``Compression.none``, ``.fp16`` or ``.bf16``
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param process_set: who takes part; everybody by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
@@ -526,7 +527,7 @@ def reducescatter_async(
 
     :param tensor: what this rank contributes; contiguous
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param process_set: who takes part; everybody by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
@@ -552,7 +553,7 @@ def sparse_allreduce_async(
 
     :param tensor: what this rank contributes; contiguous
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param process_set: who takes part; everybody by default
     :returns: a function that waits and returns the sparse tensor
     """
