@@ -307,6 +307,8 @@ print("local size", hvd.local_size())
 
 
 def test_adasum_between_two_hosts_gives_the_bits_of_one(launch: Callable[..., Job], tmp_path: Path) -> None:
+    import torch
+
     script = """
 import os, sys
 if sys.argv[2] == "two":
