@@ -343,3 +343,27 @@ hvd.join()
 """
     job = launch(4, script)
     assert job.end() == 0, job.text
+
+
+def test_adasum_between_two_hosts_gives_the_bits_of_one(launch: Callable[..., Job], tmp_path: Path) -> None:
+    import torch
+
+    script = """
+import os, sys
+if sys.argv[2] == "two":
+    os.environ["FARANDOLE_HOST_ID"] = "host" + str(int(os.environ["HOROVOD_RANK"]) // 2)
+    os.environ["HOROVOD_ADASUM_MPI_CHUNK_SIZE"] = "1000"
+import torch, horovod.torch as hvd
+hvd.init()
+generator = torch.Generator().manual_seed(hvd.rank())
+tensors = [torch.randn(count, generator=generator) for count in (0, 1, 3, 1001, 70_003)]
+results = hvd.grouped_allreduce(tensors, op=hvd.Adasum, name="group")
+results.append(hvd.allreduce(tensors[-1].bfloat16(), op=hvd.Adasum, name="one").float())
+torch.save(results, f"{sys.argv[1]}/{sys.argv[2]}.{hvd.rank()}")
+"""
+    for hosts in ("one", "two"):
+        job = launch(4, script, str(tmp_path), hosts)
+        assert job.end() == 0, job.text
+    wanted = torch.load(tmp_path / "one.0")
+    for path in tmp_path.glob("*.[0-3]"):
+        assert all(torch.equal(got, each) for got, each in zip(torch.load(path), wanted)), path.name

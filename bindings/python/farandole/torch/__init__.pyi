@@ -38,7 +38,8 @@ def DistributedOptimizer(
     :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, ``.powersgd(…)``,
         ``.topk(…)``, ``.custom(…)``
     :param backward_passes_per_step: passes whose gradients add up before they are reduced
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``; with ``Adasum`` each rank steps on
+        its own, and what the parameters have changed by is combined
     :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
     :param num_groups: deprecated: use ``groups``
     :param groups: how many groups of gradients, or lists of parameters, are reduced as one
@@ -92,7 +93,7 @@ def allreduce(
     :param average: deprecated: use ``op``
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
     :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :param process_set: who takes part; everybody by default
@@ -113,7 +114,7 @@ def allreduce_(
     :param tensor: what this rank contributes; contiguous
     :param average: deprecated: use ``op``
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :param process_set: who takes part; everybody by default
@@ -134,7 +135,7 @@ def allreduce_async(
     :param tensor: what this rank contributes; contiguous
     :param average: deprecated: use ``op``
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :param process_set: who takes part; everybody by default
@@ -155,7 +156,7 @@ def allreduce_async_(
     :param tensor: what this rank contributes; contiguous
     :param average: deprecated: use ``op``
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :param process_set: who takes part; everybody by default
@@ -340,7 +341,7 @@ def grouped_allreduce(
     :param average: deprecated: use ``op``
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
     :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :param process_set: who takes part; everybody by default
@@ -361,7 +362,7 @@ def grouped_allreduce_(
     :param tensors: what this rank contributes; they become ready together
     :param average: deprecated: use ``op``
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :param process_set: who takes part; everybody by default
@@ -382,7 +383,7 @@ def grouped_allreduce_async(
     :param tensors: what this rank contributes; they become ready together
     :param average: deprecated: use ``op``
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :param process_set: who takes part; everybody by default
@@ -403,7 +404,7 @@ def grouped_allreduce_async_(
     :param tensors: what this rank contributes; they become ready together
     :param average: deprecated: use ``op``
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
     :param process_set: who takes part; everybody by default
@@ -424,7 +425,7 @@ def grouped_reducescatter(
     :param tensors: what this rank contributes; they become ready together
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
     :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param process_set: who takes part; everybody by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
@@ -443,7 +444,7 @@ def grouped_reducescatter_async(
 
     :param tensors: what this rank contributes; they become ready together
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param process_set: who takes part; everybody by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
@@ -514,7 +515,7 @@ def reducescatter(
     :param tensor: what this rank contributes; contiguous
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
     :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param process_set: who takes part; everybody by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
@@ -533,7 +534,7 @@ def reducescatter_async(
 
     :param tensor: what this rank contributes; contiguous
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param process_set: who takes part; everybody by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
@@ -559,7 +560,7 @@ def sparse_allreduce_async(
 
     :param tensor: what this rank contributes; contiguous
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
     :param process_set: who takes part; everybody by default
     :returns: a function that waits and returns the sparse tensor
     """
