@@ -67,11 +67,4 @@ share_plan::range share_plan::share(std::size_t number, std::size_t column, std:
   return {from, std::min(share_bytes, bytes - from)};
 }
 
-std::size_t share_plan::of_column(std::size_t column, std::size_t bytes) const {
-  std::size_t all = 0;
-  for (std::size_t number = 0; number * columns * share_bytes < bytes; ++number)
-    all += share(number, column, bytes).bytes;
-  return all;
-}
-
 } // namespace farandole

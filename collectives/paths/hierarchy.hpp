@@ -49,8 +49,6 @@ struct share_plan {
   /// Of a stream of `bytes`.
   range piece(std::size_t number, std::size_t bytes) const;
   range share(std::size_t number, std::size_t column, std::size_t bytes) const;
-  /// All shares of one column together.
-  std::size_t of_column(std::size_t column, std::size_t bytes) const;
 };
 
 } // namespace farandole
