@@ -54,7 +54,7 @@ FOREIGN = {
     "nanobind/": ["bindings/native"],
     "Python.h": ["bindings/native"],
     "CLI/": ["tools/farandole"],
-    "catch2/": [],  # only *_test.cpp and tests/: see `foreign_allowed`
+    "catch2/": [],  # only *_test.cpp, *_testing.hpp and tests/: see `foreign_allowed`
 }
 
 SYSTEM = re.compile(r"(sys|linux|netinet|arpa|net|asm)/[\w/.-]+\.h|[a-z0-9_]+\.h|immintrin\.h|arm_neon\.h")
@@ -86,7 +86,7 @@ def project_allowed(source: Path, header: str) -> bool:
 def foreign_allowed(source: Path, header: str) -> str:
     """Empty when allowed, else why not."""
     if header.startswith("catch2/"):
-        is_test = source.name.endswith("_test.cpp") or source.parts[0] == "tests"
+        is_test = source.name.endswith(("_test.cpp", "_testing.hpp")) or source.parts[0] == "tests"
         return "" if is_test else "Catch2 is for tests"
     for beginning, folders in FOREIGN.items():
         if header.startswith(beginning):

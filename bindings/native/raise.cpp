@@ -18,6 +18,13 @@ void raise(const error& problem) {
   throw nb::python_error();
 }
 
+void raise_refusal(const error& problem) {
+  if (problem.kind != error_kind::unimplemented)
+    raise(problem);
+  PyErr_SetString(PyExc_NotImplementedError, problem.text.c_str());
+  throw nb::python_error();
+}
+
 void raise_value_error(const std::string& text) {
   PyErr_SetString(PyExc_ValueError, text.c_str());
   throw nb::python_error();

@@ -11,6 +11,10 @@ namespace farandole::native {
 /// latter carries the error's kind ("disconnected") as its attribute `kind`.
 [[noreturn]] void raise(const error& problem);
 
+/// The same for a request that was not taken in: NotImplementedError for `unimplemented`. Once it is under
+/// way, that kind is a failure like others, and what is to be retried is told by its class.
+[[noreturn]] void raise_refusal(const error& problem);
+
 [[noreturn]] void raise_value_error(const std::string& text);
 [[noreturn]] void raise_type_error(const std::string& text);
 

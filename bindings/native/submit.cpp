@@ -116,7 +116,7 @@ operation_handle submit(const std::shared_ptr<job>& running, const request& what
   described.name = full_name(*running, what, name);
   auto accepted = running->core().submit(described);
   if (!accepted)
-    raise(accepted.error());
+    raise_refusal(accepted.error());
   if (name.is_none())
     ++running->unnamed(what.prefix);
   return keep(running, std::move(*accepted), running->next_number(), input, output, described.signature);
@@ -143,7 +143,7 @@ nb::list submit_group(const std::shared_ptr<job>& running, const request& what, 
   }
   auto accepted = running->core().submit_group(described);
   if (!accepted)
-    raise(accepted.error());
+    raise_refusal(accepted.error());
   if (name.is_none())
     ++running->unnamed(what.prefix);
   const std::uint32_t number = running->next_number();

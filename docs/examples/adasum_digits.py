@@ -24,7 +24,7 @@ def parse_arguments():
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--batch-size", type=int, default=32, help="images per worker and step")
     parser.add_argument("--lr", type=float, nargs="+", default=[0.01, 0.03, 0.1, 0.3])
-    parser.add_argument("--drawn-lr", type=float, default=0.1)
+    parser.add_argument("--drawn-lr", type=float, default=0.03)
     parser.add_argument("--draw", type=Path, help="an SVG file to write")
     return parser.parse_args()
 

@@ -6,7 +6,7 @@ parameter after the local step, with learning rate, momentum and the like applie
 
 from __future__ import annotations
 
-from typing import Any, Callable, ContextManager, Optional
+from typing import Any, Callable, NoReturn, Optional
 
 import torch
 
@@ -48,7 +48,7 @@ class _DistributedAdasumOptimizer(_DistributedOptimizer):
     def synchronize(self) -> None:
         """Does nothing: the parameters change in ``step()`` only."""
 
-    def skip_synchronize(self) -> ContextManager[None]:
+    def skip_synchronize(self) -> NoReturn:
         """``AssertionError``: gradients are not reduced, so there is nothing to skip."""
         raise AssertionError("Skipping synchronization is not supported when using Adasum optimizer.")
 
