@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -54,6 +55,7 @@ struct pending {
   // How it reaches the leader; the door writes these before it queues the operation.
   std::uint32_t id = 0;          ///< 0: by full request
   std::vector<board_round> left; ///< board rounds given up with it
+  std::optional<set_change> change; ///< of the process sets; no tensor
   bool withdrawal = false;       ///< takes `name` back; no operation of its own
   pending* watched = nullptr;    ///< asks the loop to look after this one, on the board; no operation of its
                                  ///< own. Holds a reference

@@ -16,6 +16,7 @@ struct result {
   /// segment, one number. What comes out has as many rows as they sum to.
   std::vector<std::int64_t> first_dims;
   std::int32_t last_rank = -1; ///< join: the rank that joined last
+  std::vector<std::uint32_t> sets; ///< a change of process sets: ids of those that started
 };
 
 } // namespace farandole
