@@ -211,10 +211,9 @@ void member_state::leave() {
     over(shut_down());
 }
 
-void member_state::ended_in_order(const error& why) {
+void member_state::ended_in_order() {
   if (stage_ != stage::in)
     return;
-  static_cast<void>(why);
   stage_ = stage::leaving;
   setup_.shared->alive = false;
   self->send(mover_, drained_atom::value);
@@ -285,7 +284,7 @@ member_actor::behavior_type member_root(member_actor::stateful_pointer<member_st
       [&state](const member_fault& what) { state.faulted(what); },
       [&state](const generation_broken& what) { state.broke(what.reason); },
       [&state](leave_atom) { state.leave(); },
-      [&state](const generation_over& what) { state.ended_in_order(what.why); },
+      [&state](const generation_over&) { state.ended_in_order(); },
       [&state](drained_atom) { state.drained(); },
       [&state](retry_atom) { state.deadline(); },
   };

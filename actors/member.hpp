@@ -47,7 +47,7 @@ struct member_state {
   void broke(const std::string& reason);
   void faulted(const member_fault& what);
   void leave();
-  void ended_in_order(const error& why);
+  void ended_in_order();
   void drained();
   void deadline();
   void down(const caf::down_msg& what);

@@ -69,6 +69,8 @@ bool pending::try_settle() {
 }
 
 void pending::wait_for_change(phase seen, std::chrono::steady_clock::time_point until) const {
+  if (seen == phase::settled)
+    return; // the last phase: no change will come, and nobody will wake who waits for one
   auto since_epoch = std::chrono::duration_cast<std::chrono::nanoseconds>(until.time_since_epoch()).count();
   timespec absolute{since_epoch / 1'000'000'000, since_epoch % 1'000'000'000};
   waiters_.fetch_add(1, std::memory_order_seq_cst);

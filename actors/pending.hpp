@@ -92,7 +92,8 @@ struct pending {
   /// Framework threads.
   bool try_settle();
 
-  /// Waits for a phase other than `seen`, a signal, or `until`. Spurious returns are allowed.
+  /// Waits for a phase other than `seen`, a signal, or `until`; not at all once settled. Spurious returns are
+  /// allowed.
   void wait_for_change(phase seen, std::chrono::steady_clock::time_point until) const;
 
   /// While one lives, every change of phase wakes sleepers on word() that got there by another way than

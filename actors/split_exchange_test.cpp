@@ -87,7 +87,7 @@ TEST_CASE("the question has sixteen bytes for each member, the same everywhere")
 }
 
 TEST_CASE("a member of one deals its rows out to itself") {
-  crowd alone({{3}});
+  crowd alone(std::vector<numbers>{{3}});
   REQUIRE_FALSE(alone.answer(0, 8));
   CHECK(alone.rows(0) == numbers{3});
   CHECK(alone.bundle(0).received == sizes{24});

@@ -186,7 +186,7 @@ void negotiation::take_join(step& current) {
   if (tally_.has_joined(current.member))
     return;
   // It has left every cell it knows of; of the others it has not heard yet, so it has not published there.
-  for (const auto id : std::vector(boarded_)) {
+  for (const auto id : std::exchange(boarded_, {})) {
     current.out.retract.push_back({id, 0});
     drop(current, *cache_.find(id));
   }
@@ -381,7 +381,7 @@ void negotiation::grant(step& current, cached_tensor& tensor) {
   }
   tensor.cell = *cell;
   boarded_.push_back(tensor.id);
-  cache_.pin(tensor);
+  cache_.seat(tensor);
   current.out.assignments.push_back({tensor.id, tensor.name, tensor.cell,
                                      static_cast<std::uint32_t>(tensor.as_ready.bytes), tensor.signature});
 }

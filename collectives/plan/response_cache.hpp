@@ -1,7 +1,8 @@
 // Ids for tensors that come again. An id stands for a name, the signature that all members agreed on and the
 // group it came in; it is given once, counts from 1 and means nothing else within its generation, so an id
 // that is not found was forgotten and its sender is asked. The cache is bounded: the least recently used id
-// makes way, except those on the board, whose users no longer show up here.
+// makes way. Those on the board, whose users no longer show up here, stay and do not count: the board's area
+// is their bound.
 #pragma once
 
 #include <array>
@@ -52,8 +53,9 @@ public:
   /// Marks as the most recently used.
   void touch(const cached_tensor& tensor);
 
-  /// Do not evict it: it is on the board, where its users no longer show up here, or ready and not yet handed
-  /// on.
+  /// It is on the board: never evict it, and make room for another in its place.
+  void seat(const cached_tensor& tensor);
+  /// Do not evict it: it is ready and not yet handed on.
   void pin(const cached_tensor& tensor);
   /// It may be evicted again, as the most recently used.
   void unpin(const cached_tensor& tensor);
@@ -85,6 +87,7 @@ private:
     std::uint32_t newer = none;
     std::uint32_t older = none;
     bool pinned = false; ///< then in no list
+    bool seated = false; ///< on the board; then pinned
     cached_tensor tensor;
   };
 
@@ -96,6 +99,7 @@ private:
   std::vector<std::uint32_t> free_;
   std::vector<std::unique_ptr<page>> pages_;
   std::size_t size_ = 0;
+  std::size_t seated_ = 0;
   std::uint32_t newest_ = none;
   std::uint32_t oldest_ = none;
   std::uint32_t last_id_ = 0;

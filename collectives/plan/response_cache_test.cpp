@@ -90,6 +90,27 @@ TEST_CASE("what is pinned stays, and takes its place") {
   CHECK(cache.insert(named("e"), evicted)->id == 5);
 }
 
+TEST_CASE("what sits on the board stays, and leaves its place to another") {
+  response_cache cache(2);
+  std::vector<cached_tensor> evicted;
+  for (const auto* name : {"a", "b"})
+    cache.insert(named(name), evicted);
+  cache.seat(*cache.find(1));
+  cache.seat(*cache.find(1));
+  cache.unpin(*cache.find(1)); // handed on; it still has its seat
+  for (const auto* name : {"c", "d", "e"}) {
+    cache.mark();
+    REQUIRE(cache.insert(named(name), evicted));
+  }
+  CHECK(ids(evicted) == std::vector<std::uint32_t>{2, 3});
+  CHECK(cache.find(1)->name == "a");
+  CHECK(cache.size() == 3);
+  cache.forget(1);
+  cache.mark();
+  cache.insert(named("f"), evicted);
+  CHECK(ids(evicted) == std::vector<std::uint32_t>{2, 3, 4});
+}
+
 TEST_CASE("a cache of none gives no id") {
   response_cache cache(0);
   std::vector<cached_tensor> evicted;

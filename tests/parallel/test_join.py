@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, Callable, Dict
+
 import horovod.torch as hvd
 import pytest
 import torch
@@ -46,18 +48,31 @@ def test_a_name_that_has_an_id_goes_on_with_joined_ranks(name: str, rank: int, s
         assert hvd.allreduce(torch.ones(8), name=name, op=hvd.Sum)[0].item() == size
 
 
-@pytest.mark.parametrize("operation", ["allgather", "broadcast"])
-def test_other_operations_are_refused_while_someone_has_joined(operation: str, name: str, rank: int, size: int) -> None:
+REFUSED: Dict[str, Callable[[str], Any]] = {
+    "allgather": lambda name: hvd.allgather(torch.ones(2), name=name),
+    "broadcast": lambda name: hvd.broadcast(torch.ones(2), 0, name=name),
+    "alltoall": lambda name: hvd.alltoall(torch.ones(hvd.size()), name=name),
+    "alltoall with splits": lambda name: hvd.alltoall(torch.ones(hvd.size()), [1] * hvd.size(), name=name),
+    "reducescatter": lambda name: hvd.reducescatter(torch.ones(2), name=name),
+    "grouped_reducescatter": lambda name: hvd.grouped_reducescatter([torch.ones(2), torch.ones(3)], name=name),
+}
+
+
+@pytest.mark.parametrize("agreed", [False, True])
+@pytest.mark.parametrize("operation", list(REFUSED))
+def test_other_operations_are_refused_while_someone_has_joined(
+    operation: str, agreed: bool, name: str, rank: int, size: int
+) -> None:
+    for _ in range(3 if agreed else 0):
+        REFUSED[operation](name)
     if rank == 0:
         # Once another rank's absence shows in a sum, it has joined.
         while hvd.allreduce(torch.ones(1), name=f"{name}.probe", op=hvd.Sum).item() != 1:
             pass
-        with pytest.raises(hvd.HorovodInternalError):
-            if operation == "allgather":
-                hvd.allgather(torch.ones(2), name=name)
-            else:
-                hvd.broadcast(torch.ones(2), 0, name=name)
+        with pytest.raises(hvd.HorovodInternalError, match="join"):
+            REFUSED[operation](name)
     hvd.join()
+    REFUSED[operation](name)
 
 
 def test_join_can_be_used_again(rank: int, size: int) -> None:

@@ -49,6 +49,10 @@ def test_init_and_shutdown_again_and_again(size: int, name: str) -> None:
             hvd.allreduce(torch.ones(2), name=name)
         with pytest.raises(hvd.HorovodInternalError):
             hvd.barrier()
+        with pytest.raises(hvd.HorovodInternalError):
+            hvd.alltoall(torch.ones(size), [1] * size, name=name)
+        with pytest.raises(hvd.HorovodInternalError):
+            hvd.reducescatter(torch.ones(2), name=name)
         hvd.init()
         assert works(size, f"{name}.{cycle}") and hvd.size() == size
         # Unnamed calls count from the start again.
@@ -88,12 +92,18 @@ def test_one_ranks_shutdown_ends_the_others_operations(rank: int, size: int, nam
 def test_operations_in_flight_fail_at_shutdown(rank: int, size: int, name: str) -> None:
     if size == 1:
         return
-    handle = hvd.allreduce_async(torch.ones(2), name=f"{name}.{rank}")  # nobody else has this name
+    alone = f"{name}.{rank}"  # nobody else has this name
+    handles = [
+        hvd.allreduce_async(torch.ones(2), name=alone),
+        hvd.alltoall_async(torch.ones(size), name=alone),
+        hvd.reducescatter_async(torch.ones(2), name=alone),
+    ]
     hvd.barrier()
     hvd.shutdown()
-    with pytest.raises(hvd.HorovodInternalError):
-        hvd.synchronize(handle)
-    assert hvd.synchronize(handle) is None
+    for handle in handles:
+        with pytest.raises(hvd.HorovodInternalError):
+            hvd.synchronize(handle)
+        assert hvd.synchronize(handle) is None
     hvd.init()
     assert works(size, name)
 

@@ -3,41 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Callable, Dict, List
+from typing import Callable, List
 
 import horovod.torch as hvd
 import pytest
 import torch
+from samples import ALL_TYPES, EXACT, FLOATS, INTEGERS, REDUCIBLE, sample, samples, wide
 
-INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
-FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
-REDUCIBLE = INTEGERS + FLOATS
-ALL_TYPES = [*REDUCIBLE, torch.bool]
 SHAPES = [(), (0,), (1,), (7,), (3, 0, 2), (17, 5), (4, 3, 2), (1000,), (70001,)]
-
-EXACT: Dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "Sum": lambda stacked: stacked.sum(0),
-    "Min": lambda stacked: stacked.min(0).values,
-    "Max": lambda stacked: stacked.max(0).values,
-    "Product": lambda stacked: stacked.prod(0),
-}
-
-
-def sample(rank: int, dtype: torch.dtype, shape=(5, 7)) -> torch.Tensor:  # type: ignore[no-untyped-def]
-    """Small numbers, so that sums and products of a few ranks are exact in every type."""
-    generator = torch.Generator().manual_seed(1000 + rank)
-    if dtype == torch.bool:
-        return torch.randint(0, 2, shape, generator=generator).to(dtype)
-    low = 0 if dtype == torch.uint8 else -3
-    return torch.randint(low, 4, shape, generator=generator).to(dtype)
-
-
-def samples(size: int, dtype: torch.dtype, shape=(5, 7)) -> torch.Tensor:  # type: ignore[no-untyped-def]
-    return torch.stack([sample(rank, dtype, shape) for rank in range(size)])
-
-
-def wide(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor.to(torch.float64 if tensor.dtype.is_floating_point else torch.int64)
 
 
 @pytest.mark.parametrize("dtype", REDUCIBLE, ids=str)
@@ -290,14 +263,6 @@ def test_barrier_does_not_wait_for_other_operations(name: str, rank: int, size: 
     if early is None:
         early = hvd.allreduce_async(torch.ones(3), name=name, op=hvd.Sum)
     assert torch.equal(hvd.synchronize(early), torch.full((3,), float(size)))
-
-
-def test_sparse_tensors_are_reduced_by_their_entries(name: str, rank: int, size: int) -> None:
-    for op in (hvd.Sum, hvd.Average):
-        mine = torch.sparse_coo_tensor([[rank, size]], [float(rank + 1), 1.0], (size + 1,), check_invariants=True)
-        reduced = hvd.sparse_allreduce_async(mine, f"{name}.{op}", op)().to_dense()
-        expected = torch.tensor([*range(1, size + 1), size], dtype=torch.float32)
-        assert torch.equal(reduced, expected / size if op == hvd.Average else expected)
 
 
 def test_average_and_op_exclude_each_other(name: str, size: int) -> None:

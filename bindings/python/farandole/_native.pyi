@@ -39,11 +39,13 @@ class Handle:
         """The array given as output."""
 
     def dlpack(self) -> object:
-        """What the core allocated (allgather), as a DLPack capsule."""
+        """What the core allocated, as a DLPack capsule."""
 
     @property
     def first_dims(self) -> tuple:
-        """Rows that each rank brought to an allgather."""
+        """
+        Rows that each rank brought to an allgather, or that came from each by an alltoall; of a reducescatter, those of this rank's segment.
+        """
 
     @property
     def last_rank(self) -> int:
@@ -82,10 +84,16 @@ class Runtime:
         """Numbers for people and benchmarks."""
 
     def submit(
-        self, request: Request, name: object | None, input: object | None, output: object | None, set: object | None
+        self,
+        request: Request,
+        name: object | None,
+        input: object | None,
+        output: object | None,
+        set: object | None,
+        splits: object | None = None,
     ) -> Handle:
         """
-        Hands one array in; no name: named after the call; no output: the core allocates.
+        Hands one array in; no name: named after the call; no output: the core allocates; splits: rows of an alltoall for each rank, None for equal parts.
         """
 
     def submit_kept(
@@ -96,6 +104,7 @@ class Runtime:
         input: object | None,
         output: object | None,
         set: object | None,
+        splits: object | None = None,
     ) -> object:
         """
         Like submit, but keeps the handle in a table under its number, which it returns.

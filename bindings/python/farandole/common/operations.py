@@ -12,7 +12,7 @@ from typing import Any, Callable, Dict, Tuple, TypeVar
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Numbers of the native module.
-ALLREDUCE, ALLGATHER, BROADCAST, BARRIER, JOIN = range(5)
+ALLREDUCE, ALLGATHER, BROADCAST, BARRIER, JOIN, ALLTOALL, REDUCESCATTER = range(7)
 
 PARAMETER_DOCS: Dict[str, str] = {
     "tensor": "what this rank contributes; contiguous",
@@ -25,7 +25,7 @@ PARAMETER_DOCS: Dict[str, str] = {
     "postscale_factor": "multiplies the result",
     "process_set": "who takes part; everybody by default",
     "root_rank": "the global rank whose tensor all receive",
-    "splits": "how many rows go to each rank; equally many by default",
+    "splits": "how many rows go to each rank: int32, on any device, or a list; equally many by default",
     "device": "where a rank that has joined makes the zeros that it contributes; the CPU for -1",
     "handle": "what an asynchronous function returned",
 }
@@ -107,27 +107,33 @@ def _broadcasts() -> Dict[str, PublicFunction]:
     }
 
 
-def _later() -> Dict[str, PublicFunction]:
-    scatter = "Reduces over all ranks and leaves each with its share of the rows (not offered yet)"
-    exchange = "Sends rows to every rank and receives rows from every rank (not offered yet)"
+def _exchanges() -> Dict[str, PublicFunction]:
+    what = "Sends rows to every rank and receives rows from every rank, in rank order"
+    parameters = (_TENSOR, ("splits", "None"), _NAME, _SET)
+    pair = "the rows received and an int32 tensor that says how many came from each rank"
     return {
-        "alltoall": PublicFunction(
-            f"{exchange}.", (_TENSOR, ("splits", "None"), _NAME, _SET), "the rows received, and how many from each"
-        ),
+        "alltoall": PublicFunction(f"{what}.", parameters, f"the rows received; with ``splits``, {pair}"),
         "alltoall_async": PublicFunction(
-            f"{exchange}; returns at once.", (_TENSOR, ("splits", "None"), _NAME, _SET), _HANDLE
+            f"{what}; returns at once.", parameters, f"{_HANDLE}, which always gives {pair}"
         ),
-        "reducescatter": PublicFunction(
-            f"{scatter}.", (_TENSOR, _NAME, _COMPRESSION, _MEAN, _SET, *_SCALES), "this rank's share"
-        ),
-        "reducescatter_async": PublicFunction(
-            f"{scatter}; returns at once.", (_TENSOR, _NAME, _MEAN, _SET, *_SCALES), _HANDLE
-        ),
+    }
+
+
+def _scatters() -> Dict[str, PublicFunction]:
+    plain = (_NAME, _MEAN, _SET, *_SCALES)
+    packed = (_NAME, _COMPRESSION, _MEAN, _SET, *_SCALES)
+    what = (
+        "Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left"
+    )
+    group = "Does so for several tensors as one"
+    return {
+        "reducescatter": PublicFunction(f"{what}.", (_TENSOR, *packed), "this rank's share, a new tensor"),
+        "reducescatter_async": PublicFunction(f"{what}; returns at once.", (_TENSOR, *plain), _HANDLE),
         "grouped_reducescatter": PublicFunction(
-            f"{scatter}.", (_TENSORS, _NAME, _COMPRESSION, _MEAN, _SET, *_SCALES), "this rank's shares"
+            f"{what}. {group}.", (_TENSORS, *packed), "a list of this rank's shares, new tensors"
         ),
         "grouped_reducescatter_async": PublicFunction(
-            f"{scatter}; returns at once.", (_TENSORS, _NAME, _MEAN, _SET, *_SCALES), _HANDLE
+            f"{what}. {group}; returns at once.", (_TENSORS, *plain), _HANDLE
         ),
     }
 
@@ -136,7 +142,8 @@ TABLE: Dict[str, PublicFunction] = {
     **_reductions(),
     **_gathers(),
     **_broadcasts(),
-    **_later(),
+    **_exchanges(),
+    **_scatters(),
     "poll": PublicFunction(
         "Whether an operation has ended, well or not. Never waits.",
         (("handle", ""),),
@@ -164,5 +171,5 @@ def public(function: Function) -> Function:
 
 
 def later(name: str) -> NotImplementedError:
-    """The exception for what comes later."""
+    """The exception for what the interface has and this version has not."""
     return NotImplementedError(f"{name} is not offered yet by this version of Farandole")

@@ -167,13 +167,13 @@ def alltoall(
     name: Optional[str] = ...,
     process_set: ProcessSet = ...,
 ) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
-    """Sends rows to every rank and receives rows from every rank (not offered yet).
+    """Sends rows to every rank and receives rows from every rank, in rank order.
 
     :param tensor: what this rank contributes; contiguous
-    :param splits: how many rows go to each rank; equally many by default
+    :param splits: how many rows go to each rank: int32, on any device, or a list; equally many by default
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
     :param process_set: who takes part; everybody by default
-    :returns: the rows received, and how many from each
+    :returns: the rows received; with ``splits``, the rows received and an int32 tensor that says how many came from each rank
     """
 
 def alltoall_async(
@@ -182,13 +182,13 @@ def alltoall_async(
     name: Optional[str] = ...,
     process_set: ProcessSet = ...,
 ) -> int:
-    """Sends rows to every rank and receives rows from every rank (not offered yet); returns at once.
+    """Sends rows to every rank and receives rows from every rank, in rank order; returns at once.
 
     :param tensor: what this rank contributes; contiguous
-    :param splits: how many rows go to each rank; equally many by default
+    :param splits: how many rows go to each rank: int32, on any device, or a list; equally many by default
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
     :param process_set: who takes part; everybody by default
-    :returns: a handle for poll() and synchronize()
+    :returns: a handle for poll() and synchronize(), which always gives the rows received and an int32 tensor that says how many came from each rank
     """
 
 def barrier(process_set: ProcessSet = ...) -> None:
@@ -418,7 +418,7 @@ def grouped_reducescatter(
     prescale_factor: float = ...,
     postscale_factor: float = ...,
 ) -> List[torch.Tensor]:
-    """Reduces over all ranks and leaves each with its share of the rows (not offered yet).
+    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left. Does so for several tensors as one.
 
     :param tensors: what this rank contributes; they become ready together
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
@@ -427,7 +427,7 @@ def grouped_reducescatter(
     :param process_set: who takes part; everybody by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :returns: this rank's shares
+    :returns: a list of this rank's shares, new tensors
     """
 
 def grouped_reducescatter_async(
@@ -438,7 +438,7 @@ def grouped_reducescatter_async(
     prescale_factor: float = ...,
     postscale_factor: float = ...,
 ) -> int:
-    """Reduces over all ranks and leaves each with its share of the rows (not offered yet); returns at once.
+    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left. Does so for several tensors as one; returns at once.
 
     :param tensors: what this rank contributes; they become ready together
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
@@ -502,7 +502,7 @@ def reducescatter(
     prescale_factor: float = ...,
     postscale_factor: float = ...,
 ) -> torch.Tensor:
-    """Reduces over all ranks and leaves each with its share of the rows (not offered yet).
+    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left.
 
     :param tensor: what this rank contributes; contiguous
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
@@ -511,7 +511,7 @@ def reducescatter(
     :param process_set: who takes part; everybody by default
     :param prescale_factor: multiplies the tensor before it is reduced
     :param postscale_factor: multiplies the result
-    :returns: this rank's share
+    :returns: this rank's share, a new tensor
     """
 
 def reducescatter_async(
@@ -522,7 +522,7 @@ def reducescatter_async(
     prescale_factor: float = ...,
     postscale_factor: float = ...,
 ) -> int:
-    """Reduces over all ranks and leaves each with its share of the rows (not offered yet); returns at once.
+    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left; returns at once.
 
     :param tensor: what this rank contributes; contiguous
     :param name: the same on all ranks, and not in flight; without one, calls match by their order

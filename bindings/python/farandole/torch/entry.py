@@ -6,7 +6,7 @@ Tensors in host memory are handed over as they are; a GPU's tensors go through h
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -53,8 +53,6 @@ class Call:
         return self._make()
 
 
-requests: Dict[Tuple[int, float, float], Any] = {}
-_grouped_requests: Dict[Tuple[int, float, float], Any] = {}
 _REDUCTIONS = (
     HorovodBasics.Average,
     HorovodBasics.Sum,
@@ -64,38 +62,61 @@ _REDUCTIONS = (
 )
 _REQUESTS_KEPT = 256  # scales that change at every step must not fill the memory
 
-ALLGATHER = _native.Request(operations.ALLGATHER, "allgather")
-GROUPED_ALLGATHER = _native.Request(operations.ALLGATHER, "grouped_allgather")
-BARRIER = _native.Request(operations.BARRIER, "barrier")
-JOIN = _native.Request(operations.JOIN, "join")
+
+class Reductions(Dict[Tuple[int, float, float], Any]):
+    """What one operation asks for, by reduction, prescale and postscale; each is made when it is first asked for."""
+
+    def __init__(self, operation: int, prefix: str) -> None:
+        super().__init__()
+        self._operation = operation
+        self.prefix = prefix
+
+    def __missing__(self, key: Tuple[int, float, float]) -> Any:
+        op, prescale, postscale = key
+        if op not in _REDUCTIONS:
+            raise self.refusal(op)
+        if len(self) >= _REQUESTS_KEPT:
+            self.clear()
+        self[key] = request = _native.Request(self._operation, self.prefix, op, -1, prescale, postscale)
+        return request
+
+    def refusal(self, op: int) -> Exception:
+        """What is raised for something that is no reduction."""
+        if op == HorovodBasics.Adasum:
+            return later("Adasum")
+        return ValueError(f"{op!r} is no reduction: use Average, Sum, Min, Max or Product")
 
 
-def _new_request(kept: Dict[Tuple[int, float, float], Any], prefix: str, key: Tuple[int, float, float]) -> Any:
-    op, prescale, postscale = key
-    if op == HorovodBasics.Adasum:
-        raise later("Adasum")
-    if op not in _REDUCTIONS:
-        raise ValueError(f"{op!r} is no reduction: use Average, Sum, Min, Max or Product")
-    if len(kept) >= _REQUESTS_KEPT:
-        kept.clear()
-    kept[key] = request = _native.Request(operations.ALLREDUCE, prefix, op, -1, prescale, postscale)
-    return request
+requests = Reductions(operations.ALLREDUCE, "allreduce")
+_grouped_requests = Reductions(operations.ALLREDUCE, "grouped_allreduce")
 
 
 def reduction(average: Optional[bool], op: Optional[int], prescale: float, postscale: float) -> Any:
-    """What an allreduce asks for; made once for each kind."""
+    """What an allreduce asks for."""
     if op is None or average is not None:
         op = handle_average_backwards_compatibility(op, average)
-    key = (op, prescale, postscale)
-    return requests.get(key) or _new_request(requests, "allreduce", key)
+    return requests[op, prescale, postscale]
 
 
 def grouped_reduction(average: Optional[bool], op: Optional[int], prescale: float, postscale: float) -> Any:
-    """What a grouped allreduce asks for; made once for each kind."""
+    """What a grouped allreduce asks for."""
     if op is None or average is not None:
         op = handle_average_backwards_compatibility(op, average)
-    key = (op, prescale, postscale)
-    return _grouped_requests.get(key) or _new_request(_grouped_requests, "grouped_allreduce", key)
+    return _grouped_requests[op, prescale, postscale]
+
+
+class Seat(NamedTuple):
+    """This process's number in a process set, and how many members there are."""
+
+    rank: int
+    size: int
+
+
+def seat_in(process_set: ProcessSet) -> Optional[Seat]:
+    """None where there is none: before ``init()``, or in a set that is not registered. The runtime says so."""
+    if not _job.is_started() or process_set.process_set_id is None:
+        return None
+    return Seat(process_set.rank() or 0, process_set.size() or 1)
 
 
 _DTYPE_NUMBERS = {
@@ -130,18 +151,22 @@ OFFERS_EXCHANGE_TABLE = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
 
 if OFFERS_EXCHANGE_TABLE:
 
-    def _submit(request: Any, name: Optional[str], tensor: Any, output: Any, set_id: Optional[int]) -> Any:
-        return _job.runtime.submit(request, name, tensor, output, set_id)
+    def _submit(
+        request: Any, name: Optional[str], tensor: Any, output: Any, set_id: Any, splits: Optional[List[int]] = None
+    ) -> Any:
+        return _job.runtime.submit(request, name, tensor, output, set_id, splits)
 
     def _submit_group(request: Any, name: Optional[str], tensors: Any, outputs: Any, set_id: Optional[int]) -> Any:
         return _job.runtime.submit_group(request, name, tensors, outputs, set_id)
 
 else:
 
-    def _submit(request: Any, name: Optional[str], tensor: Any, output: Any, set_id: Optional[int]) -> Any:
+    def _submit(
+        request: Any, name: Optional[str], tensor: Any, output: Any, set_id: Any, splits: Optional[List[int]] = None
+    ) -> Any:
         described = _describe(tensor)
         target = described if output is tensor else None if output is None else _describe(output)
-        return _job.runtime.submit(request, name, described, target, set_id)
+        return _job.runtime.submit(request, name, described, target, set_id, splits)
 
     def _submit_group(request: Any, name: Optional[str], tensors: Any, outputs: Any, set_id: Optional[int]) -> Any:
         described = [_describe(tensor) for tensor in tensors]
@@ -153,37 +178,41 @@ def is_on_gpu(tensor: Any) -> bool:
     return isinstance(tensor, torch.Tensor) and tensor.is_cuda
 
 
-def start(request: Any, name: Optional[str], tensor: Any, output: Any, process_set: ProcessSet) -> Any:
-    """Hands a tensor in."""
+def start(
+    request: Any, name: Optional[str], tensor: Any, output: Any, process_set: ProcessSet, apart: bool = False
+) -> Any:
+    """Hands in a tensor, and memory for what comes out; ``apart`` if the two must never be the same."""
     try:
         return _submit(request, name, tensor, output, process_set.process_set_id)
     except ValueError:
         if not is_on_gpu(tensor):
             raise
-    return _start_staged(request, name, tensor, output, process_set)
+    host = _in_host_memory(tensor)
+    target = torch.empty_like(output, device="cpu") if apart else host
+    handle = _submit(request, name, host, target, process_set.process_set_id)
+    return Call([handle], lambda: _copied([output], [target])[0])
 
 
-def _start_staged(request: Any, name: Optional[str], tensor: Any, output: Any, process_set: ProcessSet) -> Call:
-    """Takes a GPU's tensor through host memory."""
-    if not tensor.is_contiguous():
-        raise ValueError("the tensor must be contiguous; call .contiguous() first")
-    host = tensor.detach().cpu()
-    handle = _submit(request, name, host, None if output is None else host, process_set.process_set_id)
-    if output is None:
-        return Call([handle], lambda: gathered(handle).to(tensor.device))
-
-    def back() -> torch.Tensor:
-        with torch.no_grad():
-            output.copy_(host)
-        return output
-
-    return Call([handle], back)
+def start_unsized(
+    request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet, splits: Optional[List[int]] = None
+) -> Call:
+    """Hands in a tensor; memory for what comes out is made by the core, which learns its size from the other ranks."""
+    if not is_on_gpu(tensor):
+        handle = _submit(request, name, tensor, None, process_set.process_set_id, splits)
+        return Call([handle], lambda: gathered(handle))
+    handle = _submit(request, name, _in_host_memory(tensor), None, process_set.process_set_id, splits)
+    return Call([handle], lambda: gathered(handle).to(tensor.device))
 
 
 def start_group(
-    request: Any, name: Optional[str], tensors: Sequence[Any], outputs: Optional[List[Any]], process_set: ProcessSet
+    request: Any,
+    name: Optional[str],
+    tensors: Sequence[Any],
+    outputs: Optional[List[Any]],
+    process_set: ProcessSet,
+    apart: bool = False,
 ) -> Call:
-    """Hands several tensors in, all or none."""
+    """Hands several tensors in, all or none. Without ``outputs``, the core makes the memory for what comes out."""
     tensors = list(tensors)
     if not tensors:
         raise ValueError("a group needs at least one tensor")
@@ -194,21 +223,27 @@ def start_group(
         if outputs is None:
             return Call(handles, lambda: tuple(gathered(handle) for handle in handles))
         return Call(handles, lambda: tuple(outputs))
-    if not all(each.is_contiguous() for each in tensors):
-        raise ValueError("the tensors must be contiguous; call .contiguous() first")
-    hosts = [each.detach().cpu() for each in tensors]
-    handles = _submit_group(request, name, hosts, None if outputs is None else hosts, process_set.process_set_id)
     device = tensors[0].device
+    hosts = [_in_host_memory(each) for each in tensors]
     if outputs is None:
+        handles = _submit_group(request, name, hosts, None, process_set.process_set_id)
         return Call(handles, lambda: tuple(gathered(handle).to(device) for handle in handles))
+    targets = [torch.empty_like(each, device="cpu") for each in outputs] if apart else hosts
+    handles = _submit_group(request, name, hosts, targets, process_set.process_set_id)
+    return Call(handles, lambda: _copied(outputs, targets))
 
-    def back() -> Tuple[torch.Tensor, ...]:
-        with torch.no_grad():
-            for output, host in zip(outputs, hosts):
-                output.copy_(host)
-        return tuple(outputs)
 
-    return Call(handles, back)
+def _in_host_memory(tensor: torch.Tensor) -> torch.Tensor:
+    if not tensor.is_contiguous():
+        raise ValueError("the tensor must be contiguous; call .contiguous() first")
+    return tensor.detach().cpu()
+
+
+def _copied(outputs: Sequence[torch.Tensor], hosts: Sequence[torch.Tensor]) -> Tuple[torch.Tensor, ...]:
+    with torch.no_grad():
+        for output, host in zip(outputs, hosts):
+            output.copy_(host)
+    return tuple(outputs)
 
 
 def like(tensor: torch.Tensor) -> torch.Tensor:

@@ -169,8 +169,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             parameter.grad = torch.zeros_like(parameter)
         gradient = parameter.grad
         if gradient.is_sparse and not self._sparse_as_dense:
-            finish = mpi_ops.sparse_allreduce_async(gradient, name, self._op, self._process_set)
-            return _Reduction(finish, lambda reduced: setattr(parameter, "grad", reduced))
+            call = mpi_ops.sparse_allreduce_async(gradient, name, self._op, self._process_set)
+            return _Reduction(call, lambda reduced: setattr(parameter, "grad", reduced))
         packed, put_back = self._pack(parameter)
         return _Reduction(entry.start(self._request, name, packed, packed, self._process_set), put_back)
 
@@ -248,8 +248,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             raise
         with torch.no_grad():
             for reduction in in_flight:
-                call = reduction.call
-                reduction.put_back(call() if callable(call) else call.finish())
+                reduction.put_back(reduction.call.finish())
         self._ledger.settle()
 
     @contextlib.contextmanager
@@ -312,11 +311,8 @@ def _wait_for(in_flight: List[_Reduction]) -> None:
     """Waits for the last one first: it tends to end last, so the thread is woken less often."""
     problem: Optional[BaseException] = None
     for reduction in reversed(in_flight):
-        wait = getattr(reduction.call, "wait", None)
-        if wait is None:
-            continue
         try:
-            wait()
+            reduction.call.wait()
         except (RuntimeError, ValueError) as failed:
             problem = failed
     if problem is not None:

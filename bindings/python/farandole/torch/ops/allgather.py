@@ -1,0 +1,94 @@
+"""allgather: the tensors of all ranks, one after the other."""
+
+from __future__ import annotations
+
+from typing import Optional, Sequence, Tuple
+
+import torch
+
+from farandole.common import operations
+from farandole.common.basics import HorovodBasics
+from farandole.common.operations import public
+from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.torch.entry import _native, records_gradients, start_group, start_unsized
+from farandole.torch.ops.allreduce import allreduce, grouped_allreduce
+from farandole.torch.ops.handles import keep
+
+REQUEST = _native.Request(operations.ALLGATHER, "allgather")
+_GROUPED = _native.Request(operations.ALLGATHER, "grouped_allgather")
+
+
+@public
+def allgather_async(
+    tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> int:
+    return keep(start_unsized(REQUEST, name, tensor, process_set))
+
+
+def _own_rows(gradient: torch.Tensor, rows: Sequence[int], process_set: ProcessSet) -> torch.Tensor:
+    place = process_set.rank() or 0
+    return gradient.narrow(0, sum(rows[:place]), rows[place])
+
+
+class HorovodAllgather(torch.autograd.Function):
+    """allgather with a gradient: averaged over ranks, then this rank's rows."""
+
+    @staticmethod
+    def forward(ctx, tensor, name, process_set: ProcessSet):  # type: ignore
+        call = start_unsized(REQUEST, name, tensor, process_set)
+        gathered = call.finish()
+        ctx.rows = call.handles[0].first_dims
+        ctx.process_set = process_set
+        return gathered
+
+    @staticmethod
+    def backward(ctx, grad_output):  # type: ignore
+        reduced = allreduce(grad_output.contiguous(), op=HorovodBasics.Average, process_set=ctx.process_set)
+        return _own_rows(reduced, ctx.rows, ctx.process_set), None, None
+
+
+@public
+def allgather(
+    tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> torch.Tensor:
+    if records_gradients((tensor,)):
+        return HorovodAllgather.apply(tensor, name, process_set)
+    return start_unsized(REQUEST, name, tensor, process_set).finish()
+
+
+@public
+def grouped_allgather_async(
+    tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> int:
+    return keep(start_group(_GROUPED, name, tensors, None, process_set))
+
+
+class HorovodGroupedAllgather(torch.autograd.Function):
+    """grouped_allgather with gradients: averaged over ranks as a group, then this rank's rows."""
+
+    @staticmethod
+    def forward(ctx, name, process_set: ProcessSet, *tensors):  # type: ignore
+        call = start_group(_GROUPED, name, tensors, None, process_set)
+        gathered = call.finish()
+        ctx.rows = [handle.first_dims for handle in call.handles]
+        ctx.process_set = process_set
+        return gathered
+
+    @staticmethod
+    def backward(ctx, *grad_output):  # type: ignore
+        reduced = grouped_allreduce(
+            [each.contiguous() for each in grad_output], op=HorovodBasics.Average, process_set=ctx.process_set
+        )
+        own = [_own_rows(each, rows, ctx.process_set) for each, rows in zip(reduced, ctx.rows)]
+        return (None, None, *own)
+
+
+@public
+def grouped_allgather(
+    tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
+) -> Tuple[torch.Tensor, ...]:
+    if not tensors:
+        return ()
+    if records_gradients(tensors):
+        return HorovodGroupedAllgather.apply(name, process_set, *tensors)
+    return start_group(_GROUPED, name, tensors, None, process_set).finish()

@@ -1,0 +1,211 @@
+"""allreduce: the same sum, average, minimum, maximum or product on every rank."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence, Tuple
+
+import torch
+
+from farandole.common import job as _job
+from farandole.common.operations import public
+from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.torch.compression import Compression
+from farandole.torch.entry import (
+    OFFERS_EXCHANGE_TABLE,
+    grouped_reduction,
+    handle_average_backwards_compatibility,
+    is_on_gpu,
+    like,
+    records_gradients,
+    reduction,
+    requests,
+    start,
+    start_group,
+)
+from farandole.torch.ops.handles import keep, kept
+
+
+@public
+def allreduce_async(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    request = reduction(average, op, prescale_factor, postscale_factor)
+    return keep(start(request, name, tensor, like(tensor), process_set))
+
+
+@public
+def allreduce_async_(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    # Every gradient of a hand-written loop comes this way: the common case takes one native call.
+    if op is None or average is not None:
+        op = handle_average_backwards_compatibility(op, average)
+    request = requests.get((op, prescale_factor, postscale_factor))
+    if request is not None and OFFERS_EXCHANGE_TABLE:
+        try:
+            return _job.runtime.submit_kept(kept, request, name, tensor, tensor, process_set.process_set_id)
+        except ValueError:
+            if not is_on_gpu(tensor):
+                raise
+    request = reduction(None, op, prescale_factor, postscale_factor)
+    return keep(start(request, name, tensor, tensor, process_set))
+
+
+@public
+def allreduce_(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    request = reduction(average, op, prescale_factor, postscale_factor)
+    start(request, name, tensor, tensor, process_set).finish()
+    return tensor
+
+
+class HorovodAllreduce(torch.autograd.Function):
+    """allreduce with a gradient: the gradients are reduced in the same way."""
+
+    @staticmethod
+    def forward(ctx, tensor, average, name, op, prescale_factor, postscale_factor, process_set):  # type: ignore
+        ctx.options = (average, op, prescale_factor, postscale_factor, process_set)
+        request = reduction(average, op, prescale_factor, postscale_factor)
+        return start(request, name, tensor, like(tensor), process_set).finish()
+
+    @staticmethod
+    def backward(ctx, grad_output):  # type: ignore
+        average, op, prescale, postscale, process_set = ctx.options
+        reduced = allreduce(
+            grad_output.contiguous(),
+            average=average,
+            op=op,
+            prescale_factor=prescale,
+            postscale_factor=postscale,
+            process_set=process_set,
+        )
+        return reduced, None, None, None, None, None, None
+
+
+@public
+def allreduce(
+    tensor: torch.Tensor,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    compression: Any = Compression.none,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> torch.Tensor:
+    packed, context = compression.compress(tensor)
+    if records_gradients((packed,)):
+        reduced = HorovodAllreduce.apply(packed, average, name, op, prescale_factor, postscale_factor, process_set)
+    else:
+        request = reduction(average, op, prescale_factor, postscale_factor)
+        reduced = start(request, name, packed, like(packed), process_set).finish()
+    return compression.decompress(reduced, context)
+
+
+@public
+def grouped_allreduce_async(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    request = grouped_reduction(average, op, prescale_factor, postscale_factor)
+    return keep(start_group(request, name, tensors, [like(each) for each in tensors], process_set))
+
+
+@public
+def grouped_allreduce_async_(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    request = grouped_reduction(average, op, prescale_factor, postscale_factor)
+    return keep(start_group(request, name, tensors, list(tensors), process_set))
+
+
+@public
+def grouped_allreduce_(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> Tuple[torch.Tensor, ...]:
+    request = grouped_reduction(average, op, prescale_factor, postscale_factor)
+    start_group(request, name, tensors, list(tensors), process_set).finish()
+    return tuple(tensors)
+
+
+class HorovodGroupedAllreduce(torch.autograd.Function):
+    """grouped_allreduce with gradients: they are reduced in the same way, as a group."""
+
+    @staticmethod
+    def forward(ctx, average, name, op, prescale_factor, postscale_factor, process_set: ProcessSet, *tensors):  # type: ignore
+        ctx.options = (average, op, prescale_factor, postscale_factor, process_set)
+        request = grouped_reduction(average, op, prescale_factor, postscale_factor)
+        return start_group(request, name, tensors, [like(each) for each in tensors], process_set).finish()
+
+    @staticmethod
+    def backward(ctx, *grad_output):  # type: ignore
+        average, op, prescale, postscale, process_set = ctx.options
+        reduced = grouped_allreduce(
+            [each.contiguous() for each in grad_output],
+            average=average,
+            op=op,
+            prescale_factor=prescale,
+            postscale_factor=postscale,
+            process_set=process_set,
+        )
+        return (None, None, None, None, None, None, *reduced)
+
+
+@public
+def grouped_allreduce(
+    tensors: Sequence[torch.Tensor],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    compression: Any = Compression.none,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+) -> List[torch.Tensor]:
+    if not tensors:
+        return []
+    packed, contexts = zip(*(compression.compress(each) for each in tensors))
+    if records_gradients(packed):
+        reduced = HorovodGroupedAllreduce.apply(
+            average, name, op, prescale_factor, postscale_factor, process_set, *packed
+        )
+    else:
+        request = grouped_reduction(average, op, prescale_factor, postscale_factor)
+        reduced = start_group(request, name, packed, [like(each) for each in packed], process_set).finish()
+    return [compression.decompress(each, context) for each, context in zip(reduced, contexts)]

@@ -1,0 +1,85 @@
+"""alltoall: rows for every rank, rows from every rank."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, List, Optional, Sequence, Tuple, Union
+
+import torch
+
+from farandole.common import operations
+from farandole.common.operations import public
+from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.torch.entry import Call, _native, records_gradients, start_unsized
+from farandole.torch.ops.handles import keep
+
+Splits = Union[torch.Tensor, Sequence[int], None]
+
+_REQUEST = _native.Request(operations.ALLTOALL, "alltoall")
+
+
+def _rows(splits: Splits) -> Optional[List[int]]:
+    """How many rows go to each rank; None for equally many. Whether they add up is for the core to say."""
+    if splits is None:
+        return None
+    if isinstance(splits, torch.Tensor):
+        if splits.dtype != torch.int32:
+            raise ValueError(f"splits must be int32, not {str(splits.dtype).rpartition('.')[2]}")
+        if splits.dim() > 1:
+            raise ValueError(f"splits must have one dimension, not {splits.dim()}: {list(splits.shape)}")
+        return splits.reshape(-1).tolist() or None
+    try:
+        return [operator.index(each) for each in splits] or None
+    except TypeError:
+        raise ValueError(f"splits must be a tensor of int32 or a list of whole numbers, not {splits!r}") from None
+
+
+def _start(tensor: Any, splits: Splits, name: Optional[str], process_set: ProcessSet) -> Call:
+    call = start_unsized(_REQUEST, name, tensor, process_set, _rows(splits))
+    device = splits.device if isinstance(splits, torch.Tensor) else None
+
+    def with_received_splits() -> Tuple[torch.Tensor, torch.Tensor]:
+        return call.finish(), torch.tensor(call.handles[0].first_dims, dtype=torch.int32, device=device)
+
+    return Call(call.handles, with_received_splits)
+
+
+@public
+def alltoall_async(
+    tensor: torch.Tensor,
+    splits: Union[torch.Tensor, Sequence[int], None] = None,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+) -> int:
+    return keep(_start(tensor, splits, name, process_set))
+
+
+class HorovodAlltoall(torch.autograd.Function):
+    """alltoall with a gradient: every row goes back to where it came from."""
+
+    @staticmethod
+    def forward(ctx, tensor, splits, name, process_set: ProcessSet):  # type: ignore
+        output, received_splits = _start(tensor, splits, name, process_set).finish()
+        ctx.received_splits = received_splits
+        ctx.process_set = process_set
+        ctx.mark_non_differentiable(received_splits)
+        return output, received_splits
+
+    @staticmethod
+    def backward(ctx, grad_output, *dead_gradients):  # type: ignore
+        returned, _ = alltoall(grad_output.contiguous(), splits=ctx.received_splits, process_set=ctx.process_set)
+        return returned, None, None, None
+
+
+@public
+def alltoall(
+    tensor: torch.Tensor,
+    splits: Union[torch.Tensor, Sequence[int], None] = None,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
+    if records_gradients((tensor,)):
+        output, received_splits = HorovodAlltoall.apply(tensor, splits, name, process_set)
+    else:
+        output, received_splits = _start(tensor, splits, name, process_set).finish()
+    return output if splits is None else (output, received_splits)

@@ -1,0 +1,163 @@
+"""reducescatter: reduced over all ranks, and each keeps its share of the rows."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Sequence
+
+import torch
+
+from farandole.common import operations
+from farandole.common.basics import HorovodBasics
+from farandole.common.exceptions import HorovodInternalError
+from farandole.common.operations import public
+from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.torch.compression import Compression
+from farandole.torch.entry import Call, Reductions, records_gradients, seat_in, start, start_group
+from farandole.torch.ops.allgather import allgather, grouped_allgather
+from farandole.torch.ops.handles import keep
+
+Average = HorovodBasics.Average
+
+
+class _Scatters(Reductions):
+    """Unlike an allreduce, what cannot be reduced is an operation that failed, not a wrong argument."""
+
+    def refusal(self, op: int) -> Exception:
+        problem = HorovodInternalError(
+            f"{self.prefix} cannot reduce with {'Adasum' if op == HorovodBasics.Adasum else repr(op)}: "
+            "use Average, Sum, Min, Max or Product"
+        )
+        problem.kind = "aborted"
+        return problem
+
+
+_requests = _Scatters(operations.REDUCESCATTER, "reducescatter")
+_grouped_requests = _Scatters(operations.REDUCESCATTER, "grouped_reducescatter")
+
+
+def _share_of(tensor: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
+    """Memory for this rank's rows: the first ranks of the set take one more where they cannot be dealt out evenly."""
+    seat = seat_in(process_set)
+    if seat is None or not tensor.dim():
+        return torch.empty(0, dtype=tensor.dtype)  # there are no rows, and the core says why not
+    rows, left = divmod(tensor.size(0), seat.size)
+    return torch.empty(
+        (rows + (seat.rank < left), *tensor.shape[1:]), dtype=tensor.dtype, device=tensor.device, requires_grad=False
+    )
+
+
+def _start(
+    tensor: torch.Tensor, name: Optional[str], op: int, process_set: ProcessSet, prescale: float, postscale: float
+) -> Any:
+    request = _requests[op, prescale, postscale]
+    return start(request, name, tensor, _share_of(tensor, process_set), process_set, apart=True)
+
+
+def _start_group(
+    tensors: Sequence[torch.Tensor],
+    name: Optional[str],
+    op: int,
+    process_set: ProcessSet,
+    prescale: float,
+    postscale: float,
+) -> Call:
+    request = _grouped_requests[op, prescale, postscale]
+    shares = [_share_of(each, process_set) for each in tensors]
+    return start_group(request, name, tensors, shares, process_set, apart=True)
+
+
+def _slope(op: int, process_set: ProcessSet, prescale: float, postscale: float) -> float:
+    """What a gradient is multiplied by on its way back."""
+    return prescale * postscale * ((process_set.size() or 1) if op == HorovodBasics.Sum else 1)
+
+
+@public
+def reducescatter_async(
+    tensor: torch.Tensor,
+    name: Optional[str] = None,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> int:
+    return keep(_start(tensor, name, op, process_set, prescale_factor, postscale_factor))
+
+
+class HorovodReducescatter(torch.autograd.Function):
+    """reducescatter with a gradient: each rank's share is gathered for all."""
+
+    @staticmethod
+    def forward(ctx, tensor, name, op, process_set, prescale_factor, postscale_factor):  # type: ignore
+        ctx.process_set = process_set
+        ctx.slope = _slope(op, process_set, prescale_factor, postscale_factor)
+        return _start(tensor, name, op, process_set, prescale_factor, postscale_factor).finish()
+
+    @staticmethod
+    def backward(ctx, grad_output):  # type: ignore
+        gathered = allgather(grad_output.contiguous(), process_set=ctx.process_set)
+        return gathered * ctx.slope, None, None, None, None, None
+
+
+@public
+def reducescatter(
+    tensor: torch.Tensor,
+    name: Optional[str] = None,
+    compression: Any = Compression.none,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> torch.Tensor:
+    packed, context = compression.compress(tensor)
+    if records_gradients((packed,)):
+        share = HorovodReducescatter.apply(packed, name, op, process_set, prescale_factor, postscale_factor)
+    else:
+        share = _start(packed, name, op, process_set, prescale_factor, postscale_factor).finish()
+    return compression.decompress(share, context)
+
+
+@public
+def grouped_reducescatter_async(
+    tensors: Sequence[torch.Tensor],
+    name: Optional[str] = None,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> int:
+    return keep(_start_group(tensors, name, op, process_set, prescale_factor, postscale_factor))
+
+
+class HorovodGroupedReducescatter(torch.autograd.Function):
+    """grouped_reducescatter with gradients: each rank's shares are gathered for all, as a group."""
+
+    @staticmethod
+    def forward(ctx, name, op, process_set, prescale_factor, postscale_factor, *tensors):  # type: ignore
+        ctx.process_set = process_set
+        ctx.slope = _slope(op, process_set, prescale_factor, postscale_factor)
+        return _start_group(tensors, name, op, process_set, prescale_factor, postscale_factor).finish()
+
+    @staticmethod
+    def backward(ctx, *grad_output):  # type: ignore
+        gathered = grouped_allgather([each.contiguous() for each in grad_output], process_set=ctx.process_set)
+        return (None, None, None, None, None, *(each * ctx.slope for each in gathered))
+
+
+@public
+def grouped_reducescatter(
+    tensors: Sequence[torch.Tensor],
+    name: Optional[str] = None,
+    compression: Any = Compression.none,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> List[torch.Tensor]:
+    if not tensors:
+        return []
+    packed, contexts = zip(*(compression.compress(each) for each in tensors))
+    if records_gradients(packed):
+        shares = HorovodGroupedReducescatter.apply(name, op, process_set, prescale_factor, postscale_factor, *packed)
+    else:
+        shares = _start_group(packed, name, op, process_set, prescale_factor, postscale_factor).finish()
+    return [compression.decompress(each, context) for each, context in zip(shares, contexts)]

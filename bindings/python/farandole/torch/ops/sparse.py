@@ -1,0 +1,49 @@
+"""Reductions of sparse tensors: the entries of all ranks are gathered, and those of one place add up."""
+
+from __future__ import annotations
+
+from typing import Callable
+
+import torch
+
+from farandole.common.basics import HorovodBasics
+from farandole.common.operations import public
+from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.torch.entry import Call, start_unsized
+from farandole.torch.ops.allgather import REQUEST
+
+
+class SparseReduction(Call):
+    """What ``sparse_allreduce_async`` returns: called, it waits and gives the sparse tensor."""
+
+    __slots__ = ()
+
+    def __call__(self) -> torch.Tensor:
+        result: torch.Tensor = self.finish()
+        return result
+
+
+def _averaged(values: torch.Tensor, size: int) -> torch.Tensor:
+    if values.dtype.is_floating_point:
+        return values / size
+    return (values.to(torch.float64) * (1.0 / size)).to(values.dtype)  # toward zero, as in dense reductions
+
+
+@public
+def sparse_allreduce_async(
+    tensor: torch.Tensor, name: str, op: int, process_set: ProcessSet = global_process_set
+) -> Callable[[], torch.Tensor]:
+    if op not in (HorovodBasics.Average, HorovodBasics.Sum):
+        raise NotImplementedError("sparse tensors can be averaged or summed only")
+    entries = tensor.coalesce()
+    places = entries.indices().t().contiguous()
+    indices = start_unsized(REQUEST, f"{name}.indices", places, process_set)
+    values = start_unsized(REQUEST, f"{name}.values", entries.values().contiguous(), process_set)
+
+    def combined() -> torch.Tensor:
+        all_values = values.finish()
+        if op == HorovodBasics.Average:
+            all_values = _averaged(all_values, process_set.size() or 1)
+        return torch.sparse_coo_tensor(indices.finish().t(), all_values, tensor.size(), check_invariants=False)
+
+    return SparseReduction([*indices.handles, *values.handles], combined)
