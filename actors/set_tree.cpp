@@ -1,6 +1,7 @@
 #include "actors/set_tree.hpp"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "actors/fusion_scheduler.hpp"
@@ -228,12 +229,19 @@ set_entered set_actors::entered(std::uint32_t number, std::vector<std::int32_t> 
           introducer};
 }
 
-std::vector<child_spec> set_children(const set_setup& how, std::function<void(const set_actors&)> started) {
+supervisor_spec set_tree(const set_setup& how, std::function<void(const set_actors&)> started) {
   auto tree = std::make_shared<growing_tree>();
   tree->how = how;
-  std::vector<child_spec> children;
+  supervisor_spec spec;
+  spec.name = how.place->number == 0 ? "generation " + std::to_string(how.generation)
+                                     : "process set " + std::to_string(how.place->id);
+  spec.strategy = restart_strategy::all_for_one;
+  // Operations in flight cannot be carried over a restart: one death ends the generation, and its parent says
+  // so.
+  spec.intensity.most = 0;
   auto child = [&](std::string name, caf::actor (growing_tree::*start)(caf::event_based_actor*)) {
-    children.push_back({std::move(name), [tree, start](auto* parent) { return (*tree.*start)(parent); }});
+    spec.children.push_back(
+        {std::move(name), [tree, start](auto* parent) { return (*tree.*start)(parent); }});
   };
   if (how.leads()) {
     child("fusion scheduler", &growing_tree::start_scheduler);
@@ -244,13 +252,13 @@ std::vector<child_spec> set_children(const set_setup& how, std::function<void(co
     child("mover", &growing_tree::start_mover);
     child("worker", &growing_tree::start_worker);
   }
-  auto& last = children.back().start;
+  auto& last = spec.children.back().start;
   last = [tree, start = std::move(last), started = std::move(started)](caf::event_based_actor* parent) {
     auto handle = start(parent);
     started(tree->actors);
     return handle;
   };
-  return children;
+  return spec;
 }
 
 } // namespace farandole

@@ -1,6 +1,6 @@
-// The actors of one process set on one member, as children of one supervisor: on the leader of the job, who
+// The actors of one process set on one member, as a tree under one supervisor: on the leader of the job, who
 // leads every set, the negotiator, the fusion scheduler and the introducer; on every member of the set the
-// mover and the worker. They stand and fall together (all-for-one).
+// mover and the worker. They stand and fall together (all-for-one). The global set's tree is the generation's.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ struct set_actors {
   set_entered entered(std::uint32_t number, std::vector<std::int32_t> ranks) const;
 };
 
-/// The children, in order. `started` is called in the supervisor's context when the last one runs.
-std::vector<child_spec> set_children(const set_setup& how, std::function<void(const set_actors&)> started);
+/// What to give to supervisor(). `started` is called in the supervisor's context when the last child runs.
+supervisor_spec set_tree(const set_setup& how, std::function<void(const set_actors&)> started);
 
 } // namespace farandole
