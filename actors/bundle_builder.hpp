@@ -15,8 +15,8 @@ namespace farandole {
 
 class bundle_builder {
 public:
-  /// Of the member at position `rank` in a set of `members`; `ranks` are their global ranks, none where the two
-  /// are the same.
+  /// Of the member at position `rank` in a set of `members`; `ranks` are their global ranks, none where the
+  /// two are the same.
   bundle_builder(std::int32_t rank, std::int32_t members, std::span<const std::int32_t> ranks = {})
       : rank_(static_cast<std::size_t>(rank)), members_(static_cast<std::size_t>(members)), ranks_(ranks) {}
 

@@ -78,7 +78,8 @@ TEST_CASE("a joined member brings nulls, where zeros can stand in for it") {
   auto job = bundle_builder(0, 2).build(sum, {pending_ptr()}, true);
   REQUIRE(job);
   CHECK((*job)->bundle.parts[0].input_bytes == 12);
-  CHECK_THAT(refusal_of(sum, {pending_ptr()}), Catch::Contains("bundle 5") && Catch::Contains("not submitted"));
+  CHECK_THAT(refusal_of(sum, {pending_ptr()}),
+             Catch::Contains("bundle 5") && Catch::Contains("not submitted"));
   const auto dealt = scheduled(operation::alltoall, {{0, "deal", 3, {}, 0}});
   CHECK_THAT(refusal_of(dealt, {pending_ptr()}, true), Catch::Contains("deal"));
 }
@@ -88,7 +89,7 @@ TEST_CASE("a schedule that does not fit what was submitted is refused") {
   CHECK_THAT(refusal_of(sum, {submitted(operation::reducescatter, {3})}), Catch::Contains("reducescatter"));
   const auto deal = scheduled(operation::alltoall, {{1, "", 2, {}, 0}, {2, "", 2, {}, 0}});
   CHECK_THAT(refusal_of(deal, {submitted(operation::alltoall, {2}, {1, 1}),
-                            submitted(operation::alltoall, {2}, {1, 1})}),
+                               submitted(operation::alltoall, {2}, {1, 1})}),
              Catch::Contains("alone"));
   const auto gather = scheduled(operation::allgather, {{1, "", 4, {1, 1}, 2}});
   CHECK_THAT(refusal_of(gather, {submitted(operation::allgather, {1, 3})}), Catch::Contains("[1, 3]"));

@@ -36,7 +36,6 @@ public:
   expected<std::shared_ptr<farandole::door>> door(std::uint32_t set) const;
   /// Joins the lanes of process sets that have ended.
   void reap() { standing_->sets.reap(); }
-  const settings& values() const { return values_; }
   std::uint64_t loop_wakeups() { return system_->loop().wakeups(); }
 
 private:

@@ -20,9 +20,9 @@ struct mover_setup {
   farandole::address self; ///< generation, set, own global rank
   std::int32_t leader = 0; ///< global rank
   post_actor post;
-  member_actor member;           ///< hears what breaks
-  std::function<void()> ready;   ///< connected; from the loop
-  std::function<void()> drained; ///< from the lane's thread
+  member_actor member;               ///< hears what breaks
+  std::function<void()> ready;       ///< connected; from the loop
+  std::function<void()> drained;     ///< from the lane's thread
   std::shared_ptr<lane_thread> lane; ///< shared with the runtime, which joins its thread
   std::chrono::nanoseconds connect_timeout{};
   std::string connect_citation;

@@ -182,12 +182,14 @@ void set_keeper_state::end(const error& why) {
   }
 }
 
-// An operation in flight cannot be carried over, and the set's other members cannot know: the generation ends.
+// An operation in flight cannot be carried over, and the set's other members cannot know: the generation
+// ends.
 void set_keeper_state::down(const caf::down_msg& what) {
   for (auto& [number, one] : running_)
     if (one.tree.address() == what.source && !over_)
-      self->send(pattern_.member, generation_broken{"an actor of process set " + std::to_string(one.place->id) +
-                                                    " failed: " + to_string(what.reason)});
+      self->send(pattern_.member,
+                 generation_broken{"an actor of process set " + std::to_string(one.place->id) +
+                                   " failed: " + to_string(what.reason)});
 }
 
 void set_keeper_state::take_down(const caf::error& why) {

@@ -134,7 +134,8 @@ struct growing_tree {
     wiring.timeout_citation = how.settings.cited(setting::operation_timeout);
     auto reports = reporter() == how.shared->rank ? bell : nullptr;
     wiring.finished = [shared = std::weak_ptr(how.shared), scheduler = actors.scheduler, reports,
-                       member = how.member](std::uint64_t sequence, std::uint64_t bytes, const error& problem) {
+                       member = how.member](std::uint64_t sequence, std::uint64_t bytes,
+                                            const error& problem) {
       if (auto counters = shared.lock()) {
         counters->bundles.fetch_add(1, std::memory_order_relaxed);
         counters->bytes_moved.fetch_add(bytes, std::memory_order_relaxed);
@@ -175,8 +176,8 @@ struct growing_tree {
   caf::actor start_worker(caf::event_based_actor* parent) {
     auto size = static_cast<std::int32_t>(how.ranks().size());
     how.place->door = std::make_shared<door>(
-        how.place->id, size, door_capacity,
-        [bell = bell] { caf::anon_send(*bell, doorbell_atom::value); }, how.place->ranks);
+        how.place->id, size, door_capacity, [bell = bell] { caf::anon_send(*bell, doorbell_atom::value); },
+        how.place->ranks);
     worker_setup setup;
     setup.door = how.place->door;
     setup.self = self();

@@ -20,9 +20,9 @@ namespace farandole {
 /// One process set as this process has it.
 struct set_standing {
   // Set once, before the set can be found.
-  std::uint32_t number = 0;        ///< of envelopes
-  std::uint32_t id = 0;            ///< for people
-  std::vector<std::int32_t> ranks; ///< global, ascending; empty: the global set
+  std::uint32_t number = 0;              ///< of envelopes
+  std::uint32_t id = 0;                  ///< for people
+  std::vector<std::int32_t> ranks;       ///< global, ascending; empty: the global set
   std::shared_ptr<farandole::door> door; ///< null where this process is no member
   std::shared_ptr<lane_thread> lane;     ///< likewise
 

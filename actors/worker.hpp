@@ -20,10 +20,10 @@ namespace farandole {
 
 struct worker_setup {
   std::shared_ptr<farandole::door> door;
-  farandole::address self;  ///< generation, set, own global rank
-  std::int32_t leader = 0;  ///< global rank
-  std::int32_t rank = 0;    ///< own, within the set
-  std::int32_t members = 1; ///< of the set
+  farandole::address self;         ///< generation, set, own global rank
+  std::int32_t leader = 0;         ///< global rank
+  std::int32_t rank = 0;           ///< own, within the set
+  std::int32_t members = 1;        ///< of the set
   std::vector<std::int32_t> ranks; ///< of a process set: global ranks of its members; none for the global set
   post_actor post;
   mover_actor mover;

@@ -16,8 +16,7 @@ void write_ranks(capnp::List<std::int32_t>::Builder to, const std::vector<std::i
 // Ascending; what is more is checked by whoever reads.
 std::vector<std::int32_t> read_ranks(capnp::List<std::int32_t>::Reader from, verdict& so_far) {
   std::vector<std::int32_t> ranks;
-  if (!so_far.require(from.size() <= static_cast<kj::uint>(member_limit),
-                      "a process set has too many ranks"))
+  if (!so_far.require(from.size() <= static_cast<kj::uint>(member_limit), "a process set has too many ranks"))
     return ranks;
   ranks.reserve(from.size());
   for (auto rank : from) {
@@ -88,7 +87,8 @@ set_event read(wire::SetEvent::Reader from, std::int32_t members, verdict& so_fa
   value.ranks = read_ranks(from.getRanks(), so_far);
   so_far.require(!value.ranks.empty(), "a process set has no ranks");
   for (std::size_t i = 0; i < value.ranks.size(); ++i)
-    so_far.require(value.ranks[i] >= 0 && value.ranks[i] < members && (i == 0 || value.ranks[i] != value.ranks[i - 1]),
+    so_far.require(value.ranks[i] >= 0 && value.ranks[i] < members &&
+                       (i == 0 || value.ranks[i] != value.ranks[i - 1]),
                    "a process set's ranks are no members, or named twice");
   return value;
 }

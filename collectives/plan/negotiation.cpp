@@ -200,8 +200,7 @@ void negotiation::take_join(step& current) {
 
 void negotiation::take_change(step& current, const set_change& what) {
   if (!sets_) {
-    current.out.breach =
-        breach_of(tally_.rank_of(current.member), "it changes process sets in one of them");
+    current.out.breach = breach_of(tally_.rank_of(current.member), "it changes process sets in one of them");
     return;
   }
   auto answer = sets_->ask(tally_.rank_of(current.member), what);

@@ -1,6 +1,6 @@
 // Which process sets there are in a generation, and how all members agree on a change. Every member asks;
-// once all have, either all asked for the same and it is done, or it fails for all of them, with the first two
-// ranks that differ and both values. Either way the job goes on.
+// once all have, either all asked for the same and it is done, or it fails for all of them, with the first
+// two ranks that differ and both values. Either way the job goes on.
 #pragma once
 
 #include <cstdint>
