@@ -45,6 +45,7 @@ std::uint32_t add_process_set(const python_runtime& self, const std::vector<std:
       [outcome, running = self.running, ranks] { outcome->emplace(running->core().add_process_set(ranks)); });
   if (!**outcome)
     raise((*outcome)->error());
+  self.running->count_anew(***outcome);
   return ***outcome;
 }
 
