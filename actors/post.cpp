@@ -220,11 +220,15 @@ void post_state::route(const envelope& message) {
   case wire::Envelope::Body::REQUESTS:
     return hand(set.negotiator);
   case wire::Envelope::Body::SCHEDULE:
-    return hand(message.source() == 0 ? set.worker : nullptr);
+    if (message.source() == 0)
+      hand(set.worker);
+    return;
   case wire::Envelope::Body::INTRODUCTION:
     return hand(set.introducer);
   case wire::Envelope::Body::INTRODUCTIONS:
-    return hand(message.source() == 0 ? set.mover : nullptr);
+    if (message.source() == 0)
+      hand(set.mover);
+    return;
   default:
     if (setup_.log)
       setup_.log->warning("a message of kind " + std::to_string(static_cast<int>(message.kind())) +
