@@ -54,8 +54,8 @@ struct requests {
   bool join = false;
   bool shutdown = false;
   std::vector<std::string> withdraw;
-  std::optional<set_change> change; ///< in the global set
-  std::uint64_t finished = 0;       ///< bundles; 0: nothing to say
+  std::optional<set_change> change = {}; ///< in the global set
+  std::uint64_t finished = 0;            ///< bundles; 0: nothing to say
 
   bool empty() const {
     return ids.empty() && full.empty() && left.empty() && !join && !shutdown && withdraw.empty() && !change &&
@@ -119,7 +119,7 @@ struct schedule {
   std::vector<bundle> bundles;
   std::int32_t joined = -1;
   bool changed = false; ///< what all had asked of the process sets is done; `sets` tells it
-  std::vector<set_event> sets;
+  std::vector<set_event> sets = {};
   bool end = false;
 
   bool empty() const {

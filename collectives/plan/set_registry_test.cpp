@@ -110,9 +110,10 @@ TEST_CASE("a set that cannot be at the start makes the whole start fail") {
   CHECK(refused(registry, 2, found({{0}, {1, 1}})) == "a process set of ranks [1, 1] names rank 1 twice");
   CHECK(registry.sets().empty());
   registry.ask(0, found({}));
-  CHECK(registry.ask(1, found({{0}, {1}})).problem.text ==
-        "ranks must change process sets alike, but rank 0 starts without process sets and rank 1 starts with 2 "
-        "process sets: [0], [1]");
+  CHECK(
+      registry.ask(1, found({{0}, {1}})).problem.text ==
+      "ranks must change process sets alike, but rank 0 starts without process sets and rank 1 starts with 2 "
+      "process sets: [0], [1]");
 }
 
 TEST_CASE("a rank that asks twice before it was answered breaks the protocol, and its first word counts") {
