@@ -209,9 +209,12 @@ void post_state::greet(link_id link, neighbour& from, const envelope& message) {
   by_rank_[said->rank] = link;
 }
 
-// To whom a message of the current generation goes in this process; its set is known here.
+// To whom a message of the current generation goes in this process.
 void post_state::route(const envelope& message) {
-  auto& set = sets_.at(message.set());
+  auto known = sets_.find(message.set());
+  if (known == sets_.end())
+    return; // this process sent it to itself while the set ended
+  auto& set = known->second;
   auto hand = [&](const envelope_actor& taker) {
     if (taker)
       self->send(taker, message);

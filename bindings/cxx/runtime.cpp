@@ -247,6 +247,8 @@ error runtime::remove_process_set(std::uint32_t set) {
 }
 
 std::map<std::uint32_t, std::vector<std::int32_t>> runtime::process_sets() const {
+  if (!state_->mark.here())
+    return {};
   auto& place = state_->member->standing();
   auto all = place.sets.ranks();
   for (auto& one : place.members)

@@ -199,17 +199,17 @@ void negotiation::take_join(step& current) {
 }
 
 void negotiation::take_change(step& current, const set_change& what) {
+  const auto rank = tally_.rank_of(current.member);
   if (!sets_) {
-    current.out.breach = breach_of(tally_.rank_of(current.member), "it changes process sets in one of them");
+    current.out.breach = breach_of(rank, "it changes process sets in one of them");
     return;
   }
-  auto answer = sets_->ask(tally_.rank_of(current.member), what);
+  auto answer = sets_->ask(rank, what);
   current.out.breach = std::move(answer.breach);
+  current.out.changed = answer.decided && !answer.problem;
+  current.out.sets = std::move(answer.events);
   if (answer.problem)
     current.out.failures.push_back({std::string(set_change_name), std::move(answer.problem)});
-  else
-    current.out.changed = answer.decided;
-  current.out.sets = std::move(answer.events);
 }
 
 // ---- taken back ---------------------------------------------------------------------------------
