@@ -1,5 +1,6 @@
 #include "collectives/paths/data_paths.hpp"
 
+#include <algorithm>
 #include <cassert>
 
 #include "collectives/paths/handoff.hpp"
@@ -52,6 +53,13 @@ expected<route_kind> route_for(const set_view& set, const std::string& forced) {
                "FARANDOLE_CPU_PATH=" + forced + " is not in this build; use auto, local or ucx"};
 }
 
+// Members of the job on this host: who is not in the set wants the cores as well.
+std::uint32_t processes_here(const set_view& set) {
+  auto& own = set.members[static_cast<std::size_t>(set.rank)];
+  return std::max(static_cast<std::uint32_t>(set.neighbours().size()),
+                  static_cast<std::uint32_t>(std::max(own.local_size, 1)));
+}
+
 } // namespace
 
 data_paths::data_paths(const set_view& set, const path_options& how) : set_(set), how_(how) {}
@@ -88,7 +96,7 @@ expected<std::unique_ptr<data_paths>> data_paths::open(const set_view& set, cons
     options.set = set.set;
     for (auto& one : set.members)
       options.global_ranks.push_back(one.rank);
-    options.spins = waiting::decide(static_cast<unsigned>(set.neighbours().size())).spins();
+    options.spins = waiting::decide(processes_here(set)).spins();
     auto path = ucx_path::open(options);
     if (!path)
       return path.error();
@@ -140,7 +148,7 @@ error data_paths::share_window(std::span<const introduction> all, const limits& 
       return shared.error();
   }
   window_ = std::move(*shared);
-  auto policy = waiting::decide(members);
+  auto policy = waiting::decide(processes_here(set_));
   auto rank = static_cast<std::uint32_t>(set_.rank);
   local_ = std::make_unique<local_path>(window_, rank, policy);
   if (how_.board_bytes > 0)
