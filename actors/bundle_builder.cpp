@@ -4,13 +4,14 @@
 #include <string>
 #include <utility>
 
+#include "actors/request_check.hpp"
 #include "collectives/operation.hpp"
 
 namespace farandole {
 
 namespace {
 
-work work_of(const bundle& what) {
+work work_of(const bundle& what, std::span<const std::int32_t> ranks) {
   work moved;
   moved.sequence = what.sequence;
   moved.operation = what.operation;
@@ -18,7 +19,7 @@ work work_of(const bundle& what) {
   moved.reduce_op = what.reduce_op;
   moved.prescale = what.prescale;
   moved.postscale = what.postscale;
-  moved.root = what.root;
+  moved.root = place_of(what.root, ranks);
   moved.parts.reserve(what.entries.size());
   return moved;
 }
@@ -52,7 +53,7 @@ bundle_builder::build(const bundle& what, std::vector<pending_ptr> operations, b
     return error{error_kind::unknown, "bundle " + std::to_string(what.sequence) + text};
   };
   auto job = std::make_unique<lane_job>();
-  job->bundle = work_of(what);
+  job->bundle = work_of(what, ranks_);
   job->operations = std::move(operations);
   if (what.operation == operation::alltoall && what.entries.size() != 1)
     return broken(" holds " + std::to_string(what.entries.size()) + " tensors; an alltoall goes alone");

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "actors/lane.hpp"
@@ -14,9 +15,10 @@ namespace farandole {
 
 class bundle_builder {
 public:
-  /// Of the member at position `rank` in a set of `members`.
-  bundle_builder(std::int32_t rank, std::int32_t members)
-      : rank_(static_cast<std::size_t>(rank)), members_(static_cast<std::size_t>(members)) {}
+  /// Of the member at position `rank` in a set of `members`; `ranks` are their global ranks, none where the
+  /// two are the same.
+  bundle_builder(std::int32_t rank, std::int32_t members, std::span<const std::int32_t> ranks = {})
+      : rank_(static_cast<std::size_t>(rank)), members_(static_cast<std::size_t>(members)), ranks_(ranks) {}
 
   /// `operations[i]` is what this member submitted for `what.entries[i]`; null where it submitted nothing,
   /// which only a member may that has `joined`, and only where zeros can stand in for it. The job holds the
@@ -30,6 +32,7 @@ private:
 
   std::size_t rank_;
   std::size_t members_;
+  std::span<const std::int32_t> ranks_;
 };
 
 } // namespace farandole

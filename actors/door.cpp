@@ -20,8 +20,9 @@ std::uint32_t number_of(std::span<const intent> members) {
 
 } // namespace
 
-door::door(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring)
-    : set_(set), size_(size), capacity_(capacity), ring_(std::move(ring)) {}
+door::door(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring,
+           std::vector<std::int32_t> ranks)
+    : set_(set), size_(size), capacity_(capacity), ranks_(std::move(ranks)), ring_(std::move(ring)) {}
 
 door::~door() {
   take_queue();
@@ -44,6 +45,22 @@ expected<pending_ptr> door::submit(const intent& what) {
                      ": an operation of this name is already in flight in this process set; wait for it "
                      "(synchronize) or use another name"};
   return admit(what, 0, 0);
+}
+
+expected<pending_ptr> door::submit(const set_change& what) {
+  std::lock_guard guard(mutex_);
+  if (ended_)
+    return ended_;
+  if (in_flight(set_change_name))
+    return error{error_kind::invalid_argument,
+                 "this rank is adding or removing a process set already; wait for that first"};
+  auto operation = pending_ptr::make();
+  operation->name = set_change_name;
+  operation->change = what;
+  operation->home = weak_from_this();
+  entry_of(set_change_name).last = operation;
+  enqueue(operation);
+  return operation;
 }
 
 expected<std::vector<pending_ptr>> door::submit_group(std::span<const intent> what) {
@@ -73,7 +90,7 @@ expected<std::vector<pending_ptr>> door::submit_group(std::span<const intent> wh
 error door::check(const intent& what) const {
   if (ended_)
     return ended_;
-  if (auto problem = wrong_request(what, size_))
+  if (auto problem = wrong_request(what, size_, ranks_))
     return problem;
   if (table_.size() >= capacity_)
     return {error_kind::overloaded,
@@ -158,6 +175,8 @@ void door::stand_up(entry& known, pending& operation) {
 }
 
 void door::withdraw(pending& operation) {
+  if (operation.change)
+    return; // the others may count on it already
   auto order = pending_ptr::make();
   order->name = operation.name;
   order->set = set_;

@@ -30,7 +30,9 @@ class door : public std::enable_shared_from_this<door> {
 public:
   /// `ring` tells the loop that the queue is no longer empty; called from framework threads.
   /// At most `capacity` operations may be in flight.
-  door(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring);
+  /// `ranks`: global ranks of a process set's members; none for the global set.
+  door(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring,
+       std::vector<std::int32_t> ranks = {});
   ~door();
 
   // ---- framework threads ----
@@ -38,6 +40,8 @@ public:
   expected<pending_ptr> submit(const intent& what);
   /// All or none; they become ready together.
   expected<std::vector<pending_ptr>> submit_group(std::span<const intent> what);
+  /// Asks, with all other members, for a change of the process sets; one at a time. The global set's door.
+  expected<pending_ptr> submit(const set_change& what);
   /// Takes an operation back if it has not been scheduled.
   void withdraw(pending& operation);
   /// Nobody may come to wait for this operation, yet its end must be told: on the board, the loop looks after
@@ -115,6 +119,7 @@ private:
   const std::uint32_t set_;
   const std::int32_t size_;
   const std::size_t capacity_;
+  const std::vector<std::int32_t> ranks_;
   std::function<void()> ring_; ///< under the mutex
 
   std::mutex mutex_;

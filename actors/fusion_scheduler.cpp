@@ -40,11 +40,15 @@ void fusion_scheduler_state::decided(const verdict& what) {
   out.retract = what.retract;
   out.failures = what.failures;
   out.joined = what.joined;
+  out.changed = what.changed;
+  out.sets = what.sets;
   out.end = ended_ = what.end;
   // Who has joined stands in until the result of the join, and behind `end` nothing follows.
   out.bundles = what.joined >= 0 || what.end ? plan_->flush() : plan_->take(now());
   if (!out.empty())
     tell(-1, std::move(out));
+  if (ended_ && where_.ended)
+    where_.ended();
   arm();
 }
 

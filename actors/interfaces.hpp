@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/pending.hpp"
 #include "collectives/plan/stall.hpp"
 #include "collectives/plan/verdict.hpp"
 #include "messages/envelope.hpp"
@@ -78,14 +79,27 @@ struct outbound_to_rendezvous {
 /// against the link that it came by.
 using envelope_actor = caf::typed_actor<caf::reacts_to<envelope>>;
 
+/// A process set has started here, and who takes what of it. Null: not on this member.
+struct set_entered {
+  std::uint32_t number = 0; ///< of envelopes; 0 for the global set
+  std::vector<std::int32_t> ranks;
+  envelope_actor worker;     ///< schedules
+  envelope_actor mover;      ///< introductions of all
+  envelope_actor negotiator; ///< requests
+  envelope_actor introducer; ///< each member's introduction
+};
+
+/// A process set has ended here; what still comes for it is dropped.
+struct set_left {
+  std::uint32_t number = 0;
+};
+
 /// From now on, this generation: who is in, and who takes what here.
 struct generation_entered {
   std::uint64_t generation = 0;
   std::int32_t rank = 0;
   std::vector<member> members;
-  envelope_actor worker;     ///< schedules
-  envelope_actor mover;      ///< introductions
-  envelope_actor negotiator; ///< requests; null unless this member leads
+  set_entered global;
 };
 
 /// A link to another member ended although nobody had asked for it.
@@ -106,6 +120,8 @@ using post_actor = caf::typed_actor<
     caf::reacts_to<outbound_to_rendezvous>,
     /// Dial the leader (or expect the members, where this member leads) and route by this from now on.
     caf::reacts_to<generation_entered>,
+    /// Route this set's messages, from now on and no longer.
+    caf::reacts_to<set_entered>, caf::reacts_to<set_left>,
     /// Send what is queued, close all links; end once they are closed.
     caf::reacts_to<close_atom>, caf::reacts_to<link_opened>, caf::reacts_to<link_received>,
     caf::reacts_to<link_closed>>;
@@ -133,6 +149,39 @@ struct generation_broken {
   std::string reason;
 };
 
+/// The leader's own lane, or the one that reports to it, has finished the bundle of this sequence number.
+struct bundle_finished {
+  std::uint64_t sequence = 0;
+};
+
+/// All members have agreed on a change of the process sets.
+struct sets_changed {
+  std::vector<set_event> events;
+  pending_ptr asked; ///< who asked for it here, to be settled when it has come about
+};
+
+/// How far a process set on this member is.
+struct set_told {
+  enum class what : std::uint8_t {
+    ready,   ///< its paths are connected
+    ended,   ///< the leader's last schedule has come, or, on a leader that is no member, has gone out
+    settled, ///< what was pending in it has failed
+    drained, ///< its lane has run all it was given
+  };
+  std::uint32_t number = 0;
+  what news = what::ready;
+};
+
+using sets_actor = caf::typed_actor<
+    /// Start and end these; settle who asked once that is done here.
+    caf::reacts_to<sets_changed>,
+    /// From the actors of one set.
+    caf::reacts_to<set_told>,
+    /// End all sets in order; tell the member `drained` when they are gone.
+    caf::reacts_to<leave_atom>,
+    /// Make all sets give up.
+    caf::reacts_to<generation_over>>;
+
 using worker_actor = caf::typed_actor<
     /// A framework thread has queued operations at the door.
     caf::reacts_to<doorbell_atom>,
@@ -145,16 +194,18 @@ using worker_actor = caf::typed_actor<
     /// INTERNAL: the door was busy; try again.
     caf::reacts_to<retry_atom>,
     /// INTERNAL: look after what sits on the board with a callback.
-    caf::reacts_to<look_atom>>;
+    caf::reacts_to<look_atom>,
+    /// From the lane of the member that tells the leader how far it is.
+    caf::reacts_to<bundle_finished>>;
 
 using mover_actor = caf::typed_actor<
-    /// An introduction (where this member leads) or everybody's introductions.
+    /// Everybody's introductions.
     caf::reacts_to<envelope>,
     /// Run this bundle.
     caf::reacts_to<lane_job_ptr>,
     /// Make the lane give up.
     caf::reacts_to<generation_over>,
-    /// Tell the sender `drained` once the lane has run all it was given.
+    /// Call back once the lane has run all it was given.
     caf::reacts_to<drained_atom>,
     /// INTERNAL, from the lane: this member's paths can be reached so.
     caf::reacts_to<introduction>,
@@ -184,7 +235,7 @@ using member_actor = caf::typed_actor<
     caf::reacts_to<leave_atom>,
     /// The leader has ended the generation in order (from the worker).
     caf::reacts_to<generation_over>,
-    /// The lane has run everything that was scheduled.
+    /// The global set's lane has run everything that was scheduled, or: all other sets are gone.
     caf::reacts_to<drained_atom>,
     /// INTERNAL: a deadline of leaving has passed.
     caf::reacts_to<retry_atom>>;
@@ -228,10 +279,6 @@ using rendezvous_actor = caf::typed_actor<caf::reacts_to<listener_started>,
 struct verdict_message {
   std::shared_ptr<const verdict> decided;
 };
-/// The leader's own lane has finished the bundle of this sequence number.
-struct bundle_finished {
-  std::uint64_t sequence = 0;
-};
 
 struct stall_list {
   std::vector<stall> stalls; ///< oldest first
@@ -251,6 +298,8 @@ using member_watcher_actor = caf::typed_actor<
 using negotiator_actor = caf::typed_actor<
     /// Requests of a member of the set.
     caf::reacts_to<envelope>,
+    /// End the set in order.
+    caf::reacts_to<leave_atom>,
     /// What has waited longer than this, and for whom?
     caf::replies_to<stalled_atom, std::chrono::nanoseconds>::with<stall_list>>;
 
@@ -270,6 +319,10 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::link_received)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::link_closed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::outbound)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::outbound_to_rendezvous)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::set_entered)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::set_left)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::sets_changed)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::set_told)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_entered)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::peer_gone)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::rendezvous_gone)

@@ -65,6 +65,10 @@ void lane_thread::stop() {
     thread_.join();
 }
 
+void lane_thread::finish() {
+  push([this] { stop_ = true; });
+}
+
 void lane_thread::run(std::unique_ptr<lane_job> job) {
   // std::function must be copyable; the job is not.
   auto shared = std::make_shared<std::unique_ptr<lane_job>>(std::move(job));

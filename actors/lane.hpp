@@ -59,6 +59,9 @@ public:
   /// Blocks for as long as the path needs to give up: not for the loop.
   void stop();
 
+  /// The thread ends once it has done what it was given; stop() then no longer blocks for long. For the loop.
+  void finish();
+
   void run(std::unique_ptr<lane_job> job) override;
   void abort(error why) override;
 

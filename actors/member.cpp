@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "actors/generation.hpp"
 #include "actors/post.hpp"
+#include "actors/set_keeper.hpp"
 
 namespace farandole {
 
@@ -84,22 +84,34 @@ void member_state::welcomed(const welcome& what) {
     if (setup_.log)
       setup_.log->warning(difference);
 
-  generation_setup how{setup_.shared, generation_, setup_.settings,
-                       setup_.secret, post_,       caf::actor_cast<member_actor>(self),
-                       setup_.log};
-  auto entered = [this, what](const generation_actors& actors) {
+  shared.dynamic_sets = setup_.settings.flag(setting::dynamic_process_sets);
+  start_generation();
+}
+
+void member_state::start_generation() {
+  auto me = caf::actor_cast<member_actor>(self);
+  set_setup how;
+  how.shared = setup_.shared;
+  how.generation = generation_;
+  how.settings = setup_.settings;
+  how.secret = setup_.secret;
+  how.post = post_;
+  how.member = me;
+  how.log = setup_.log;
+  sets_ = self->spawn(set_keeper, how);
+  self->monitor(sets_);
+  how.place = setup_.shared->global;
+  how.sets = sets_;
+  how.ready = [me] { caf::anon_send(me, ready_atom::value); };
+  how.drained = [me] { caf::anon_send(me, drained_atom::value); };
+  auto entered = [this](const set_actors& actors) {
     worker_ = actors.worker;
     mover_ = actors.mover;
-    generation_entered place;
-    place.generation = what.generation;
-    place.rank = what.rank;
-    place.members = what.members;
-    place.worker = caf::actor_cast<envelope_actor>(actors.worker);
-    place.mover = caf::actor_cast<envelope_actor>(actors.mover);
-    place.negotiator = caf::actor_cast<envelope_actor>(actors.negotiator);
-    caf::anon_send(post_, place);
+    auto& shared = *setup_.shared;
+    caf::anon_send(post_,
+                   generation_entered{generation_, shared.rank, shared.members, actors.entered(0, {})});
   };
-  tree_ = self->spawn(supervisor, generation_tree(how, entered));
+  tree_ = self->spawn(supervisor, set_tree(how, entered));
   self->monitor(tree_);
 }
 
@@ -196,7 +208,8 @@ void member_state::down(const caf::down_msg& what) {
       broke("the post of this member ended: " + to_string(what.reason));
     return;
   }
-  if (tree_ && what.source == tree_.address() && stage_ != stage::out)
+  auto mine = (tree_ && what.source == tree_.address()) || (sets_ && what.source == sets_.address());
+  if (mine && stage_ != stage::out)
     broke("an actor of this member failed: " + to_string(what.reason));
 }
 
@@ -217,6 +230,7 @@ void member_state::ended_in_order() {
   stage_ = stage::leaving;
   setup_.shared->alive = false;
   self->send(mover_, drained_atom::value);
+  self->send(sets_, leave_atom::value);
   auto patience = setup_.settings.duration(setting::shutdown_timeout);
   leave_until_ = now(self) + patience;
   self->delayed_send(self, patience, retry_atom::value);
@@ -225,12 +239,12 @@ void member_state::ended_in_order() {
 // Members close first: the leader's last word has reached whoever closes. So nothing is lost in a socket's
 // buffer.
 void member_state::leave_if_done() {
-  if (stage_ == stage::leaving && drained_ && (!leads() || still_linked_.empty()))
+  if (stage_ == stage::leaving && undrained_ == 0 && (!leads() || still_linked_.empty()))
     say_farewell();
 }
 
 void member_state::drained() {
-  drained_ = true;
+  --undrained_;
   leave_if_done();
 }
 
@@ -259,6 +273,8 @@ void member_state::over(const error& why) {
     self->send(worker_, generation_over{why});
   if (mover_)
     self->send(mover_, generation_over{why});
+  if (sets_)
+    self->send(sets_, generation_over{why});
   if (listener_)
     caf::anon_send(listener_, close_atom::value);
   self->send(post_, close_atom::value);
@@ -268,6 +284,8 @@ void member_state::over(const error& why) {
 void member_state::take_down(const caf::error& why) {
   over(shut_down());
   self->send_exit(post_, why);
+  if (sets_)
+    self->send_exit(sets_, why);
   if (tree_)
     self->send_exit(tree_, why);
   self->quit(why);

@@ -57,6 +57,7 @@ private:
   enum class stage : std::uint8_t { joining, in, leaving, out };
 
   void welcomed(const welcome& what);
+  void start_generation();
   void lost_member(const lost& what);
   void fail_start(error why);
   void over(const error& why);
@@ -71,12 +72,13 @@ private:
   bool start_told_ = false;
   bool end_told_ = false;
   bool farewell_said_ = false;
-  bool drained_ = false;  ///< leaving: the lane has run all that was scheduled
+  int undrained_ = 2;     ///< leaving: the global set's lane, and the other sets
   instant leave_until_{}; ///< leaving: nobody is waited for any longer
   std::uint64_t generation_ = 0;
   post_actor post_;
   caf::actor listener_;
   caf::actor tree_; ///< the generation's supervisor
+  sets_actor sets_;
   worker_actor worker_;
   mover_actor mover_;
   std::set<std::int32_t> still_linked_; ///< leader, leaving: members whose links are up

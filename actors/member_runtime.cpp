@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actors/this_host.hpp"
+#include "collectives/plan/set_registry.hpp"
 
 namespace farandole {
 
@@ -84,13 +85,26 @@ void member_runtime::shutdown() {
                                          std::chrono::seconds{1});
 }
 
+expected<std::shared_ptr<door>> member_runtime::door(std::uint32_t set) const {
+  auto found = set == 0 ? standing_->global : standing_->sets.find(set);
+  if (!found)
+    return error{error_kind::invalid_argument, "there is no process set " + std::to_string(set)};
+  if (!found->door)
+    return error{error_kind::invalid_argument, "rank " + std::to_string(standing_->rank) +
+                                                   " is not in process set " + std::to_string(set) +
+                                                   ", which has ranks " + ranks_to_text(found->ranks)};
+  return found->door;
+}
+
 member_runtime::~member_runtime() {
   shutdown();
-  if (standing_->door)
-    standing_->door->close();
-  // The lane's last tasks may still send messages: its thread ends before the system does.
-  if (standing_->lane)
-    standing_->lane->stop();
+  auto& global = *standing_->global;
+  if (global.door)
+    global.door->close();
+  // The lanes' last tasks may still send messages: their threads end before the system does.
+  if (global.lane)
+    global.lane->stop();
+  standing_->sets.shut();
   if (member_)
     caf::anon_send_exit(member_, caf::exit_reason::user_shutdown);
   member_ = nullptr;

@@ -30,7 +30,12 @@ public:
   bool alive() const { return standing_->alive; }
   const member& self() const { return standing_->members[static_cast<std::size_t>(standing_->rank)]; }
   const farandole::standing& standing() const { return *standing_; }
-  farandole::door& door() { return *standing_->door; }
+  /// Of the global set.
+  farandole::door& door() { return *standing_->global->door; }
+  /// Of any; `invalid_argument` where there is no such set, or this process is not in it.
+  expected<std::shared_ptr<farandole::door>> door(std::uint32_t set) const;
+  /// Joins the lanes of process sets that have ended.
+  void reap() { standing_->sets.reap(); }
   std::uint64_t loop_wakeups() { return system_->loop().wakeups(); }
 
 private:

@@ -6,7 +6,6 @@ namespace farandole {
 
 void mover_state::begin(mover_setup how) {
   setup_ = std::move(how);
-  gathered_.resize(setup_.set.members.size());
   // Sockets and UCX workers are opened on the thread that uses them.
   setup_.lane->call([lane = setup_.lane.get(), set = setup_.set, options = setup_.paths,
                      me = caf::actor_cast<mover_actor>(self)] {
@@ -26,14 +25,6 @@ void mover_state::introduce(const introduction& mine) {
 }
 
 void mover_state::hear(const envelope& message) {
-  if (message.kind() == wire::Envelope::Body::INTRODUCTION) {
-    auto one = decode_introduction(message);
-    if (!one)
-      self->send(setup_.member, generation_broken{one.error().text});
-    else
-      gather(*one);
-    return;
-  }
   auto all = decode_introductions(message);
   if (!all || all->members.size() != setup_.set.members.size())
     self->send(setup_.member,
@@ -41,19 +32,6 @@ void mover_state::hear(const envelope& message) {
                                      : all.error().text});
   else
     connect(std::move(all->members));
-}
-
-void mover_state::gather(const introduction& one) {
-  for (std::size_t i = 0; i < gathered_.size(); ++i)
-    if (setup_.set.members[i].rank == one.rank)
-      gathered_[i] = one;
-  introductions all;
-  for (auto& each : gathered_) {
-    if (!each)
-      return;
-    all.members.push_back(*each);
-  }
-  self->send(setup_.post, outbound{-1, encode(setup_.self, all)});
 }
 
 void mover_state::connect(std::vector<introduction> all) {
@@ -82,7 +60,11 @@ void mover_state::end(const error& why) {
 }
 
 void mover_state::drain() {
-  setup_.lane->call([to = setup_.member] { caf::anon_send(to, drained_atom::value); });
+  setup_.lane->call(setup_.drained);
+}
+
+void mover_state::broke(const generation_broken& what) {
+  self->send(setup_.member, what);
 }
 
 mover_actor::behavior_type mover(mover_actor::stateful_pointer<mover_state> self, mover_setup how) {
@@ -94,8 +76,8 @@ mover_actor::behavior_type mover(mover_actor::stateful_pointer<mover_state> self
       [&state](const generation_over& what) { state.end(what.why); },
       [&state](drained_atom) { state.drain(); },
       [&state](const introduction& mine) { state.introduce(mine); },
-      [&state, self](ready_atom) { self->send(state.member(), ready_atom::value); },
-      [&state, self](const generation_broken& what) { self->send(state.member(), what); },
+      [&state](ready_atom) { state.ready(); },
+      [&state](const generation_broken& what) { state.broke(what); },
   };
 }
 

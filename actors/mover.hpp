@@ -1,12 +1,10 @@
 // A member's mover for one process set: it introduces this member's data paths to the others, has the lane
-// connect them, feeds the lane with bundles, and makes it give up when the generation ends. On the leader it
-// also gathers everybody's introductions and hands them out.
+// connect them, feeds the lane with bundles, and makes it give up when the generation ends.
 #pragma once
 
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "actors/interfaces.hpp"
@@ -22,7 +20,9 @@ struct mover_setup {
   farandole::address self; ///< generation, set, own global rank
   std::int32_t leader = 0; ///< global rank
   post_actor post;
-  member_actor member;
+  member_actor member;               ///< hears what breaks
+  std::function<void()> ready;       ///< connected; from the loop
+  std::function<void()> drained;     ///< from the lane's thread
   std::shared_ptr<lane_thread> lane; ///< shared with the runtime, which joins its thread
   std::chrono::nanoseconds connect_timeout{};
   std::string connect_citation;
@@ -42,15 +42,14 @@ struct mover_state {
   void end(const error& why);
   void drain();
   void introduce(const introduction& mine);
-  const member_actor& member() const { return setup_.member; }
+  void ready() const { setup_.ready(); }
+  void broke(const generation_broken& what);
 
 private:
-  void gather(const introduction& one);
   void connect(std::vector<introduction> all);
 
   mover_actor::pointer self;
   mover_setup setup_;
-  std::vector<std::optional<introduction>> gathered_; ///< on the leader
 };
 
 mover_actor::behavior_type mover(mover_actor::stateful_pointer<mover_state> self, mover_setup how);

@@ -22,6 +22,7 @@ negotiator_actor::behavior_type negotiator_state::start(const set_place& where,
   parent_ = std::move(parent);
   return {
       [this](const envelope& message) { take(message); },
+      [this](leave_atom) { end(); },
       [this](stalled_atom, std::chrono::nanoseconds limit) { return stalled(limit); },
   };
 }
@@ -34,9 +35,17 @@ void negotiator_state::take(const envelope& message) {
     blame(message.source(), asked.error().text);
     return;
   }
+  if (asked->finished > 0 && message.source() == where_.reporter)
+    self_->send(scheduler_, bundle_finished{asked->finished - 1});
   auto decided = plan_->receive(message.source(), *asked, time_of(self_));
   if (auto breach = std::exchange(decided.breach, {}))
     blame(message.source(), breach.text);
+  if (!decided.empty())
+    self_->send(scheduler_, verdict_message{std::make_shared<const verdict>(std::move(decided))});
+}
+
+void negotiator_state::end() {
+  auto decided = plan_->end();
   if (!decided.empty())
     self_->send(scheduler_, verdict_message{std::make_shared<const verdict>(std::move(decided))});
 }

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -17,6 +18,10 @@ struct set_place {
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
   std::int32_t leader = 0; ///< global rank of this process
+  /// The last schedule, which says `end`, is on its way; called by the scheduler.
+  std::function<void()> ended = {};
+  /// Its lane's progress comes in requests; -1: the scheduler hears it from the lane here.
+  std::int32_t reporter = -1;
 };
 
 class negotiator_state {
@@ -29,6 +34,7 @@ public:
 
 private:
   void take(const envelope& message);
+  void end();
   stall_list stalled(std::chrono::nanoseconds limit) const;
   void blame(std::int32_t rank, std::string reason);
 

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,12 +53,13 @@ struct pending {
   std::weak_ptr<farandole::door> home;
 
   // How it reaches the leader; the door writes these before it queues the operation.
-  std::uint32_t id = 0;          ///< 0: by full request
-  std::vector<board_round> left; ///< board rounds given up with it
-  bool withdrawal = false;       ///< takes `name` back; no operation of its own
-  pending* watched = nullptr;    ///< asks the loop to look after this one, on the board; no operation of its
-                                 ///< own. Holds a reference
-  pending* next = nullptr;       ///< the door's queue
+  std::uint32_t id = 0;             ///< 0: by full request
+  std::vector<board_round> left;    ///< board rounds given up with it
+  std::optional<set_change> change; ///< of the process sets; no tensor
+  bool withdrawal = false;          ///< takes `name` back; no operation of its own
+  pending* watched = nullptr; ///< asks the loop to look after this one, on the board; no operation of its
+                              ///< own. Holds a reference
+  pending* next = nullptr;    ///< the door's queue
 
   // Where it sits on the board; valid in phases boarded and claimed.
   std::shared_ptr<board_seat> seat;

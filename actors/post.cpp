@@ -1,5 +1,6 @@
 #include "actors/post.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace farandole {
@@ -36,7 +37,7 @@ void post_state::begin(post_setup how) {
 // ---- out -----------------------------------------------------------------------------------------
 
 void post_state::send(const outbound& what) {
-  if (what.rank == rank_ || what.rank < 0)
+  if (concerns(what, rank_))
     route(what.message);
   if (what.rank == rank_)
     return;
@@ -49,8 +50,18 @@ void post_state::send(const outbound& what) {
     return;
   }
   for (auto& [rank, link] : by_rank_)
-    if (what.rank < 0 || what.rank == rank)
+    if (concerns(what, rank))
       caf::anon_send(links_.at(link).handle, what.message);
+}
+
+bool post_state::concerns(const outbound& what, std::int32_t rank) const {
+  if (what.rank >= 0)
+    return what.rank == rank;
+  auto set = sets_.find(what.message.set());
+  if (set == sets_.end())
+    return false;
+  auto& ranks = set->second.ranks;
+  return ranks.empty() || std::binary_search(ranks.begin(), ranks.end(), rank);
 }
 
 void post_state::send_to_rendezvous(const envelope& message) {
@@ -61,7 +72,7 @@ void post_state::send_to_rendezvous(const envelope& message) {
 }
 
 void post_state::enter(const generation_entered& what) {
-  current_ = what;
+  generation_ = what.generation;
   rank_ = what.rank;
   auto& leader = what.members.front();
   if (!leads()) {
@@ -73,8 +84,20 @@ void post_state::enter(const generation_entered& what) {
       self->send(setup_.member,
                  peer_gone{0, "announced the address \"" + leader.address + "\", which is none"});
   }
+  enter(what.global);
   for (auto& message : gate_.enter(what.generation))
+    take(leader_link, message);
+}
+
+void post_state::enter(const set_entered& what) {
+  sets_.insert_or_assign(what.number, what);
+  for (auto& message : sets_gate_.enter(what.number))
     route(message);
+}
+
+void post_state::leave(const set_left& what) {
+  sets_gate_.leave(what.number);
+  sets_.erase(what.number);
 }
 
 void post_state::close() {
@@ -110,7 +133,7 @@ void post_state::opened(const link_opened& what) {
   if (what.link != leader_link)
     return; // it greets first
   entry.rank = 0;
-  farandole::address from{current_.generation, 0, rank_};
+  farandole::address from{generation_, 0, rank_};
   caf::anon_send(entry.handle, encode(from, greeting{wire_version, rank_}));
   for (auto& message : std::exchange(for_leader_, {}))
     caf::anon_send(entry.handle, message);
@@ -161,7 +184,16 @@ void post_state::received(const link_received& what) {
   if (!answer)
     return drop(what.link, answer.error().text);
   if (*answer == generation_gate::answer::pass)
-    route(what.message);
+    take(what.link, what.message);
+}
+
+// Of the current generation.
+void post_state::take(link_id link, const envelope& message) {
+  auto answer = sets_gate_.offer(message);
+  if (!answer)
+    drop(link, answer.error().text);
+  else if (*answer == set_gate::answer::pass)
+    route(message);
 }
 
 void post_state::greet(link_id link, neighbour& from, const envelope& message) {
@@ -179,23 +211,27 @@ void post_state::greet(link_id link, neighbour& from, const envelope& message) {
 
 // To whom a message of the current generation goes in this process.
 void post_state::route(const envelope& message) {
+  auto known = sets_.find(message.set());
+  if (known == sets_.end())
+    return; // this process sent it to itself while the set ended
+  auto& set = known->second;
+  auto hand = [&](const envelope_actor& taker) {
+    if (taker)
+      self->send(taker, message);
+  };
   switch (message.kind()) {
   case wire::Envelope::Body::REQUESTS:
-    if (current_.negotiator)
-      self->send(current_.negotiator, message);
-    break;
+    return hand(set.negotiator);
   case wire::Envelope::Body::SCHEDULE:
     if (message.source() == 0)
-      self->send(current_.worker, message);
-    break;
+      hand(set.worker);
+    return;
   case wire::Envelope::Body::INTRODUCTION:
-    if (leads())
-      self->send(current_.mover, message);
-    break;
+    return hand(set.introducer);
   case wire::Envelope::Body::INTRODUCTIONS:
     if (message.source() == 0)
-      self->send(current_.mover, message);
-    break;
+      hand(set.mover);
+    return;
   default:
     if (setup_.log)
       setup_.log->warning("a message of kind " + std::to_string(static_cast<int>(message.kind())) +
@@ -211,6 +247,8 @@ post_actor::behavior_type post(post_actor::stateful_pointer<post_state> self, po
       [&state](const outbound& what) { state.send(what); },
       [&state](const outbound_to_rendezvous& what) { state.send_to_rendezvous(what.message); },
       [&state](const generation_entered& what) { state.enter(what); },
+      [&state](const set_entered& what) { state.enter(what); },
+      [&state](const set_left& what) { state.leave(what); },
       [&state](close_atom) { state.close(); },
       [&state](const link_opened& what) { state.opened(what); },
       [&state](const link_received& what) { state.received(what); },

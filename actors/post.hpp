@@ -12,6 +12,7 @@
 #include "actors/kit/link.hpp"
 #include "actors/kit/log.hpp"
 #include "collectives/plan/generation_gate.hpp"
+#include "collectives/plan/set_gate.hpp"
 
 namespace farandole {
 
@@ -32,6 +33,8 @@ struct post_state {
   void send(const outbound& what);
   void send_to_rendezvous(const envelope& message);
   void enter(const generation_entered& what);
+  void enter(const set_entered& what);
+  void leave(const set_left& what);
   void close();
   void opened(const link_opened& what);
   void received(const link_received& what);
@@ -45,14 +48,16 @@ private:
   };
 
   bool leads() const { return rank_ == 0; }
+  void take(link_id link, const envelope& message);
   void route(const envelope& message);
+  bool concerns(const outbound& what, std::int32_t rank) const;
   void greet(link_id link, neighbour& from, const envelope& message);
   void drop(link_id link, const std::string& why);
   void finish_if_closed();
 
   post_actor::pointer self;
   post_setup setup_;
-  generation_entered current_;
+  std::uint64_t generation_ = 0;
   std::int32_t rank_ = -1;
   caf::actor rendezvous_;
   std::vector<envelope> for_rendezvous_; ///< until its link is up
@@ -60,6 +65,8 @@ private:
   std::map<link_id, neighbour> links_;
   std::map<std::int32_t, link_id> by_rank_;
   generation_gate gate_;
+  set_gate sets_gate_;
+  std::map<std::uint32_t, set_entered> sets_; ///< by number
   bool closing_ = false;
 };
 

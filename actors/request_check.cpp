@@ -1,10 +1,12 @@
 #include "actors/request_check.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <string>
 
 #include "collectives/math/adasum.hpp"
 #include "collectives/operation.hpp"
+#include "collectives/plan/set_registry.hpp"
 #include "messages/negotiation.hpp"
 
 namespace farandole {
@@ -80,9 +82,29 @@ error wrong_splits(const intent& what, std::int32_t members) {
   return {};
 }
 
+// Root ranks are global ones, also in a process set.
+error wrong_root(const intent& what, std::int32_t members, std::span<const std::int32_t> ranks) {
+  if (!row_of(what.signature.operation).has_root)
+    return {};
+  const auto place = place_of(what.signature.root, ranks);
+  if (place >= 0 && place < members)
+    return {};
+  return refuse(what, "root rank " + std::to_string(what.signature.root) +
+                          " is not in the process set of ranks " +
+                          (ranks.empty() ? "0 to " + std::to_string(members - 1)
+                                         : ranks_to_text({ranks.begin(), ranks.end()})));
+}
+
 } // namespace
 
-error wrong_request(const intent& what, std::int32_t members) {
+std::int32_t place_of(std::int32_t rank, std::span<const std::int32_t> ranks) {
+  if (ranks.empty() || rank < 0)
+    return rank;
+  auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
+  return found != ranks.end() && *found == rank ? static_cast<std::int32_t>(found - ranks.begin()) : -1;
+}
+
+error wrong_request(const intent& what, std::int32_t members, std::span<const std::int32_t> ranks) {
   const auto& wanted = what.signature;
   if (what.name.empty() || what.name.size() > name_limit_bytes)
     return {error_kind::invalid_argument, "a tensor's name must have 1 to " +
@@ -91,9 +113,10 @@ error wrong_request(const intent& what, std::int32_t members) {
   if (wanted.shape.size() > rank_limit)
     return refuse(what, std::to_string(wanted.shape.size()) + " dimensions; at most " +
                             std::to_string(rank_limit) + " are taken");
-  if (row_of(wanted.operation).has_root && (wanted.root < 0 || wanted.root >= members))
-    return refuse(what, "root rank " + std::to_string(wanted.root) +
-                            " is not in the process set (ranks 0 to " + std::to_string(members - 1) + ")");
+  if (auto problem = wrong_root(what, members, ranks))
+    return problem;
+  if (wanted.operation == operation::join && !ranks.empty())
+    return refuse(what, "join is for the global process set only");
   if (auto problem = wrong_reduction(what, members))
     return problem;
   if (auto problem = wrong_scatter(what, members))

@@ -22,8 +22,13 @@ struct intent {
   std::span<const std::int64_t> splits; ///< alltoall: rows for each member; empty: equal parts
 };
 
-/// Why a member of a set of `members` may not ask for this; kind `none` when it may.
-error wrong_request(const intent& what, std::int32_t members);
+/// Position of a global rank in a set of `ranks` (ascending; none: every rank, by itself); -1 when it is not
+/// in it.
+std::int32_t place_of(std::int32_t rank, std::span<const std::int32_t> ranks);
+
+/// Why a member of a set of `members` may not ask for this; kind `none` when it may. `ranks`: of a process
+/// set, the members' global ranks; none for the global set.
+error wrong_request(const intent& what, std::int32_t members, std::span<const std::int32_t> ranks = {});
 
 /// Rows for each member where this is an alltoall, equal parts written out; otherwise empty. For requests
 /// that are not wrong.

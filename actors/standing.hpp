@@ -3,7 +3,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <future>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -15,21 +17,14 @@
 
 namespace farandole {
 
-struct standing {
-  // Set once, before `started` is.
-  std::int32_t rank = 0;
-  std::vector<member> members;
-  std::shared_ptr<farandole::door> door;
-  std::shared_ptr<lane_thread> lane;
-
-  /// Kind none: this member is in. Anything else: why it is not.
-  std::promise<error> started;
-  /// The member has left, or its generation has ended, and its links are closed.
-  std::promise<void> ended;
-
-  std::atomic<bool> alive{false};
-  std::atomic<std::uint64_t> bundles{0};
-  std::atomic<std::uint64_t> bytes_moved{0};
+/// One process set as this process has it.
+struct set_standing {
+  // Set once, before the set can be found.
+  std::uint32_t number = 0;              ///< of envelopes
+  std::uint32_t id = 0;                  ///< for people
+  std::vector<std::int32_t> ranks;       ///< global, ascending; empty: the global set
+  std::shared_ptr<farandole::door> door; ///< null where this process is no member
+  std::shared_ptr<lane_thread> lane;     ///< likewise
 
   /// Of this generation, once connected; null where there is none.
   std::shared_ptr<farandole::board> board() const {
@@ -44,6 +39,53 @@ struct standing {
 private:
   mutable std::mutex board_guard_; ///< held for a pointer's copy only
   std::shared_ptr<farandole::board> board_;
+};
+
+/// The process sets of one member, the global one apart. Thread-safe; its lock is held for moments only.
+class set_table {
+public:
+  using set_ptr = std::shared_ptr<set_standing>;
+
+  /// Its door and lane exist: they are taken down with the runtime, if not before.
+  void built(set_ptr set);
+  /// Framework threads find it from now on, and no longer.
+  void open(set_ptr set);
+  void close(std::uint32_t id);
+  /// Its lane ends by itself soon: it waits for reap().
+  void retire(const set_ptr& set);
+
+  /// Null when there is none of this id.
+  set_ptr find(std::uint32_t id) const;
+  std::map<std::uint32_t, std::vector<std::int32_t>> ranks() const;
+
+  /// Joins the lanes of sets that have ended. Framework threads.
+  void reap();
+  /// Nothing enters any more, and all lanes end. Framework threads, at the end of the runtime.
+  void shut();
+
+private:
+  mutable std::mutex guard_;
+  std::map<std::uint32_t, set_ptr> open_;
+  std::vector<set_ptr> built_;
+  std::vector<set_ptr> retired_;
+};
+
+struct standing {
+  // Set once, before `started` is.
+  std::int32_t rank = 0;
+  std::vector<member> members;
+  bool dynamic_sets = false; ///< process sets may change after the start
+  std::shared_ptr<set_standing> global = std::make_shared<set_standing>();
+  set_table sets;
+
+  /// Kind none: this member is in. Anything else: why it is not.
+  std::promise<error> started;
+  /// The member has left, or its generation has ended, and its links are closed.
+  std::promise<void> ended;
+
+  std::atomic<bool> alive{false};
+  std::atomic<std::uint64_t> bundles{0};
+  std::atomic<std::uint64_t> bytes_moved{0};
 };
 
 } // namespace farandole

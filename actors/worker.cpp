@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "actors/bundle_builder.hpp"
+#include "actors/request_check.hpp"
 
 namespace farandole {
 
@@ -58,6 +59,11 @@ void worker_state::take(pending_ptr operation, requests& out) {
     out.withdraw.push_back(operation->name);
     return;
   }
+  if (operation->change) {
+    out.change = operation->change;
+    hold(by_name_, operation->name, std::move(operation));
+    return;
+  }
   out.left.insert(out.left.end(), operation->left.begin(), operation->left.end());
   if (operation->id != 0) {
     out.ids.push_back(operation->id);
@@ -82,6 +88,14 @@ void worker_state::leave() {
   send(out);
 }
 
+// Where the leader is no member, it learns from here how far the lanes are.
+void worker_state::report(const bundle_finished& what) {
+  requests out;
+  out.finished = what.sequence + 1;
+  if (!over_)
+    send(out);
+}
+
 // ---- the leader's schedule, part by part in the order that negotiation.capnp gives ---------------
 
 void worker_state::follow(const envelope& message) {
@@ -102,7 +116,11 @@ void worker_state::follow(const envelope& message) {
   run_bundles(*plan);
   if (plan->joined >= 0)
     finish_join(plan->joined);
-  if (plan->end) {
+  if (plan->changed)
+    change_sets(*plan);
+  if (plan->end && setup_.ended) {
+    setup_.ended();
+  } else if (plan->end) {
     end({error_kind::unknown,
          "Farandole has been shut down: a member called shutdown() while this operation was "
          "pending; call init() again to go on"});
@@ -133,7 +151,7 @@ std::shared_ptr<board_seat> worker_state::seat_for(const assignment& what, const
   task.reduce_op = own.reduce_op;
   task.prescale = own.prescale;
   task.postscale = own.postscale;
-  task.root = own.root;
+  task.root = place_of(own.root, setup_.ranks);
   task.bytes = static_cast<std::size_t>(element_count(own.shape)) * size_of(own.dtype);
   auto cell = board->open(what.id, what.cell, farandole::board::footprint(what.cell_bytes), task);
   if (!cell) {
@@ -211,10 +229,20 @@ void worker_state::finish_join(std::int32_t last_rank) {
     }
 }
 
+// What all had asked for starts and ends; who asked here is told when that has come about on this member.
+void worker_state::change_sets(schedule& plan) {
+  pending_ptr asked;
+  if (auto named = by_name_.find(std::string(set_change_name)); named != by_name_.end()) {
+    asked = std::move(named->second);
+    by_name_.erase(named);
+  }
+  self->send(setup_.sets, sets_changed{std::move(plan.sets), std::move(asked)});
+}
+
 // ---- bundles -------------------------------------------------------------------------------------
 
 void worker_state::run_bundles(const schedule& plan) {
-  const bundle_builder builder(setup_.rank, setup_.members);
+  const bundle_builder builder(setup_.rank, setup_.members, setup_.ranks);
   for (auto& one : plan.bundles) {
     std::vector<pending_ptr> operations;
     operations.reserve(one.entries.size());
@@ -270,6 +298,8 @@ void worker_state::retry() {
     door_told_ = true;
     drain_door();
     settle_all(over_);
+    if (setup_.settled)
+      setup_.settled();
   }
 }
 
@@ -295,6 +325,7 @@ worker_actor::behavior_type worker(worker_actor::stateful_pointer<worker_state> 
       [&state](const generation_over& what) { state.end(what.why); },
       [&state](retry_atom) { state.retry(); },
       [&state](look_atom) { state.look(); },
+      [&state](const bundle_finished& what) { state.report(what); },
   };
 }
 

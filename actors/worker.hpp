@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -19,13 +20,19 @@ namespace farandole {
 
 struct worker_setup {
   std::shared_ptr<farandole::door> door;
-  farandole::address self;  ///< generation, set, own global rank
-  std::int32_t leader = 0;  ///< global rank
-  std::int32_t rank = 0;    ///< own, within the set
-  std::int32_t members = 1; ///< of the set
+  farandole::address self;         ///< generation, set, own global rank
+  std::int32_t leader = 0;         ///< global rank
+  std::int32_t rank = 0;           ///< own, within the set
+  std::int32_t members = 1;        ///< of the set
+  std::vector<std::int32_t> ranks; ///< of a process set: global ranks of its members; none for the global set
   post_actor post;
   mover_actor mover;
-  member_actor member; ///< hears of an orderly end; may be null in tests
+  member_actor member; ///< hears of an orderly end of the global set; may be null in tests
+  sets_actor sets;     ///< of the global set: hears of changes of the process sets
+  /// Of a process set: its last schedule has come, and nothing is in the way of ending it; end() follows.
+  std::function<void()> ended;
+  /// All that was held when it ended is settled.
+  std::function<void()> settled;
   std::function<std::shared_ptr<farandole::board>()>
       board; ///< of this generation, once connected; null where there is none
   logger* log = nullptr;
@@ -43,6 +50,7 @@ struct worker_state {
   void end(const error& why);
   void retry();
   void look();
+  void report(const bundle_finished& what);
 
 private:
   using by_name = std::unordered_map<std::string, pending_ptr>;
@@ -54,6 +62,7 @@ private:
   void apply_failures(const schedule& plan);
   void answer_questions(const schedule& plan);
   void run_bundles(const schedule& plan);
+  void change_sets(schedule& plan);
   void finish_join(std::int32_t last_rank);
   void retract(board_round what);
   pending_ptr claim(const bundle_entry& entry);

@@ -6,7 +6,7 @@
 # generation  Counts memberships of a job, from 1 up. The rendezvous alone makes generations. A message of an
 #             older generation than the receiver's is dropped; one of a later generation is held, in a bounded
 #             queue, until the receiver enters it. Messages that belong to no generation (hello) carry 0.
-# set         A process set within the generation; 0 is the global set.
+# set         A process set within the generation, by the number that it never shares; 0 is the global set.
 # source      The sender's global rank in `generation`; -1 for the rendezvous and before ranks are known.
 #
 # The two processes at the ends of a link compare wire versions in their hello and close the link when they

@@ -29,10 +29,22 @@
 # compares the rest of the shape and hears nothing of the dealing. The members tell each other on the data path, just
 # before the tensor's own bytes, so one id serves however the rows are dealt. A bundle holds one alltoall at most.
 #
+# Process sets
+# ------------
+# All members of the job change the table of process sets together, in the global set (0): each sends `change`, and has
+# at most one in flight. When all have, the leader answers everyone: with `changed` and what starts and ends in `sets`,
+# or with a failure of the name "farandole.process_sets". A set has two numbers. Its id is what people see; ids of removed sets
+# are used again, the oldest first. Its number stands in envelopes; it counts up and is never used again within the
+# generation, so a late message of a removed set cannot be taken for one of its successor. Requests of every set go to
+# the leader of the global set, who answers its members only. A set that ends gets a last Schedule with `end`.
+# Where the leader is no member of a set, the set's first member tells it how many bundles are done (`finished`): what
+# goes out together depends on how much is on its way.
+#
 # Order
 # -----
 # Bundles are numbered from 0 in each (generation, set); every member runs them in that order. Within one
-# Schedule: assignments, then forget and retract, then failures, then ask, then bundles, then join results, then `end`.
+# Schedule: assignments, then forget and retract, then failures, then ask, then bundles, then join results, then
+# changes of the process sets, then `end`.
 # Most schedules go to all members; `ask`, and failures that concern one member alone, go to that member.
 # An id that is assigned again has been granted a cell; all else about it is as before.
 
@@ -75,6 +87,26 @@ struct Requests {
   withdraw @5 :List(Text);
   # Names that this member takes back. If the tensor has not been scheduled it fails `aborted`, at once where it is
   # pending and on arrival elsewhere, until every member has asked for it once; if it has, nothing happens.
+  change @6 :SetChange;
+  # In the global set. Null: none.
+  finished @7 :UInt64;
+  # Bundles that this member's lane has finished; 0 when it has nothing to say of them.
+}
+
+struct SetChange {
+  kind @0 :UInt8;
+  id @1 :UInt32;
+  # Which set is removed.
+  sets @2 :List(List(Int32));
+  # Global ranks, in ascending order.
+}
+
+struct SetEvent {
+  number @0 :UInt32;
+  id @1 :UInt32;
+  ends @2 :Bool;
+  ranks @3 :List(Int32);
+  # Global ranks, strictly ascending.
 }
 
 struct Assignment {
@@ -125,5 +157,8 @@ struct Schedule {
   joined @6 :Int32;
   # The rank that joined last, once all have; -1 otherwise.
   end @7 :Bool;
-  # No bundle follows in this generation.
+  # No bundle follows in this generation and set.
+  changed @8 :Bool;
+  # The change of process sets that all members had asked for is done, as `sets` says.
+  sets @9 :List(SetEvent);
 }

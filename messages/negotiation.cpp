@@ -6,6 +6,7 @@
 
 #include "messages/decoding.hpp"
 #include "messages/membership.hpp"
+#include "messages/set_change_form.hpp"
 
 namespace farandole {
 
@@ -273,6 +274,8 @@ envelope encode(const address& from, const requests& value) {
     guess += 3 + words_of(one.signature) + words_of_text(one.name.size());
   for (const auto& name : value.withdraw)
     guess += 1 + words_of_text(name.size());
+  if (value.change)
+    guess += wire_form::words_of(*value.change);
   return envelope::write(
       [&](wire::Envelope::Builder root) {
         start(root, from);
@@ -298,6 +301,9 @@ envelope encode(const address& from, const requests& value) {
           for (kj::uint i = 0; i < list.size(); ++i)
             list.set(i, name_of(value.withdraw[i]));
         }
+        if (value.change)
+          wire_form::write(body.initChange(), *value.change);
+        body.setFinished(value.finished);
       },
       guess);
 }
@@ -316,6 +322,8 @@ std::size_t words_of(const schedule& value) {
     for (const auto& entry : one.entries)
       words += entry.first_dims.size() + (entry.id == 0 ? words_of_text(entry.name.size()) : 0);
   }
+  for (const auto& one : value.sets)
+    words += wire_form::words_of(one);
   return words;
 }
 
@@ -353,6 +361,9 @@ void write(wire::Schedule::Builder body, const schedule& value) {
   }
   body.setJoined(value.joined);
   body.setEnd(value.end);
+  body.setChanged(value.changed);
+  if (!value.sets.empty())
+    wire_form::write(body.initSets(count_of(value.sets)), value.sets);
 }
 
 } // namespace
@@ -379,6 +390,9 @@ expected<requests> decode_requests(const envelope& message) {
         value.shutdown = body.getShutdown();
         read_list(body.getWithdraw(), value.withdraw, so_far,
                   [&](capnp::Text::Reader source, std::string& name) { name = read_name(source, so_far); });
+        if (body.hasChange())
+          value.change = wire_form::read(body.getChange(), so_far);
+        value.finished = body.getFinished();
       });
 }
 
@@ -403,6 +417,12 @@ expected<schedule> decode_schedule(const envelope& message, std::int32_t members
         value.end = body.getEnd();
         so_far.require(value.joined >= -1 && value.joined < members,
                        "the rank that joined last is no member");
+        value.changed = body.getChanged();
+        if (so_far.require(value.changed || body.getSets().size() == 0, "process sets change unasked") &&
+            so_far.require(body.getSets().size() <= set_limit, "too many process sets change at once"))
+          read_list(body.getSets(), value.sets, so_far, [&](wire::SetEvent::Reader source, set_event& one) {
+            one = wire_form::read(source, members, so_far);
+          });
       });
 }
 

@@ -4,11 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "messages/envelope.hpp"
 #include "messages/error.hpp"
+#include "messages/set_change.hpp"
 #include "messages/signature.hpp"
 
 namespace farandole {
@@ -52,9 +54,12 @@ struct requests {
   bool join = false;
   bool shutdown = false;
   std::vector<std::string> withdraw;
+  std::optional<set_change> change = {}; ///< in the global set
+  std::uint64_t finished = 0;            ///< bundles; 0: nothing to say
 
   bool empty() const {
-    return ids.empty() && full.empty() && left.empty() && !join && !shutdown && withdraw.empty();
+    return ids.empty() && full.empty() && left.empty() && !join && !shutdown && withdraw.empty() && !change &&
+           finished == 0;
   }
   friend bool operator==(const requests&, const requests&) = default;
 };
@@ -113,11 +118,13 @@ struct schedule {
   std::vector<std::uint32_t> ask;
   std::vector<bundle> bundles;
   std::int32_t joined = -1;
+  bool changed = false; ///< what all had asked of the process sets is done; `sets` tells it
+  std::vector<set_event> sets = {};
   bool end = false;
 
   bool empty() const {
     return assignments.empty() && forget.empty() && retract.empty() && failures.empty() && ask.empty() &&
-           bundles.empty() && joined < 0 && !end;
+           bundles.empty() && joined < 0 && !changed && !end;
   }
   friend bool operator==(const schedule&, const schedule&) = default;
 };

@@ -15,7 +15,8 @@ struct result {
   /// First extents. allgather: brought by each rank; alltoall: come from each rank; reducescatter: of the own
   /// segment, one number. What comes out has as many rows as they sum to.
   std::vector<std::int64_t> first_dims;
-  std::int32_t last_rank = -1; ///< join: the rank that joined last
+  std::int32_t last_rank = -1;     ///< join: the rank that joined last
+  std::vector<std::uint32_t> sets; ///< a change of process sets: ids of those that started
 };
 
 } // namespace farandole

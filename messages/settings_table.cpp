@@ -379,7 +379,6 @@ constexpr setting_row rows[] = {
      .environment = "HOROVOD_DYNAMIC_PROCESS_SETS",
      .job_wide = true,
      .nonzero_is_on = true,
-     .needs = "process sets",
      .doc = "Allows process sets to be added and removed after init()."},
     {.id = setting::hierarchical_allreduce,
      .name = "hierarchical allreduce",

@@ -66,6 +66,12 @@ farandole_status guarded(farandole_error* why, Call call) noexcept {
   }
 }
 
+expected<std::vector<std::int32_t>> ranks_from(const farandole_process_set& given) {
+  if (given.rank_count > 0 && !given.ranks)
+    return refuse("a process set: ranks is NULL, rank_count is not 0");
+  return std::vector<std::int32_t>(given.ranks, given.ranks + given.rank_count);
+}
+
 expected<options> options_from(const farandole_options& given) {
   options how;
   how.read_environment = given.read_environment != 0;
@@ -76,6 +82,14 @@ expected<options> options_from(const farandole_options& given) {
     if (!one.name || !one.value)
       return refuse("farandole_start: setting " + std::to_string(i) + " has no name or no value");
     how.settings[one.name] = one.value;
+  }
+  if (given.process_set_count > 0 && !given.process_sets)
+    return refuse("farandole_start: process_sets is NULL, process_set_count is not 0");
+  for (std::size_t i = 0; i < given.process_set_count; ++i) {
+    auto ranks = ranks_from(given.process_sets[i]);
+    if (!ranks)
+      return ranks.error();
+    how.process_sets.push_back(std::move(*ranks));
   }
   if (given.secret)
     how.secret.assign(static_cast<const char*>(given.secret), given.secret_bytes);
@@ -269,6 +283,25 @@ farandole_status farandole_submit_group(farandole_runtime* runtime, const farand
     }
     return {};
   });
+}
+
+farandole_status farandole_add_process_set(farandole_runtime* runtime, const farandole_process_set* what,
+                                           uint32_t* set, farandole_error* why) {
+  return guarded(why, [&]() -> error {
+    auto ranks = ranks_from(*what);
+    if (!ranks)
+      return ranks.error();
+    auto added = runtime->member->add_process_set(std::move(*ranks));
+    if (!added)
+      return added.error();
+    *set = *added;
+    return {};
+  });
+}
+
+farandole_status farandole_remove_process_set(farandole_runtime* runtime, uint32_t set,
+                                              farandole_error* why) {
+  return guarded(why, [&]() -> error { return runtime->member->remove_process_set(set); });
 }
 
 int farandole_poll(const farandole_handle* handle) {

@@ -61,17 +61,26 @@ typedef struct farandole_setting {
   const char* value; /* as the environment would spell it: "3" */
 } farandole_setting;
 
+/* Processes that do operations among themselves, by their global ranks in any order. */
+typedef struct farandole_process_set {
+  const int32_t* ranks;
+  size_t rank_count;
+} farandole_process_set;
+
 typedef struct farandole_options {
   const farandole_setting* settings; /* beat the environment; may be NULL if there are none */
   size_t setting_count;
   int read_environment; /* whether the process' environment is read too */
   const void* secret;   /* the job's; NULL: from FARANDOLE_SECRET_FD or FARANDOLE_SECRET_FILE */
   size_t secret_bytes;
+  const farandole_process_set* process_sets; /* exist from the start, the first with number 1; the same on
+                                                every member, or none starts; may be NULL if there are none */
+  size_t process_set_count;
 } farandole_options;
 
 /* As a process that horovodrun started wants it. */
 #define FARANDOLE_OPTIONS_INIT                                                                               \
-  { NULL, 0, 1, NULL, 0 }
+  { NULL, 0, 1, NULL, 0, NULL, 0 }
 
 /* Joins the job that the settings name; a job of one when they name none. Returns when this member's
  * connections are up, after the start timeout at the latest. `options` may be NULL: FARANDOLE_OPTIONS_INIT.
@@ -162,7 +171,7 @@ typedef struct farandole_submission {
   void* output; /* as large as `input`, which it may equal; unused (NULL) for allgather, alltoall, barrier and
                    join; reducescatter: as large as the own segment and apart from `input`, or NULL: the
                    library then allocates */
-  uint32_t set; /* process set; 0 is the global one */
+  uint32_t set; /* process set; 0 is the global one. `root` is a global rank in every set */
   const int64_t* splits; /* alltoall only: rows for each rank, in rank order, which sum to the first extent.
                             Members need not agree. Copied */
   size_t split_count;    /* the size of the set; 0: equal parts */
@@ -188,6 +197,16 @@ FARANDOLE_API farandole_status farandole_submit(farandole_runtime* runtime, cons
 FARANDOLE_API farandole_status farandole_submit_group(farandole_runtime* runtime,
                                                       const farandole_submission* what, size_t count,
                                                       farandole_handle** handles, farandole_error* why);
+
+/* Adds or removes a process set. Collective: every member of the job makes the same call, whether it is in
+ * the set or not, and waits for the others. Where they differ, or the set cannot be, all get
+ * FARANDOLE_INVALID_ARGUMENT, nothing changes and the job goes on. Needs HOROVOD_DYNAMIC_PROCESS_SETS. What
+ * is pending in a set that is removed fails FARANDOLE_ABORTED; its number may be given to a later set. */
+FARANDOLE_API farandole_status farandole_add_process_set(farandole_runtime* runtime,
+                                                         const farandole_process_set* what, uint32_t* set,
+                                                         farandole_error* why);
+FARANDOLE_API farandole_status farandole_remove_process_set(farandole_runtime* runtime, uint32_t set,
+                                                            farandole_error* why);
 
 /* 1 when the operation has ended, well or not. Never blocks. */
 FARANDOLE_API int farandole_poll(const farandole_handle* handle);

@@ -32,12 +32,16 @@ struct options {
   bool read_environment = true;
   /// The job's secret; empty: taken from FARANDOLE_SECRET_FD or FARANDOLE_SECRET_FILE.
   std::string secret;
+  /// Process sets that exist from the first operation on, each by its global ranks in any order; they get ids
+  /// from 1 up. All members must name the same ones, or none of them starts. A set that is named twice, or
+  /// holds every rank, exists once.
+  std::vector<std::vector<std::int32_t>> process_sets = {};
 };
 
 /// What to do with one tensor.
 struct submission {
-  std::string_view name; ///< unique among operations in flight in the set
-  farandole::signature signature;
+  std::string_view name;            ///< unique among operations in flight in the set
+  farandole::signature signature;   ///< its root is a global rank in every process set
   const std::byte* input = nullptr; ///< contiguous; read until settled
   /// Contiguous; written until settled; may equal `input`. allgather, alltoall: null, the core allocates.
   /// reducescatter: null, or memory for the own segment that does not overlap `input`: with n members and a
@@ -120,12 +124,27 @@ public:
   /// Same local size on every host.
   bool is_homogeneous() const;
 
-  /// Hands one tensor in. `invalid_argument` for a name in flight, an unknown set, a bad root, splits that do
-  /// not fit the first extent, a scalar to reduce-scatter; `aborted` for Adasum with reducescatter;
-  /// `overloaded` when too much is in flight; `unknown` when the generation has ended.
+  /// Hands one tensor in. `invalid_argument` for a name in flight, an unknown set or one without this member,
+  /// a root outside the set, splits that do not fit the first extent, a scalar to reduce-scatter; `aborted`
+  /// for Adasum with reducescatter; `overloaded` when too much is in flight; `unknown` when the generation
+  /// has ended.
   expected<handle> submit(const submission& what);
-  /// All or none; the members become ready together.
+  /// All or none, and all in one process set; the members become ready together.
   expected<std::vector<handle>> submit_group(std::span<const submission> what);
+
+  // Changes of the process sets are collective: every member of the job makes the same call, whether it is in
+  // the set or not, and all calls return when the change has come about on their member. Where members
+  // differ, all get `invalid_argument`, nothing changes and the job goes on. They need
+  // HOROVOD_DYNAMIC_PROCESS_SETS.
+
+  /// Adds the set of these global ranks, in any order; gives its id. `invalid_argument` for an equal set, a
+  /// rank that is none or comes twice.
+  expected<std::uint32_t> add_process_set(std::vector<std::int32_t> ranks);
+  /// What is pending in the set and not scheduled fails `aborted`; everything else goes on. The id may be
+  /// given to a later set. `invalid_argument` for an unknown set and for 0.
+  error remove_process_set(std::uint32_t set);
+  /// Ids and global ranks, the global set's included.
+  std::map<std::uint32_t, std::vector<std::int32_t>> process_sets() const;
 
   /// Counters for people and benchmarks.
   struct counters {

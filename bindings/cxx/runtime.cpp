@@ -1,12 +1,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
 #include "actors/member_runtime.hpp"
 #include "actors/this_host.hpp"
 #include "bindings/cxx/farandole.hpp"
+#include "messages/membership.hpp"
+#include "messages/set_change.hpp"
 
 namespace farandole {
 
@@ -58,6 +61,24 @@ environment_lookup lookup_for(const options& how) {
   };
 }
 
+using clock = std::chrono::steady_clock;
+
+error refuse(std::string text) {
+  return {error_kind::invalid_argument, std::move(text)};
+}
+
+// As it may travel; what is wrong with the ranks is for all members to hear.
+error put_in_form(std::vector<std::vector<std::int32_t>>& sets) {
+  if (sets.size() > set_limit)
+    return refuse("there can be at most " + std::to_string(set_limit) + " process sets");
+  for (auto& ranks : sets) {
+    if (ranks.size() > static_cast<std::size_t>(member_limit))
+      return refuse("a process set can have at most " + std::to_string(member_limit) + " ranks");
+    std::sort(ranks.begin(), ranks.end());
+  }
+  return {};
+}
+
 intent intent_of(const submission& what) {
   return {what.name, what.signature, what.input, what.output, what.splits};
 }
@@ -73,14 +94,25 @@ public:
       static_cast<void>(member.release());
   }
 
-  error refusal(const submission& what) const {
+  /// Where operations of a set go in.
+  expected<std::shared_ptr<door>> door_for(const submission& what) const {
     if (!mark.here())
       return in_child();
-    if (what.set != 0)
-      return {error_kind::invalid_argument, std::string(what.name) + ": there is no process set " +
-                                                std::to_string(what.set) + "; 0 is the global set"};
-    return {};
+    auto found = member->door(what.set);
+    if (!found)
+      return error{found.error().kind, std::string(what.name) + ": " + found.error().text};
+    return found;
   }
+
+  /// Why sets cannot be changed after the start, if so.
+  error fixed_sets() const {
+    if (!mark.here() || member->standing().dynamic_sets)
+      return {};
+    return refuse("process sets can be added and removed only if HOROVOD_DYNAMIC_PROCESS_SETS=1 is set "
+                  "before init(), or with init(process_sets=\"dynamic\")");
+  }
+
+  expected<std::vector<std::uint32_t>> change_sets(const set_change& what, clock::time_point until) const;
 
   birth_mark mark;
   std::unique_ptr<member_runtime> member;
@@ -89,17 +121,40 @@ public:
 runtime::runtime(std::unique_ptr<state> built) : state_(std::move(built)) {}
 runtime::~runtime() = default;
 
+// Waits as long as it takes, like any operation: it ends with the generation if others never ask.
+expected<std::vector<std::uint32_t>> runtime::state::change_sets(const set_change& what,
+                                                                 clock::time_point until) const {
+  if (!mark.here())
+    return in_child();
+  member->reap();
+  auto operation = member->door().submit(what);
+  if (!operation)
+    return operation.error();
+  const handle asked(operation->release());
+  if (auto problem = asked.wait(until))
+    return problem;
+  return asked.result().sets;
+}
+
 expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
+  set_change sets{set_change_kind::found, 0, how.process_sets};
+  if (auto problem = put_in_form(sets.sets))
+    return problem;
   auto values = settings::load({lookup_for(how), {}, {}});
   if (!values)
     return values.error();
   auto secret = how.secret.empty() ? job_secret(*values) : expected<std::string>(how.secret);
   if (!secret)
     return secret.error();
+  const auto patience = values->duration(setting::start_timeout);
   auto member = member_runtime::start(std::move(*values), *secret);
   if (!member)
     return member.error();
-  return std::unique_ptr<runtime>(new runtime(std::make_unique<state>(std::move(*member))));
+  std::unique_ptr<runtime> started(new runtime(std::make_unique<state>(std::move(*member))));
+  // Every member says which sets it wants, if only none: so members that differ find out.
+  if (auto founded = started->state_->change_sets(sets, clock::now() + patience); !founded)
+    return founded.error();
+  return started;
 }
 
 void runtime::shutdown() {
@@ -142,28 +197,63 @@ bool runtime::is_homogeneous() const {
 }
 
 expected<handle> runtime::submit(const submission& what) {
-  if (auto problem = state_->refusal(what))
-    return problem;
-  auto operation = state_->member->door().submit(intent_of(what));
+  auto door = state_->door_for(what);
+  if (!door)
+    return door.error();
+  auto operation = (*door)->submit(intent_of(what));
   if (!operation)
     return operation.error();
   return handle(operation->release());
 }
 
 expected<std::vector<handle>> runtime::submit_group(std::span<const submission> what) {
+  if (what.empty())
+    return std::vector<handle>{};
+  auto door = state_->door_for(what.front());
+  if (!door)
+    return door.error();
   std::vector<intent> intents;
   for (auto& one : what) {
-    if (auto problem = state_->refusal(one))
-      return problem;
+    if (one.set != what.front().set)
+      return refuse(std::string(one.name) + ": the tensors of a group are in one process set");
     intents.push_back(intent_of(one));
   }
-  auto operations = state_->member->door().submit_group(intents);
+  auto operations = (*door)->submit_group(intents);
   if (!operations)
     return operations.error();
   std::vector<handle> handles;
   for (auto& operation : *operations)
     handles.emplace_back(operation.release());
   return handles;
+}
+
+expected<std::uint32_t> runtime::add_process_set(std::vector<std::int32_t> ranks) {
+  set_change wanted{set_change_kind::add, 0, {std::move(ranks)}};
+  if (auto problem = put_in_form(wanted.sets))
+    return problem;
+  if (auto problem = state_->fixed_sets())
+    return problem;
+  auto started = state_->change_sets(wanted, clock::time_point::max());
+  if (!started)
+    return started.error();
+  return started->front();
+}
+
+error runtime::remove_process_set(std::uint32_t set) {
+  if (auto problem = state_->fixed_sets())
+    return problem;
+  auto done = state_->change_sets({set_change_kind::remove, set, {}}, clock::time_point::max());
+  return done ? error{} : done.error();
+}
+
+std::map<std::uint32_t, std::vector<std::int32_t>> runtime::process_sets() const {
+  if (!state_->mark.here())
+    return {};
+  auto& place = state_->member->standing();
+  auto all = place.sets.ranks();
+  for (auto& one : place.members)
+    all[0].push_back(one.rank);
+  return all;
 }
 
 runtime::counters runtime::count() const {

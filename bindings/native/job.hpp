@@ -33,9 +33,11 @@ public:
   /// Numbers the calls of this process.
   std::uint32_t next_number() { return next_number_++; }
 
-  /// How many unnamed calls of this kind the core has taken: unnamed operations match across ranks by that
-  /// count, which neither named nor refused calls disturb.
-  std::uint32_t& unnamed(const std::string& prefix) { return unnamed_[prefix]; }
+  /// How many unnamed calls of this kind the core has taken in a process set: unnamed operations match across
+  /// ranks by that count, which neither named nor refused calls disturb.
+  std::uint32_t& unnamed(std::uint32_t set, const std::string& prefix) { return unnamed_[set][prefix]; }
+  /// A new set has this number, which another may have had before.
+  void count_anew(std::uint32_t set) { unnamed_.erase(set); }
 
   /// Keeps arrays until their operation is settled.
   void park(farandole::handle operation, nanobind::object input, nanobind::object output);
@@ -51,7 +53,7 @@ private:
 
   std::unique_ptr<farandole::runtime> runtime_;
   std::uint32_t next_number_ = 0;
-  std::map<std::string, std::uint32_t> unnamed_;
+  std::map<std::uint32_t, std::map<std::string, std::uint32_t>> unnamed_;
   std::vector<parked> parked_;
 };
 

@@ -3,11 +3,13 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "bindings/native/job.hpp"
 #include "bindings/native/raise.hpp"
@@ -25,14 +27,35 @@ struct python_runtime {
 };
 
 python_runtime start(const std::map<std::string, std::string>& settings, bool read_environment,
-                     const std::string& secret) {
-  const options how{settings, read_environment, secret};
+                     const std::string& secret, const std::vector<std::vector<std::int32_t>>& process_sets) {
+  const options how{settings, read_environment, secret, process_sets};
   // Shared with the starting thread, which may outlive an interrupted call.
   auto outcome = std::make_shared<std::optional<expected<std::unique_ptr<runtime>>>>();
   run_interruptibly([outcome, how] { outcome->emplace(runtime::start(how)); });
   if (!**outcome)
     raise((*outcome)->error());
   return {std::make_shared<job>(std::move(***outcome))};
+}
+
+// Both are collective, so they wait for others: in a thread of its own, as starting does.
+std::uint32_t add_process_set(const python_runtime& self, const std::vector<std::int32_t>& ranks) {
+  self.running->require_usable();
+  auto outcome = std::make_shared<std::optional<expected<std::uint32_t>>>();
+  run_interruptibly(
+      [outcome, running = self.running, ranks] { outcome->emplace(running->core().add_process_set(ranks)); });
+  if (!**outcome)
+    raise((*outcome)->error());
+  self.running->count_anew(***outcome);
+  return ***outcome;
+}
+
+void remove_process_set(const python_runtime& self, std::uint32_t set) {
+  self.running->require_usable();
+  auto problem = std::make_shared<error>();
+  run_interruptibly(
+      [problem, running = self.running, set] { *problem = running->core().remove_process_set(set); });
+  if (*problem)
+    raise(*problem);
 }
 
 request make_request(int op, const std::string& prefix, int reduce, std::int32_t root, double prescale,
@@ -96,6 +119,7 @@ void define_runtime(nb::module_& module) {
   nb::class_<python_runtime>(module, "Runtime", "One member of one job.")
       .def_static("start", &start, "settings"_a = std::map<std::string, std::string>{},
                   "read_environment"_a = true, "secret"_a = "",
+                  "process_sets"_a = std::vector<std::vector<std::int32_t>>{},
                   "Joins the job that the settings and the environment name.")
       .def("shutdown", [](const python_runtime& self) { shut_down(self.running); })
       .def_prop_ro("alive", &ask<&runtime::alive>)
@@ -107,6 +131,10 @@ void define_runtime(nb::module_& module) {
       .def_prop_ro("cross_rank", &ask<&runtime::cross_rank>)
       .def_prop_ro("cross_size", &ask<&runtime::cross_size>)
       .def_prop_ro("is_homogeneous", &ask<&runtime::is_homogeneous>)
+      .def("add_process_set", &add_process_set, "ranks"_a,
+           "Adds a process set on all members at once; gives its number.")
+      .def("remove_process_set", &remove_process_set, "set"_a, "Removes one on all members at once.")
+      .def("process_sets", &ask<&runtime::process_sets>, "Numbers and global ranks of all process sets.")
       .def("counters", &count, "Numbers for people and benchmarks.")
       .def(
           "submit",

@@ -29,14 +29,14 @@ void append_number(std::string& target, std::uint64_t number) {
 }
 
 /// The full name, in memory that the next call on this thread uses again.
-std::string& full_name(job& running, const request& what, nb::handle name) {
+std::string& full_name(job& running, const request& what, nb::handle name, std::uint32_t set) {
   thread_local std::string built;
   built.assign(what.prefix);
   if (name.is_none()) {
     if (what.operation == operation::join || what.operation == operation::barrier)
       return built.append(".noname"); // one at a time, so it has no number
     built.append(".noname.");
-    append_number(built, running.unnamed(what.prefix));
+    append_number(built, running.unnamed(set, what.prefix));
   } else {
     built.append(".").append(text_of(name));
   }
@@ -113,12 +113,12 @@ operation_handle submit(const std::shared_ptr<job>& running, const request& what
   const std::vector<std::int64_t> rows = splits_of(splits);
   described.splits = rows;
   running->require_usable();
-  described.name = full_name(*running, what, name);
+  described.name = full_name(*running, what, name, described.set);
   auto accepted = running->core().submit(described);
   if (!accepted)
     raise_refusal(accepted.error());
   if (name.is_none())
-    ++running->unnamed(what.prefix);
+    ++running->unnamed(described.set, what.prefix);
   return keep(running, std::move(*accepted), running->next_number(), input, output, described.signature);
 }
 
@@ -134,7 +134,7 @@ nb::list submit_group(const std::shared_ptr<job>& running, const request& what, 
     described.push_back(describe(what, inputs[i], output, set_id));
   }
   running->require_usable();
-  const std::string base = full_name(*running, what, name);
+  const std::string base = full_name(*running, what, name, set_id);
   std::vector<std::string> names(count, base);
   for (std::size_t i = 0; i < count; ++i) {
     append_number(names[i].append("_"), i + 1);
@@ -145,7 +145,7 @@ nb::list submit_group(const std::shared_ptr<job>& running, const request& what, 
   if (!accepted)
     raise_refusal(accepted.error());
   if (name.is_none())
-    ++running->unnamed(what.prefix);
+    ++running->unnamed(set_id, what.prefix);
   const std::uint32_t number = running->next_number();
   nb::list handles;
   for (std::size_t i = 0; i < count; ++i) {

@@ -1,5 +1,6 @@
 #include "collectives/paths/data_paths.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <numeric>
 
@@ -26,6 +27,17 @@ hierarchy set_view::hierarchy() const {
     identities.push_back(one.host);
   return farandole::hierarchy::of(identities, rank);
 }
+
+namespace {
+
+// Members of the job on this host: who is not in the set wants the cores as well.
+std::uint32_t processes_here(const set_view& set) {
+  auto& own = set.members[static_cast<std::size_t>(set.rank)];
+  return std::max(static_cast<std::uint32_t>(set.neighbours().size()),
+                  static_cast<std::uint32_t>(std::max(own.local_size, 1)));
+}
+
+} // namespace
 
 data_paths::data_paths(const set_view& set, const path_options& how, const path_routes& routes)
     : set_(set), how_(how), routes_(routes), levels_(set.hierarchy()) {}
@@ -87,7 +99,7 @@ expected<std::unique_ptr<ucx_path>> data_paths::open_ucx(std::span<const std::in
   for (auto rank : ranks)
     options.global_ranks.push_back(set_.members[static_cast<std::size_t>(rank)].rank);
   options.adasum_message_bytes = how_.adasum_message_bytes;
-  options.spins = waiting::decide(static_cast<unsigned>(levels_.neighbours().size())).spins();
+  options.spins = waiting::decide(processes_here(set_)).spins();
   return ucx_path::open(options);
 }
 
@@ -155,7 +167,7 @@ error data_paths::share_window(std::span<const introduction> all, const limits& 
       return shared.error();
   }
   window_ = std::move(*shared);
-  auto policy = waiting::decide(members);
+  auto policy = waiting::decide(processes_here(set_));
   local_ = std::make_unique<local_path>(window_, rank, policy);
   if (how_.board_bytes > 0)
     board_ = std::make_shared<farandole::board>(window_, rank, policy);

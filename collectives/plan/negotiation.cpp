@@ -48,7 +48,10 @@ struct negotiation::step {
 };
 
 negotiation::negotiation(const negotiation_options& options)
-    : tally_(options.members), cache_(options.cache_capacity), board_(options.board) {}
+    : tally_(options.members), cache_(options.cache_capacity), board_(options.board) {
+  if (options.keeps_sets)
+    sets_.emplace(tally_.members());
+}
 
 verdict negotiation::receive(std::int32_t rank, const requests& what, std::chrono::nanoseconds now) {
   if (ended_)
@@ -71,9 +74,18 @@ verdict negotiation::receive(std::int32_t rank, const requests& what, std::chron
     take_withdrawal(current, name);
   if (what.join)
     take_join(current);
+  if (what.change)
+    take_change(current, *what.change);
   if (what.shutdown)
     current.out.end = ended_ = true;
   return std::move(current.out);
+}
+
+verdict negotiation::end() {
+  verdict last;
+  last.end = !ended_;
+  ended_ = true;
+  return last;
 }
 
 std::vector<stall> negotiation::stalled(std::chrono::nanoseconds now, std::chrono::nanoseconds limit) const {
@@ -184,6 +196,20 @@ void negotiation::take_join(step& current) {
     return;
   current.out.joined = tally_.rank_of(current.member);
   tally_.leave_join();
+}
+
+void negotiation::take_change(step& current, const set_change& what) {
+  const auto rank = tally_.rank_of(current.member);
+  if (!sets_) {
+    current.out.breach = breach_of(rank, "it changes process sets in one of them");
+    return;
+  }
+  auto answer = sets_->ask(rank, what);
+  current.out.breach = std::move(answer.breach);
+  current.out.changed = answer.decided && !answer.problem;
+  current.out.sets = std::move(answer.events);
+  if (answer.problem)
+    current.out.failures.push_back({std::string(set_change_name), std::move(answer.problem)});
 }
 
 // ---- taken back ---------------------------------------------------------------------------------

@@ -16,11 +16,13 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "collectives/plan/board_ledger.hpp"
 #include "collectives/plan/group.hpp"
 #include "collectives/plan/response_cache.hpp"
+#include "collectives/plan/set_registry.hpp"
 #include "collectives/plan/stall.hpp"
 #include "collectives/plan/tally.hpp"
 #include "collectives/plan/verdict.hpp"
@@ -32,6 +34,7 @@ struct negotiation_options {
   std::vector<std::int32_t> members; ///< global ranks, by position in the set
   std::size_t cache_capacity = 1024; ///< ids at a time; 0: everything travels by name
   board_options board;
+  bool keeps_sets = false; ///< of the global set: process sets are changed here
 };
 
 class negotiation {
@@ -43,6 +46,9 @@ public:
 
   /// What has waited longer than `limit`, oldest first.
   std::vector<stall> stalled(std::chrono::nanoseconds now, std::chrono::nanoseconds limit) const;
+
+  /// The set ends in order: nothing follows.
+  verdict end();
 
   bool ended() const { return ended_; }
   /// Ids in use, for metrics.
@@ -57,6 +63,7 @@ private:
   void take_full(step& current, const request& what);
   void take_withdrawal(step& current, const std::string& name);
   void take_join(step& current);
+  void take_change(step& current, const set_change& what);
   void refuse(step& current, std::int32_t rank, tally::row_id row);
   void turn_away(step& current, tally::row_id row, const request& what);
   void complete(step& current, tally::row_id row);
@@ -77,6 +84,7 @@ private:
   board_ledger board_;
   group_gate groups_;
   std::vector<std::uint32_t> boarded_; ///< ids with a cell
+  std::optional<set_registry> sets_;
   bool ended_ = false;
 };
 

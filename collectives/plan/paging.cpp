@@ -78,6 +78,8 @@ std::vector<schedule> paged(schedule whole, std::size_t most_words) {
   book.add(whole.ask, &schedule::ask);
   book.add(whole.bundles, &schedule::bundles);
   book.last().joined = whole.joined;
+  book.last().changed = whole.changed;
+  book.last().sets = std::move(whole.sets);
   book.last().end = whole.end;
   return book.take();
 }

@@ -236,26 +236,6 @@ def test_an_unknown_reduction_is_refused(name: str) -> None:
             hvd.allreduce(torch.ones(2), name=name, op=op)
 
 
-def test_process_sets_other_than_the_global_one(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert hvd.global_process_set.process_set_id == 0
-    assert hvd.global_process_set.ranks == list(range(size))
-    assert hvd.global_process_set.size() == size
-    assert hvd.global_process_set.rank() == hvd.rank()
-    assert hvd.global_process_set.included() is True
-    stranger = hvd.ProcessSet([0])
-    assert stranger.process_set_id is None and stranger.size() is None
-    with pytest.raises(ValueError):
-        hvd.allreduce(torch.ones(2), name=name, process_set=stranger)
-    with pytest.raises(ValueError):
-        hvd.add_process_set([0])
-    monkeypatch.setenv("HOROVOD_DYNAMIC_PROCESS_SETS", "1")
-    with pytest.raises(ValueError):
-        hvd.add_process_set(list(range(size)))
-    if size > 1:
-        with pytest.raises(NotImplementedError, match="not offered yet"):
-            hvd.add_process_set([0])
-    assert hvd.remove_process_set(stranger) is False
-    assert hvd.remove_process_set(hvd.global_process_set) is False
 
 
 def test_mistakes_in_sets_of_ranks() -> None:

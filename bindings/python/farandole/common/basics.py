@@ -40,8 +40,8 @@ class HorovodBasics:
     ) -> None:
         """Joins the job that the environment names; a job of one process when it names none.
 
-        ``comm`` may be a list of ranks, which counts only under MPI. ``process_sets="dynamic"`` allows sets to be added
-        later; process sets other than the global one are not offered yet.
+        ``comm`` may be a list of ranks, which counts only under MPI. ``process_sets`` lists the sets that are to exist
+        besides the global one, the same on all ranks; ``"dynamic"`` allows sets to be added later.
         """
         if comm is not None and not isinstance(comm, (list, tuple, range)):
             raise ValueError("comm is not a list of ranks, and this build of Farandole has no MPI")
@@ -51,20 +51,23 @@ class HorovodBasics:
             os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
             process_sets = None
         job.refuse_in_child()
-        before = job.runtime
+        static_sets = list(process_sets or [])
+        if any(not isinstance(each, ProcessSet) for each in static_sets):
+            raise ValueError(f"process_sets is a list of ProcessSet or 'dynamic', not {process_sets!r}")
         try:
-            job.start()
+            if job.start([each.ranks or [] for each in static_sets]):
+                sets.forget()
+                handles.kept.clear()  # of a job that has ended: the new one numbers its calls anew
         except HorovodInternalError as problem:
             if problem.kind == "disconnected":  # this process has no place in the job any more
                 raise
             raise ValueError(f"Farandole could not be initialized: {problem}") from problem
-        if job.runtime is not before:
-            handles.kept.clear()  # of a job that has ended: the new one numbers its calls anew
-        sets.register(job.where(), process_sets or [])
+        sets.register(job.where(), static_sets)
 
     def shutdown(self) -> None:
         """Leaves the job; what is in flight on any rank fails. Allows a later ``init()``."""
         job.stop()
+        sets.forget()
 
     def is_initialized(self) -> bool:
         """Whether ``init()`` has been called, and ``shutdown()`` not since."""

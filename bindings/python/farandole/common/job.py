@@ -10,7 +10,7 @@ import atexit
 import os
 import threading
 from dataclasses import dataclass
-from typing import Any, NoReturn, Optional
+from typing import Any, List, NoReturn, Optional
 
 from farandole.common.exceptions import HorovodInternalError
 
@@ -76,17 +76,20 @@ def refuse_in_child() -> None:
         )
 
 
-def start() -> None:
-    """Joins the job that the environment names. A no-op while the job runs; starts anew when it has ended."""
+def start(process_sets: List[List[int]]) -> bool:
+    """Joins the job that the environment names. A no-op while the job runs; starts anew when it has ended.
+
+    ``process_sets`` are to exist besides the global one. True if it joined.
+    """
     global runtime, place, _owner_pid
     with _guard:
         if place is not None:
             if runtime.alive:
-                return
+                return False
             runtime.shutdown()
         from farandole import _native
 
-        started = _native.Runtime.start()
+        started = _native.Runtime.start(process_sets=process_sets)
         place = Place(
             rank=started.rank,
             size=started.size,
@@ -98,6 +101,7 @@ def start() -> None:
         )
         runtime = started
         _owner_pid = os.getpid()
+        return True
 
 
 def stop() -> None:

@@ -1,13 +1,15 @@
-"""Groups of processes that communicate among themselves. The global set holds all of them."""
+"""Groups of processes that communicate among themselves. The global set holds all of them.
+
+The native runtime keeps the table of sets, the same on all ranks; this module ties ``ProcessSet`` objects to it. Sets
+are equal when their ranks are; objects are told apart by identity.
+"""
 
 from __future__ import annotations
 
-import os
-from typing import Any, List, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Union
 
 from farandole.common import job
-
-NOT_OFFERED = "process sets other than the global one are not offered yet"
+from farandole.common.exceptions import HorovodInternalError
 
 
 class ProcessSet:
@@ -29,23 +31,25 @@ class ProcessSet:
             raise ValueError(f"the ranks of a ProcessSet are integers: {ranks}")
         self.ranks = sorted(ranks)
 
-    def _require_known(self) -> None:
-        if self.process_set_id != 0:
+    def _members(self) -> List[int]:
+        job.where()
+        if self.ranks is None or (self.process_set_id != 0 and self.process_set_id not in _registered):
             raise ValueError(f"no process set has the number {self.process_set_id}")
+        return self.ranks
 
     def size(self) -> Optional[int]:
         """Members; None while the set is not registered."""
-        if self.process_set_id is None:
-            return None
-        self._require_known()
-        return job.where().size
+        return None if self.process_set_id is None else len(self._members())
 
     def rank(self) -> Optional[int]:
-        """This process's number inside the set; None while the set is not registered."""
+        """This process's number inside the set; None while the set is not registered, ``ValueError`` outside of it."""
         if self.process_set_id is None:
             return None
-        self._require_known()
-        return job.where().rank
+        members = self._members()
+        own = job.where().rank
+        if own not in members:
+            raise ValueError(f"rank {own} is not in process set {self.process_set_id}, which has ranks {members}")
+        return members.index(own)
 
     def included(self) -> Optional[bool]:
         """Whether this process is a member."""
@@ -62,37 +66,106 @@ class ProcessSet:
 global_process_set = ProcessSet([])
 global_process_set.process_set_id = 0
 
+_registered: Dict[int, List[ProcessSet]] = {}
+"""The objects that stand for each set, by its number; without the global one."""
 
-def _check_ranks(ranks: Sequence[int], size: int) -> None:
-    if len(set(ranks)) != len(ranks):
-        raise ValueError(f"a process set names a rank twice: {list(ranks)}")
-    foreign = [rank for rank in ranks if not 0 <= rank < size]
-    if foreign or not ranks:
-        raise ValueError(f"a process set of ranks {list(ranks)} does not fit a job of {size} processes")
-    if len(ranks) == size:
-        raise ValueError(f"a process set of ranks {list(ranks)} is the global process set")
+
+def forget() -> None:
+    """After ``shutdown()``: no object stands for a set any more."""
+    for objects in _registered.values():
+        for each in objects:
+            each.process_set_id = None
+    _registered.clear()
 
 
 def register(place: job.Place, static_sets: Sequence[ProcessSet]) -> None:
-    """Fills the global set after ``init()`` and refuses others: they are not offered yet."""
+    """After ``init()``: fills the global set and finds the numbers of the others, which exist already.
+
+    ``ValueError`` for one that equals an earlier one or the global set, and, where the job ran already, for one that
+    does not exist. Farandole stays initialized.
+    """
     global_process_set.ranks = list(range(place.size))
+    numbers = {tuple(ranks): number for number, ranks in get_process_set_ids_and_ranks().items()}
+    problem = None
+    seen = {tuple(global_process_set.ranks)}
     for each in static_sets:
-        _check_ranks(each.ranks or [], place.size)
-        raise NotImplementedError(NOT_OFFERED)
+        ranks = tuple(each.ranks or ())
+        if ranks in seen:
+            problem = problem or f"init() was given a process set of ranks {list(ranks)} that exists already"
+        elif ranks not in numbers:
+            problem = problem or f"a process set of ranks {list(ranks)} does not exist: add it with add_process_set()"
+        else:
+            seen.add(ranks)
+            _stand_for(each, numbers[ranks])
+    if problem is not None:
+        raise ValueError(problem)
+
+
+def _stand_for(process_set: ProcessSet, number: int) -> None:
+    process_set.process_set_id = number
+    objects = _registered.setdefault(number, [])
+    if not any(process_set is each for each in objects):
+        objects.append(process_set)
 
 
 def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
-    """Adds a set on all ranks at once; process sets other than the global one are not offered yet."""
-    place = job.where()
+    """Adds a set of ranks: all ranks call this, members or not, and it returns when the set can be used.
+
+    ``ValueError`` on all ranks for a set that exists already, for ranks that do not fit the job and for ranks that do
+    not agree; nothing changes then and the job goes on.
+
+    :param process_set: a new set, or the list of its global ranks
+    :returns: the set, which has its number now
+    """
+    job.where()
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
-    if os.environ.get("HOROVOD_DYNAMIC_PROCESS_SETS", "0").lower() in ("", "0", "false", "no", "off"):
-        raise ValueError("set HOROVOD_DYNAMIC_PROCESS_SETS=1 or call init(process_sets='dynamic') to add process sets")
-    _check_ranks(process_set.ranks or [], place.size)
-    raise NotImplementedError(NOT_OFFERED)
+    try:
+        number = job.runtime.add_process_set(process_set.ranks)
+    except HorovodInternalError as problem:
+        raise _in_shutdown(problem) from problem
+    _stand_for(process_set, number)
+    return process_set
 
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Removes a set on all ranks at once. False for a set that is not registered and for the global one."""
+    """Removes a set: all ranks call this, members or not. What is pending in the set fails; nothing else does.
+
+    :param process_set: a set that is registered; it is not any more afterwards
+    :returns: False for a set that is not registered, and for the global one
+    """
     job.where()
-    return False
+    number = process_set.process_set_id
+    if not number:
+        return False
+    removed = True
+    try:
+        job.runtime.remove_process_set(number)
+    except HorovodInternalError as problem:
+        raise _in_shutdown(problem) from problem
+    except ValueError:
+        if number in get_process_set_ids_and_ranks():
+            raise
+        removed = False
+    for each in [process_set, *_registered.pop(number, [])]:
+        each.process_set_id = None
+    return removed
+
+
+def _in_shutdown(problem: HorovodInternalError) -> Exception:
+    # Who lost a member must know, to roll back.
+    return problem if problem.kind == "disconnected" else ValueError(str(problem))
+
+
+def get_process_set_ids_and_ranks() -> Dict[int, List[int]]:
+    """Numbers and global ranks of all sets, the global one included."""
+    job.where()
+    return dict(job.runtime.process_sets())
+
+
+def process_set_included(process_set_id: int = 0) -> bool:
+    """Whether this process is in the set of this number; ``ValueError`` where there is none."""
+    ranks = get_process_set_ids_and_ranks().get(process_set_id)
+    if ranks is None:
+        raise ValueError(f"no process set has the number {process_set_id}")
+    return job.where().rank in ranks

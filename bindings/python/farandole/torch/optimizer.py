@@ -122,7 +122,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         if isinstance(groups, int):
             index_of_name = {name: index for index, name in enumerate(self._names)}
             # Ranks may list their parameters in different orders; groups must be the same everywhere.
-            agreed = broadcast_object(self._names, 0, "DistributedOptimizer.groups", self._process_set)
+            first = (self._process_set.ranks or [0])[0]
+            agreed = broadcast_object(self._names, first, "DistributedOptimizer.groups", self._process_set)
             return list(split_list([index_of_name[name] for name in agreed], groups))
         index_of = {id(parameter): index for index, parameter in enumerate(self._parameters)}
         return [[index_of[id(each)] for each in group if id(each) in index_of] for group in groups]

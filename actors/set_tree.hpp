@@ -1,0 +1,59 @@
+// The actors of one process set on one member, as a tree under one supervisor: on the leader of the job, who
+// leads every set, the negotiator, the fusion scheduler and the introducer; on every member of the set the
+// mover and the worker. They stand and fall together (all-for-one). The global set's tree is the
+// generation's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/interfaces.hpp"
+#include "actors/kit/log.hpp"
+#include "actors/kit/supervision.hpp"
+#include "actors/standing.hpp"
+#include "messages/settings.hpp"
+
+namespace farandole {
+
+struct set_setup {
+  std::shared_ptr<standing> shared;    ///< with rank and members of the job
+  std::shared_ptr<set_standing> place; ///< with number, id and ranks; gets its door and its lane here
+  std::uint64_t generation = 0;
+  farandole::settings settings = farandole::settings::built_in(); ///< the job's values
+  std::string secret;
+  post_actor post;
+  member_actor member;
+  sets_actor sets; ///< of the global set: hears of changes
+  logger* log = nullptr;
+
+  std::function<void()> ready;   ///< the paths here are connected
+  std::function<void()> ended;   ///< see set_told; of the global set the member hears by itself
+  std::function<void()> settled; ///< see set_told
+  std::function<void()> drained; ///< see set_told; from the lane's thread
+
+  /// Global ranks of all members.
+  std::vector<std::int32_t> ranks() const;
+  /// Whether this process is a member, and whether it leads.
+  bool takes_part() const;
+  bool leads() const;
+};
+
+/// The tree's handles, once all have started; null where the child is not on this member.
+struct set_actors {
+  fusion_scheduler_actor scheduler;
+  negotiator_actor negotiator;
+  envelope_actor introducer;
+  mover_actor mover;
+  worker_actor worker;
+
+  /// What the post has to know.
+  set_entered entered(std::uint32_t number, std::vector<std::int32_t> ranks) const;
+};
+
+/// What to give to supervisor(). `started` is called in the supervisor's context when the last child runs.
+supervisor_spec set_tree(const set_setup& how, std::function<void(const set_actors&)> started);
+
+} // namespace farandole

@@ -1,0 +1,113 @@
+// Process sets between runtimes in one process.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <future>
+#include <mutex>
+#include <thread>
+
+#include "bindings/cxx/runtime_testing.hpp"
+
+using namespace farandole;
+
+namespace {
+
+// The sum over the set `ranks`, by the member's own contribution `rank + 1`.
+std::string sums_in(runtime& member, std::uint32_t set, const std::vector<std::int32_t>& ranks, int rounds) {
+  float wanted = 0;
+  for (auto rank : ranks)
+    wanted += static_cast<float>(rank + 1);
+  floats tensor;
+  for (int round = 0; round < rounds; ++round)
+    for (std::size_t count : {std::size_t{8}, std::size_t{100'000}}) {
+      tensor.in.assign(count, static_cast<float>(member.rank() + 1));
+      auto what = tensor.ask(count == 8 ? "small" : "large");
+      what.set = set;
+      auto asked = member.submit(what);
+      if (auto problem = asked ? asked->wait() : asked.error())
+        return problem.text;
+      if (tensor.out.front() != wanted || tensor.out.back() != wanted)
+        return "set " + std::to_string(set) + " gave " + std::to_string(tensor.out.back());
+    }
+  return {};
+}
+
+} // namespace
+
+TEST_CASE("sets of the start work side by side, with and without the leader") {
+  job three(3);
+  std::mutex guard;
+  std::vector<std::string> problems;
+  const std::vector<std::vector<std::int32_t>> sets{{0, 1}, {2, 1}, {2}};
+  three.run(
+      [&](runtime& member) {
+        std::vector<std::thread> threads;
+        for (std::uint32_t i = 0; i < sets.size(); ++i) {
+          const auto& ranks = sets[i];
+          if (std::find(ranks.begin(), ranks.end(), member.rank()) != ranks.end())
+            threads.emplace_back([&, i] {
+              auto problem = sums_in(member, i + 1, sets[i], 20);
+              std::lock_guard lock(guard);
+              problems.push_back(std::move(problem));
+            });
+        }
+        for (auto& thread : threads)
+          thread.join();
+      },
+      sets);
+  CHECK(problems == std::vector<std::string>(5));
+}
+
+TEST_CASE("sets come and go, and what is pending in one that goes fails alone") {
+  job three(3, {{"HOROVOD_DYNAMIC_PROCESS_SETS", "1"}});
+  std::mutex guard;
+  std::vector<std::string> said;
+  three.run([&](runtime& member) {
+    auto say = [&](std::string what) {
+      std::lock_guard lock(guard);
+      said.push_back(std::move(what));
+    };
+    for (int round = 0; round < 5; ++round) {
+      auto id = member.add_process_set({2, 1});
+      if (!id)
+        return say(id.error().text);
+      floats lonely, global;
+      lonely.in = global.in = {1};
+      handle pending;
+      if (member.rank() == 2) {
+        auto what = lonely.ask("nobody else asks for this");
+        what.set = *id;
+        pending = *member.submit(what);
+      }
+      if (member.rank() != 0)
+        say(sums_in(member, *id, {1, 2}, 3));
+      auto everybody = *member.submit(global.ask("global"));
+      say(member.remove_process_set(*id).text);
+      if (pending && pending.wait().kind != error_kind::aborted)
+        say("what was pending ended as " + pending.problem().text);
+      say(everybody.wait().text);
+      auto after = lonely.ask("late");
+      after.set = *id;
+      if (auto late = member.submit(after); late || late.error().kind != error_kind::invalid_argument)
+        say("a removed set was found");
+    }
+  });
+  CHECK(said == std::vector<std::string>(5 * (3 + 3 + 2)));
+}
+
+TEST_CASE("members that want different sets at the start all fail, and are told why") {
+  job two(2);
+  std::vector<std::future<error>> starts;
+  for (std::int32_t rank = 0; rank < 2; ++rank)
+    starts.push_back(std::async(std::launch::async, [&, rank] {
+      auto how = two.options_of(rank);
+      how.process_sets = {{rank}};
+      auto started = runtime::start(how);
+      return started ? error{} : started.error();
+    }));
+  for (auto& start : starts) {
+    auto problem = start.get();
+    CHECK(problem.kind == error_kind::invalid_argument);
+    CHECK(problem.text.find("rank 0 starts with 1 process set: [0] and rank 1") != std::string::npos);
+  }
+}

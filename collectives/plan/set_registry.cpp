@@ -1,0 +1,184 @@
+#include "collectives/plan/set_registry.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace farandole {
+
+namespace {
+
+error refuse(std::string text) {
+  return {error_kind::invalid_argument, std::move(text)};
+}
+
+std::string in_words(const set_change& what) {
+  if (what.kind == set_change_kind::remove)
+    return "removes process set " + std::to_string(what.id);
+  if (what.kind == set_change_kind::add)
+    return "adds a process set of ranks " + ranks_to_text(what.sets.front());
+  if (what.sets.empty())
+    return "starts without process sets";
+  std::string text = "starts with " + std::to_string(what.sets.size()) +
+                     (what.sets.size() == 1 ? " process set: " : " process sets: ");
+  constexpr std::size_t most = 8;
+  for (std::size_t i = 0; i < what.sets.size() && i < most; ++i)
+    text += (i ? ", " : "") + ranks_to_text(what.sets[i]);
+  return what.sets.size() > most ? text + ", …" : text;
+}
+
+// Every rank in order, from 0.
+bool is_global(const std::vector<std::int32_t>& ranks, std::size_t size) {
+  return ranks.size() == size; // they are known to be unique and in range
+}
+
+} // namespace
+
+std::string ranks_to_text(const std::vector<std::int32_t>& ranks) {
+  constexpr std::size_t most = 16;
+  std::string text = "[";
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks.size() > most && i == most / 2) {
+      text += ", …";
+      i = ranks.size() - most / 2;
+    }
+    text += (i ? ", " : "") + std::to_string(ranks[i]);
+  }
+  return text + "]";
+}
+
+set_registry::set_registry(std::int32_t size)
+    : asked_(static_cast<std::size_t>(size)), missing_(asked_.size()) {
+  assert(size > 0);
+}
+
+set_registry::answer set_registry::ask(std::int32_t rank, const set_change& what) {
+  auto& mine = asked_.at(static_cast<std::size_t>(rank));
+  answer result;
+  if (mine) {
+    result.breach = refuse("rank " + std::to_string(rank) +
+                           " asks for a change of process sets before its last one was answered");
+    return result;
+  }
+  if (what.kind == set_change_kind::add && what.sets.size() != 1) {
+    result.breach = refuse("rank " + std::to_string(rank) + " adds " + std::to_string(what.sets.size()) +
+                           " process sets at once");
+    return result;
+  }
+  mine = what;
+  if (--missing_ > 0)
+    return result;
+  result = decide();
+  result.decided = true;
+  asked_.assign(asked_.size(), std::nullopt);
+  missing_ = asked_.size();
+  return result;
+}
+
+set_registry::answer set_registry::decide() {
+  answer result;
+  if ((result.problem = difference()))
+    return result;
+  const auto& what = *asked_.front();
+  for (auto& ranks : what.sets)
+    if ((result.problem = wrong(ranks)))
+      return result;
+  switch (what.kind) {
+  case set_change_kind::found:
+    return found(what);
+  case set_change_kind::add:
+    return add(what);
+  case set_change_kind::remove:
+    return remove(what.id);
+  }
+  return result;
+}
+
+error set_registry::difference() const {
+  for (std::size_t rank = 1; rank < asked_.size(); ++rank)
+    if (*asked_[rank] != *asked_.front())
+      return refuse("ranks must change process sets alike, but rank 0 " + in_words(*asked_.front()) +
+                    " and rank " + std::to_string(rank) + " " + in_words(*asked_[rank]));
+  return {};
+}
+
+error set_registry::wrong(const std::vector<std::int32_t>& ranks) const {
+  if (ranks.empty())
+    return refuse("a process set needs at least one rank");
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] < 0 || ranks[i] >= static_cast<std::int32_t>(asked_.size()))
+      return refuse("a process set of ranks " + ranks_to_text(ranks) + " names rank " +
+                    std::to_string(ranks[i]) + "; this job has ranks 0 to " +
+                    std::to_string(asked_.size() - 1));
+    if (i > 0 && ranks[i] <= ranks[i - 1])
+      return refuse("a process set of ranks " + ranks_to_text(ranks) + " names rank " +
+                    std::to_string(ranks[i]) + " twice");
+  }
+  return {};
+}
+
+const set_event* set_registry::equal_to(const std::vector<std::int32_t>& ranks) const {
+  auto same = std::find_if(sets_.begin(), sets_.end(), [&](auto& one) { return one.second.ranks == ranks; });
+  return same == sets_.end() ? nullptr : &same->second;
+}
+
+// An equal list stands for the same set: the earlier one wins.
+set_registry::answer set_registry::found(const set_change& what) {
+  answer result;
+  if (sets_.size() + what.sets.size() > set_limit) {
+    result.problem = refuse("there can be at most " + std::to_string(set_limit) + " process sets");
+    return result;
+  }
+  for (auto& ranks : what.sets)
+    if (!is_global(ranks, asked_.size()) && !equal_to(ranks))
+      result.events.push_back(begin(ranks));
+  return result;
+}
+
+set_registry::answer set_registry::add(const set_change& what) {
+  answer result;
+  auto& ranks = what.sets.front();
+  if (is_global(ranks, asked_.size()))
+    result.problem =
+        refuse("a process set of ranks " + ranks_to_text(ranks) + " exists already: it is the global one");
+  else if (auto* same = equal_to(ranks))
+    result.problem = refuse("a process set of ranks " + ranks_to_text(ranks) + " exists already: it has id " +
+                            std::to_string(same->id));
+  else if (sets_.size() >= set_limit)
+    result.problem = refuse("there are " + std::to_string(set_limit) +
+                            " process sets already; remove one before adding another");
+  else
+    result.events.push_back(begin(ranks));
+  return result;
+}
+
+set_registry::answer set_registry::remove(std::uint32_t id) {
+  answer result;
+  auto known = sets_.find(id);
+  if (known == sets_.end()) {
+    result.problem = refuse(id == 0 ? "the global process set cannot be removed"
+                                    : "there is no process set " + std::to_string(id));
+    return result;
+  }
+  known->second.ends = true;
+  result.events.push_back(std::move(known->second));
+  sets_.erase(known);
+  free_.push_back(id);
+  return result;
+}
+
+set_event set_registry::begin(const std::vector<std::int32_t>& ranks) {
+  set_event one;
+  one.number = next_number_++;
+  one.ranks = ranks;
+  if (free_.empty()) {
+    one.id = next_id_++;
+  } else {
+    one.id = free_.front();
+    free_.pop_front();
+  }
+  sets_.emplace(one.id, one);
+  return one;
+}
+
+} // namespace farandole

@@ -1,0 +1,139 @@
+#include "collectives/plan/set_registry.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole;
+
+namespace {
+
+using ranks = std::vector<std::int32_t>;
+
+set_change add(ranks what) {
+  return {set_change_kind::add, 0, {std::move(what)}};
+}
+
+set_change found(std::vector<ranks> what) {
+  return {set_change_kind::found, 0, std::move(what)};
+}
+
+set_change remove(std::uint32_t id) {
+  return {set_change_kind::remove, id, {}};
+}
+
+/// All ranks ask for the same, the last one first; what the last word brings.
+set_registry::answer agreed(set_registry& registry, std::int32_t size, const set_change& what) {
+  for (auto rank = size - 1; rank > 0; --rank) {
+    auto early = registry.ask(rank, what);
+    CHECK(!early.decided);
+    CHECK(!early.breach);
+  }
+  auto last = registry.ask(0, what);
+  CHECK(last.decided);
+  return last;
+}
+
+std::string refused(set_registry& registry, std::int32_t size, const set_change& what) {
+  auto result = agreed(registry, size, what);
+  CHECK(result.events.empty());
+  CHECK(result.problem.kind == error_kind::invalid_argument);
+  return result.problem.text;
+}
+
+} // namespace
+
+TEST_CASE("a set starts when every rank has asked for it, and ends so") {
+  set_registry registry(3);
+  auto begun = agreed(registry, 3, add({0, 2}));
+  CHECK(!begun.problem);
+  CHECK(begun.events == std::vector<set_event>{{1, 1, false, {0, 2}}});
+  CHECK(registry.sets().size() == 1);
+  auto ended = agreed(registry, 3, remove(1));
+  CHECK(!ended.problem);
+  CHECK(ended.events == std::vector<set_event>{{1, 1, true, {0, 2}}});
+  CHECK(registry.sets().empty());
+}
+
+TEST_CASE("ids of removed sets are used again, the oldest first; numbers never are") {
+  set_registry registry(4);
+  for (auto& one : {ranks{0}, ranks{1}, ranks{2}})
+    agreed(registry, 4, add(one));
+  agreed(registry, 4, remove(3));
+  agreed(registry, 4, remove(1));
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> given;
+  for (auto& one : {ranks{3}, ranks{0, 1}, ranks{0, 3}}) {
+    auto events = agreed(registry, 4, add(one)).events;
+    REQUIRE(events.size() == 1);
+    given.emplace_back(events[0].number, events[0].id);
+  }
+  CHECK(given == std::vector<std::pair<std::uint32_t, std::uint32_t>>{{4, 3}, {5, 1}, {6, 4}});
+}
+
+TEST_CASE("ranks that differ change nothing, and the first two that differ are named with what they asked") {
+  set_registry registry(3);
+  registry.ask(0, add({0, 1}));
+  registry.ask(1, add({0, 1}));
+  auto result = registry.ask(2, remove(7));
+  CHECK(result.decided);
+  CHECK(result.events.empty());
+  CHECK(result.problem.text == "ranks must change process sets alike, but rank 0 adds a process set of ranks "
+                               "[0, 1] and rank 2 removes process set 7");
+  // The job goes on.
+  CHECK(agreed(registry, 3, add({0, 1})).events.size() == 1);
+}
+
+TEST_CASE("sets that cannot be are refused for everybody") {
+  set_registry registry(3);
+  agreed(registry, 3, add({1}));
+  CHECK(refused(registry, 3, add({})) == "a process set needs at least one rank");
+  CHECK(refused(registry, 3, add({1, 1})) == "a process set of ranks [1, 1] names rank 1 twice");
+  CHECK(refused(registry, 3, add({0, 3})) ==
+        "a process set of ranks [0, 3] names rank 3; this job has ranks 0 to 2");
+  CHECK(refused(registry, 3, add({-1, 0})) ==
+        "a process set of ranks [-1, 0] names rank -1; this job has ranks 0 to 2");
+  CHECK(refused(registry, 3, add({1})) == "a process set of ranks [1] exists already: it has id 1");
+  CHECK(refused(registry, 3, add({0, 1, 2})) ==
+        "a process set of ranks [0, 1, 2] exists already: it is the global one");
+  CHECK(refused(registry, 3, remove(0)) == "the global process set cannot be removed");
+  CHECK(refused(registry, 3, remove(2)) == "there is no process set 2");
+  CHECK(registry.sets().size() == 1);
+}
+
+TEST_CASE("of equal sets at the start, and of one that equals the global set, one exists") {
+  set_registry registry(3);
+  auto begun = agreed(registry, 3, found({{0}, {0, 1, 2}, {1, 2}, {0}}));
+  CHECK(!begun.problem);
+  CHECK(begun.events == std::vector<set_event>{{1, 1, false, {0}}, {2, 2, false, {1, 2}}});
+}
+
+TEST_CASE("a set that cannot be at the start makes the whole start fail") {
+  set_registry registry(2);
+  CHECK(refused(registry, 2, found({{0}, {1, 1}})) == "a process set of ranks [1, 1] names rank 1 twice");
+  CHECK(registry.sets().empty());
+  registry.ask(0, found({}));
+  CHECK(
+      registry.ask(1, found({{0}, {1}})).problem.text ==
+      "ranks must change process sets alike, but rank 0 starts without process sets and rank 1 starts with 2 "
+      "process sets: [0], [1]");
+}
+
+TEST_CASE("a rank that asks twice before it was answered breaks the protocol, and its first word counts") {
+  set_registry registry(2);
+  registry.ask(1, add({1}));
+  auto again = registry.ask(1, add({0}));
+  CHECK(again.breach);
+  CHECK(!again.decided);
+  CHECK(registry.ask(0, add({1})).events.size() == 1);
+}
+
+TEST_CASE("there is a most of sets") {
+  constexpr auto size = static_cast<std::int32_t>(set_limit) + 1;
+  set_registry registry(size);
+  std::vector<ranks> all;
+  for (std::int32_t rank = 0; rank < size; ++rank)
+    all.push_back({rank});
+  CHECK(refused(registry, size, found(all)) == "there can be at most 1024 process sets");
+  all.pop_back();
+  CHECK(agreed(registry, size, found(all)).events.size() == set_limit);
+  CHECK(refused(registry, size, add({size - 1})) ==
+        "there are 1024 process sets already; remove one before adding another");
+}

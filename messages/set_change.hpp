@@ -1,0 +1,45 @@
+// What members may want of the table of process sets, and what became of it. All members of the job take part
+// in a change, whether they are in the set or not; negotiation.capnp tells how.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace farandole {
+
+/// Most process sets at a time besides the global one.
+inline constexpr std::size_t set_limit = 1024;
+
+/// The name under which a change is in flight and may fail.
+inline constexpr std::string_view set_change_name = "farandole.process_sets";
+
+enum class set_change_kind : std::uint8_t {
+  found,  ///< once, when the generation starts: the sets that are to exist from the first operation on
+  add,    ///< one more
+  remove, ///< one less
+};
+inline constexpr std::size_t set_change_kind_count = 3;
+
+/// What one member asks for.
+struct set_change {
+  set_change_kind kind = set_change_kind::add;
+  std::uint32_t id = 0; ///< remove: which
+  /// found, add: the sets, each with its global ranks in ascending order. Whether they exist and are unique
+  /// is for all members to hear, so it is not a matter of form.
+  std::vector<std::vector<std::int32_t>> sets;
+
+  friend bool operator==(const set_change&, const set_change&) = default;
+};
+
+/// A set starts or ends.
+struct set_event {
+  std::uint32_t number = 0; ///< of envelopes; from 1, never used again within the generation
+  std::uint32_t id = 0;     ///< what people see; may be used again
+  bool ends = false;
+  std::vector<std::int32_t> ranks; ///< global, ascending
+
+  friend bool operator==(const set_event&, const set_event&) = default;
+};
+
+} // namespace farandole

@@ -1,0 +1,96 @@
+#include "messages/set_change_form.hpp"
+
+#include <cassert>
+
+#include "messages/membership.hpp"
+
+namespace farandole::wire_form {
+
+namespace {
+
+void write_ranks(capnp::List<std::int32_t>::Builder to, const std::vector<std::int32_t>& ranks) {
+  for (kj::uint i = 0; i < to.size(); ++i)
+    to.set(i, ranks[i]);
+}
+
+// Ascending; what is more is checked by whoever reads.
+std::vector<std::int32_t> read_ranks(capnp::List<std::int32_t>::Reader from, verdict& so_far) {
+  std::vector<std::int32_t> ranks;
+  if (!so_far.require(from.size() <= static_cast<kj::uint>(member_limit), "a process set has too many ranks"))
+    return ranks;
+  ranks.reserve(from.size());
+  for (auto rank : from) {
+    if (!so_far.require(ranks.empty() || ranks.back() <= rank, "a process set's ranks do not ascend"))
+      return ranks;
+    ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+} // namespace
+
+std::size_t words_of(const set_change& value) {
+  std::size_t words = 4;
+  for (auto& ranks : value.sets)
+    words += 2 + ranks.size() / 2;
+  return words;
+}
+
+std::size_t words_of(const set_event& value) {
+  return 5 + value.ranks.size() / 2;
+}
+
+void write(wire::SetChange::Builder to, const set_change& value) {
+  assert(value.sets.size() <= set_limit); // checked where the caller asks for them
+  to.setKind(static_cast<std::uint8_t>(value.kind));
+  to.setId(value.id);
+  auto sets = to.initSets(static_cast<kj::uint>(value.sets.size()));
+  for (kj::uint i = 0; i < sets.size(); ++i)
+    write_ranks(sets.init(i, static_cast<kj::uint>(value.sets[i].size())), value.sets[i]);
+}
+
+void write(capnp::List<wire::SetEvent>::Builder to, const std::vector<set_event>& values) {
+  for (kj::uint i = 0; i < to.size(); ++i) {
+    to[i].setNumber(values[i].number);
+    to[i].setId(values[i].id);
+    to[i].setEnds(values[i].ends);
+    write_ranks(to[i].initRanks(static_cast<kj::uint>(values[i].ranks.size())), values[i].ranks);
+  }
+}
+
+set_change read(wire::SetChange::Reader from, verdict& so_far) {
+  set_change value;
+  if (!so_far.require(from.getKind() < set_change_kind_count,
+                      "the kind of a change of process sets is unknown") ||
+      !so_far.require(from.getSets().size() <= set_limit, "too many process sets are asked for at once"))
+    return value;
+  value.kind = static_cast<set_change_kind>(from.getKind());
+  value.id = from.getId();
+  for (auto ranks : from.getSets()) {
+    value.sets.push_back(read_ranks(ranks, so_far));
+    if (!so_far.good())
+      break;
+  }
+  so_far.require(value.kind != set_change_kind::add || value.sets.size() == 1,
+                 "one process set is added at a time");
+  so_far.require(value.kind != set_change_kind::remove || value.sets.empty(),
+                 "a process set is removed by its id");
+  return value;
+}
+
+set_event read(wire::SetEvent::Reader from, std::int32_t members, verdict& so_far) {
+  set_event value;
+  value.number = from.getNumber();
+  value.id = from.getId();
+  value.ends = from.getEnds();
+  so_far.require(value.number != 0 && value.id != 0, "a process set's number is 0");
+  value.ranks = read_ranks(from.getRanks(), so_far);
+  so_far.require(!value.ranks.empty(), "a process set has no ranks");
+  for (std::size_t i = 0; i < value.ranks.size(); ++i)
+    so_far.require(value.ranks[i] >= 0 && value.ranks[i] < members &&
+                       (i == 0 || value.ranks[i] != value.ranks[i - 1]),
+                   "a process set's ranks are no members, or named twice");
+  return value;
+}
+
+} // namespace farandole::wire_form

@@ -1,0 +1,21 @@
+// Changes of the process sets on the wire, for negotiation.cpp. Only messages/ includes this header.
+#pragma once
+
+#include <cstdint>
+
+#include "messages/decoding.hpp"
+#include "messages/set_change.hpp"
+
+namespace farandole::wire_form {
+
+std::size_t words_of(const set_change& value);
+std::size_t words_of(const set_event& value);
+
+void write(wire::SetChange::Builder to, const set_change& value);
+void write(capnp::List<wire::SetEvent>::Builder to, const std::vector<set_event>& values);
+
+set_change read(wire::SetChange::Reader from, verdict& so_far);
+/// `members`: of the job.
+set_event read(wire::SetEvent::Reader from, std::int32_t members, verdict& so_far);
+
+} // namespace farandole::wire_form
