@@ -295,9 +295,9 @@ expected<introductions> decode_introductions(const envelope& message) {
                                    return;
                                  value.members.reserve(list.size());
                                  for (auto one : list) {
-                                   auto position = static_cast<std::int32_t>(value.members.size());
+                                   auto before = value.members.empty() ? -1 : value.members.back().rank;
                                    read_introduction(one, value.members.emplace_back(), so_far);
-                                   so_far.require(value.members.back().rank == position,
+                                   so_far.require(value.members.back().rank > before,
                                                   "members are not in rank order");
                                    if (!so_far.good())
                                      return;

@@ -97,7 +97,7 @@ struct introduction {
 };
 
 struct introductions {
-  std::vector<introduction> members; ///< position equals rank
+  std::vector<introduction> members; ///< of a process set; global ranks, ascending
 
   friend bool operator==(const introductions&, const introductions&) = default;
 };

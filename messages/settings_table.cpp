@@ -377,7 +377,6 @@ constexpr setting_row rows[] = {
      .type = flag,
      .built_in = "0",
      .environment = "HOROVOD_DYNAMIC_PROCESS_SETS",
-     .job_wide = true,
      .nonzero_is_on = true,
      .doc = "Allows process sets to be added and removed after init()."},
     {.id = setting::hierarchical_allreduce,

@@ -16,7 +16,7 @@ set_change found(std::vector<ranks> what) {
   return {set_change_kind::found, 0, std::move(what)};
 }
 
-set_change remove(std::uint32_t id) {
+set_change removal(std::uint32_t id) {
   return {set_change_kind::remove, id, {}};
 }
 
@@ -47,7 +47,7 @@ TEST_CASE("a set starts when every rank has asked for it, and ends so") {
   CHECK(!begun.problem);
   CHECK(begun.events == std::vector<set_event>{{1, 1, false, {0, 2}}});
   CHECK(registry.sets().size() == 1);
-  auto ended = agreed(registry, 3, remove(1));
+  auto ended = agreed(registry, 3, removal(1));
   CHECK(!ended.problem);
   CHECK(ended.events == std::vector<set_event>{{1, 1, true, {0, 2}}});
   CHECK(registry.sets().empty());
@@ -57,8 +57,8 @@ TEST_CASE("ids of removed sets are used again, the oldest first; numbers never a
   set_registry registry(4);
   for (auto& one : {ranks{0}, ranks{1}, ranks{2}})
     agreed(registry, 4, add(one));
-  agreed(registry, 4, remove(3));
-  agreed(registry, 4, remove(1));
+  agreed(registry, 4, removal(3));
+  agreed(registry, 4, removal(1));
   std::vector<std::pair<std::uint32_t, std::uint32_t>> given;
   for (auto& one : {ranks{3}, ranks{0, 1}, ranks{0, 3}}) {
     auto events = agreed(registry, 4, add(one)).events;
@@ -72,7 +72,7 @@ TEST_CASE("ranks that differ change nothing, and the first two that differ are n
   set_registry registry(3);
   registry.ask(0, add({0, 1}));
   registry.ask(1, add({0, 1}));
-  auto result = registry.ask(2, remove(7));
+  auto result = registry.ask(2, removal(7));
   CHECK(result.decided);
   CHECK(result.events.empty());
   CHECK(result.problem.text == "ranks must change process sets alike, but rank 0 adds a process set of ranks "
@@ -93,8 +93,8 @@ TEST_CASE("sets that cannot be are refused for everybody") {
   CHECK(refused(registry, 3, add({1})) == "a process set of ranks [1] exists already: it has id 1");
   CHECK(refused(registry, 3, add({0, 1, 2})) ==
         "a process set of ranks [0, 1, 2] exists already: it is the global one");
-  CHECK(refused(registry, 3, remove(0)) == "the global process set cannot be removed");
-  CHECK(refused(registry, 3, remove(2)) == "there is no process set 2");
+  CHECK(refused(registry, 3, removal(0)) == "the global process set cannot be removed");
+  CHECK(refused(registry, 3, removal(2)) == "there is no process set 2");
   CHECK(registry.sets().size() == 1);
 }
 
