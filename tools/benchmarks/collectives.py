@@ -17,8 +17,8 @@ FEWER = {
     # What each stack has no use for: buckets where the library fuses by itself, single tensors where it cannot.
     OURS: ["1000 × 1 KiB, buckets"],
     "horovod": ["1000 × 1 KiB, buckets"],
-    "gloo": ["1000 KiB at once"],
-    "mpi4py": ["1000 × 1 KiB", "1000 KiB at once"],
+    "gloo": ["1000 KiB at once", "1000 × 1 KiB, on and on"],
+    "mpi4py": ["1000 × 1 KiB", "1000 KiB at once", "1000 × 1 KiB, on and on"],
 }
 ONLY = {WITHOUT_BOARD: ["4 B", "64 KiB"]}
 

@@ -55,6 +55,7 @@ WORKS = [
     Work("ResNet-50", RESNET, 2, bucket_bytes=25 * MIB),
     Work("1000 × 1 KiB", SMALL, 5, warm=3),
     Work("1000 × 1 KiB, buckets", SMALL, 10, bucket_bytes=25 * MIB),
+    Work("1000 × 1 KiB, on and on", SMALL, 40, warm=10),
     Work("1000 KiB at once", (256 * 1000,), 40),
     Work("allgather 16 MiB a rank", (4 * MIB,), 4, operation="allgather"),
     Work("alltoall 16 MiB a rank", (4 * MIB,), 4, operation="alltoall"),
