@@ -67,6 +67,11 @@ error refuse(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
 }
 
+// A job that others have left already has been joined all the same; the first operation says that it is over.
+bool may_do_without(const set_change& sets, const error& why) {
+  return sets.sets.empty() && why.kind != error_kind::invalid_argument && why.kind != error_kind::timed_out;
+}
+
 // As it may travel; what is wrong with the ranks is for all members to hear.
 error put_in_form(std::vector<std::vector<std::int32_t>>& sets) {
   if (sets.size() > set_limit)
@@ -152,7 +157,8 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
     return member.error();
   std::unique_ptr<runtime> started(new runtime(std::make_unique<state>(std::move(*member))));
   // Every member says which sets it wants, if only none: so members that differ find out.
-  if (auto founded = started->state_->change_sets(sets, clock::now() + patience); !founded)
+  auto founded = started->state_->change_sets(sets, clock::now() + patience);
+  if (!founded && !may_do_without(sets, founded.error()))
     return founded.error();
   return started;
 }

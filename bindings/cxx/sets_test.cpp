@@ -32,6 +32,15 @@ std::string sums_in(runtime& member, std::uint32_t set, const std::vector<std::i
   return {};
 }
 
+// Who leaves ends the job for all, so nobody does before everybody has come here.
+void meet(runtime& member) {
+  submission what;
+  what.name = "meet";
+  what.signature.operation = operation::barrier;
+  if (auto all = member.submit(what))
+    all->wait();
+}
+
 } // namespace
 
 TEST_CASE("sets of the start work side by side, with and without the leader") {
@@ -53,6 +62,7 @@ TEST_CASE("sets of the start work side by side, with and without the leader") {
         }
         for (auto& thread : threads)
           thread.join();
+        meet(member);
       },
       sets);
   CHECK(problems == std::vector<std::string>(5));
@@ -91,6 +101,7 @@ TEST_CASE("sets come and go, and what is pending in one that goes fails alone") 
       if (auto late = member.submit(after); late || late.error().kind != error_kind::invalid_argument)
         say("a removed set was found");
     }
+    meet(member);
   });
   CHECK(said == std::vector<std::string>(5 * (3 + 3 + 2)));
 }

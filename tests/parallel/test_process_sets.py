@@ -327,6 +327,7 @@ def test_wrong_sets_of_init_fail_on_all_ranks(name: str, rank: int, size: int) -
 
 
 def test_without_permission_sets_stay_as_they_are(name: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    hvd.barrier()
     hvd.shutdown()
     monkeypatch.delenv("HOROVOD_DYNAMIC_PROCESS_SETS")
     kept = hvd.ProcessSet([0])
@@ -337,6 +338,7 @@ def test_without_permission_sets_stay_as_they_are(name: str, size: int, monkeypa
         with pytest.raises(ValueError, match="HOROVOD_DYNAMIC_PROCESS_SETS"):
             hvd.remove_process_set(kept)
         assert kept.process_set_id == 1
+    hvd.barrier()
     hvd.shutdown()
     hvd.init(process_sets="Dynamic")
     if size > 1:

@@ -1,7 +1,7 @@
 # Made by bindings/python/stubs_check.py --write from the code; not edited by hand.
 """The door between Python and Farandole's core."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 class Request:
     """
@@ -61,7 +61,12 @@ class Runtime:
     """One member of one job."""
 
     @staticmethod
-    def start(settings: Mapping[str, str] = {}, read_environment: bool = True, secret: str = "") -> Runtime:
+    def start(
+        settings: Mapping[str, str] = {},
+        read_environment: bool = True,
+        secret: str = "",
+        process_sets: Sequence[Sequence[int]] = [],
+    ) -> Runtime:
         """Joins the job that the settings and the environment name."""
 
     def shutdown(self) -> None: ...
@@ -83,6 +88,15 @@ class Runtime:
     def cross_size(self) -> int: ...
     @property
     def is_homogeneous(self) -> bool: ...
+    def add_process_set(self, ranks: Sequence[int]) -> int:
+        """Adds a process set on all members at once; gives its number."""
+
+    def remove_process_set(self, set: int) -> None:
+        """Removes one on all members at once."""
+
+    def process_sets(self) -> dict[int, list[int]]:
+        """Numbers and global ranks of all process sets."""
+
     def counters(self) -> dict:
         """Numbers for people and benchmarks."""
 

@@ -48,7 +48,14 @@ def DistributedOptimizer(
     """
 
 def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
-    """Adds a set on all ranks at once; process sets other than the global one are not offered yet."""
+    """Adds a set of ranks: all ranks call this, members or not, and it returns when the set can be used.
+
+    ``ValueError`` on all ranks for a set that exists already, for ranks that do not fit the job and for ranks that do
+    not agree; nothing changes then and the job goes on.
+
+    :param process_set: a new set, or the list of its global ranks
+    :returns: the set, which has its number now
+    """
 
 def allgather(tensor: torch.Tensor, name: Optional[str] = ..., process_set: ProcessSet = ...) -> torch.Tensor:
     """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ.
@@ -456,8 +463,8 @@ def init(
 ) -> None:
     """Joins the job that the environment names; a job of one process when it names none.
 
-    ``comm`` may be a list of ranks, which counts only under MPI. ``process_sets="dynamic"`` allows sets to be added
-    later; process sets other than the global one are not offered yet.
+    ``comm`` may be a list of ranks, which counts only under MPI. ``process_sets`` lists the sets that are to exist
+    besides the global one, the same on all ranks; ``"dynamic"`` allows sets to be added later.
     """
 
 def is_homogeneous() -> bool:
@@ -542,7 +549,11 @@ def reducescatter_async(
     """
 
 def remove_process_set(process_set: ProcessSet) -> bool:
-    """Removes a set on all ranks at once. False for a set that is not registered and for the global one."""
+    """Removes a set: all ranks call this, members or not. What is pending in the set fails; nothing else does.
+
+    :param process_set: a set that is registered; it is not any more afterwards
+    :returns: False for a set that is not registered, and for the global one
+    """
 
 def rocm_built() -> bool:
     """Whether ROCm is built in."""
