@@ -86,7 +86,8 @@ void member_runtime::shutdown() {
 }
 
 expected<std::shared_ptr<door>> member_runtime::door(std::uint32_t set) const {
-  // The global set's lives as long as this object, so nobody need count who uses it: most operations go there.
+  // The global set's lives as long as this object, so nobody need count who uses it: most operations go
+  // there.
   if (set == 0)
     return std::shared_ptr<farandole::door>(std::shared_ptr<void>(), standing_->global->door.get());
   auto found = standing_->sets.find(set);
