@@ -76,13 +76,13 @@ set_registry::answer set_registry::ask(std::int32_t rank, const set_change& what
 }
 
 set_registry::answer set_registry::decide() {
-  answer result;
-  if ((result.problem = difference()))
-    return result;
   const auto& what = *asked_.front();
-  for (auto& ranks : what.sets)
-    if ((result.problem = wrong(ranks)))
-      return result;
+  answer refused;
+  refused.problem = difference();
+  for (auto ranks = what.sets.begin(); !refused.problem && ranks != what.sets.end(); ++ranks)
+    refused.problem = wrong(*ranks);
+  if (refused.problem)
+    return refused;
   switch (what.kind) {
   case set_change_kind::found:
     return found(what);
@@ -91,7 +91,7 @@ set_registry::answer set_registry::decide() {
   case set_change_kind::remove:
     return remove(what.id);
   }
-  return result;
+  return refused;
 }
 
 error set_registry::difference() const {
