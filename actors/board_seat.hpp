@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "collectives/paths/board.hpp"
+#include "collectives/paths/local/board.hpp"
 
 namespace farandole {
 

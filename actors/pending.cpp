@@ -47,7 +47,7 @@ void pending::settle(error how) {
   if (waiters_.load(std::memory_order_seq_cst) != 0)
     futex(word_, FUTEX_WAKE, INT_MAX, nullptr);
   auto* callback = callback_.exchange(called, std::memory_order_acq_rel);
-  if (callback) {
+  if (callback && callback != called) {
     (*callback)();
     delete callback;
   }
@@ -80,6 +80,12 @@ void pending::wait_for_change(phase seen, std::chrono::steady_clock::time_point 
 }
 
 void pending::on_settled(std::function<void()> callback) {
+  // Settled, but its settler may not have come to the slot yet: whoever saw it settled is called at once.
+  if (settled()) {
+    callback_.store(called, std::memory_order_release);
+    callback();
+    return;
+  }
   auto* mine = new std::function<void()>(std::move(callback));
   std::function<void()>* none = nullptr;
   if (callback_.compare_exchange_strong(none, mine, std::memory_order_acq_rel))

@@ -56,3 +56,17 @@ TEST_CASE("a callback comes once, whether it was left before or after the end", 
   ended->on_settled([&] { ++late; });
   CHECK(late == 1);
 }
+
+TEST_CASE("whoever saw the end has been called when on_settled returns", "[pending]") {
+  for (int round = 0; round < 500; ++round) {
+    auto operation = pending_ptr::make();
+    std::thread other{[operation] { operation->claim_and_settle(phase::queued, {}); }};
+    while (!operation->settled())
+      std::this_thread::yield();
+    int calls = 0;
+    operation->on_settled([&] { ++calls; });
+    REQUIRE(calls == 1);
+    other.join();
+    REQUIRE(calls == 1);
+  }
+}

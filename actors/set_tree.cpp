@@ -10,7 +10,7 @@
 #include "actors/negotiator.hpp"
 #include "actors/request_check.hpp"
 #include "actors/worker.hpp"
-#include "collectives/paths/board.hpp"
+#include "collectives/paths/local/board.hpp"
 
 namespace farandole {
 

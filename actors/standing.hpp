@@ -12,7 +12,7 @@
 
 #include "actors/door.hpp"
 #include "actors/lane.hpp"
-#include "collectives/paths/board.hpp"
+#include "collectives/paths/local/board.hpp"
 #include "messages/membership.hpp"
 
 namespace farandole {

@@ -14,7 +14,7 @@
 #include "actors/interfaces.hpp"
 #include "actors/kit/log.hpp"
 #include "actors/lane.hpp"
-#include "collectives/paths/board.hpp"
+#include "collectives/paths/local/board.hpp"
 
 namespace farandole {
 

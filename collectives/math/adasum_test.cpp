@@ -22,14 +22,16 @@ using bytes = std::vector<std::byte>;
 template <class T>
 bytes bytes_of(const std::vector<T>& values) {
   bytes result(values.size() * sizeof(T));
-  std::memcpy(result.data(), values.data(), result.size());
+  if (!values.empty())
+    std::memcpy(result.data(), values.data(), result.size());
   return result;
 }
 
 template <class T>
 std::vector<T> values_of(const bytes& memory) {
   std::vector<T> result(memory.size() / sizeof(T));
-  std::memcpy(result.data(), memory.data(), memory.size());
+  if (!memory.empty())
+    std::memcpy(result.data(), memory.data(), memory.size());
   return result;
 }
 

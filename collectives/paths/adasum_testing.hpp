@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collectives/math/adasum.hpp"
-#include "collectives/paths/local.hpp"
+#include "collectives/paths/local/local.hpp"
 #include "collectives/paths/paths_testing.hpp"
 
 namespace farandole::testing {
@@ -87,10 +87,13 @@ struct adasum_recipe {
                              : dtype == dtype::float32 ? 1e-5
                              : dtype == dtype::float16 ? 6e-3
                                                        : 5e-2;
+    std::vector<std::vector<bytes>> brought;
+    for (std::uint32_t rank = 0; rank < members; ++rank)
+      brought.push_back(inputs(static_cast<std::int32_t>(rank)));
     for (std::size_t part = 0; part < counts.size(); ++part) {
       std::vector<std::vector<double>> vectors;
-      for (std::uint32_t rank = 0; rank < members; ++rank)
-        vectors.push_back(numbers_of(dtype, inputs(static_cast<std::int32_t>(rank))[part]));
+      for (const auto& by_member : brought)
+        vectors.push_back(numbers_of(dtype, by_member[part]));
       while (vectors.size() > 1) {
         std::vector<std::vector<double>> next;
         for (std::size_t at = 0; at < vectors.size(); at += 2)

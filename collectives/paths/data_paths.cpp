@@ -4,11 +4,11 @@
 #include <cassert>
 #include <numeric>
 
-#include "collectives/paths/handoff.hpp"
-#include "collectives/paths/hierarchical.hpp"
-#include "collectives/paths/local.hpp"
+#include "collectives/paths/hierarchical/hierarchical.hpp"
+#include "collectives/paths/local/handoff.hpp"
+#include "collectives/paths/local/local.hpp"
 #include "collectives/paths/solo.hpp"
-#include "collectives/paths/ucx_path.hpp"
+#include "collectives/paths/ucx/ucx_path.hpp"
 
 namespace farandole {
 

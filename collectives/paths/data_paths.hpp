@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "collectives/paths/board.hpp"
-#include "collectives/paths/hierarchy.hpp"
+#include "collectives/paths/hierarchical/hierarchy.hpp"
+#include "collectives/paths/local/board.hpp"
+#include "collectives/paths/local/window.hpp"
 #include "collectives/paths/path.hpp"
 #include "collectives/paths/path_table.hpp"
-#include "collectives/paths/window.hpp"
 #include "messages/membership.hpp"
 
 namespace farandole {

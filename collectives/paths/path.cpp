@@ -1,6 +1,6 @@
 #include "collectives/paths/path.hpp"
 
-#include "collectives/paths/waiting.hpp"
+#include "collectives/paths/waiting/waiting.hpp"
 
 namespace farandole {
 

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/paths/local/window.hpp"
 #include "collectives/paths/path.hpp"
-#include "collectives/paths/window.hpp"
 
 namespace farandole::testing {
 
@@ -46,14 +46,16 @@ inline void together(std::uint32_t members, const std::function<void(std::uint32
     one.join();
 }
 
-/// `count` elements that are finite and of moderate size, so that their sums and products are too.
+/// `count` elements that are finite and of moderate size, so that their sums and products are too; after a
+/// prime number of them they repeat, so that large ones are quickly made.
 inline bytes random_elements(dtype type, std::size_t count, std::mt19937& random) {
   bytes result(count * size_of(type));
   const auto put = [&](std::size_t i, auto value) {
     std::memcpy(result.data() + i * sizeof value, &value, sizeof value);
   };
   std::uniform_real_distribution<double> real(-4, 4);
-  for (std::size_t i = 0; i < count; ++i) {
+  const std::size_t drawn = std::min<std::size_t>(count, 10'007);
+  for (std::size_t i = 0; i < drawn; ++i) {
     const std::uint32_t bits = random();
     switch (type) {
     case dtype::float16: // sign, exponent around 0, any mantissa
@@ -71,6 +73,11 @@ inline bytes random_elements(dtype type, std::size_t count, std::mt19937& random
     default:
       std::memcpy(result.data() + i * size_of(type), &bits, std::min<std::size_t>(size_of(type), 4));
     }
+  }
+  for (std::size_t at = drawn * size_of(type); at < result.size();) {
+    const std::size_t more = std::min(at, result.size() - at);
+    std::memcpy(result.data() + at, result.data(), more);
+    at += more;
   }
   return result;
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "collectives/paths/path_table.hpp"
-#include "collectives/paths/ucx_path.hpp"
+#include "collectives/paths/ucx/ucx_path.hpp"
 #include "tools/farandole/command_line.hpp"
 
 namespace farandole {

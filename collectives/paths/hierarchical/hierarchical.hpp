@@ -1,0 +1,36 @@
+// Moves bundles between members on several hosts, several of them on each, in two levels: neighbours reduce
+// or gather in the memory that they share, and only one share of the result goes from each member over the
+// network. Pieces overlap: while the network carries one, neighbours work on the next.
+#pragma once
+
+#include <memory>
+
+#include "collectives/paths/hierarchical/hierarchy.hpp"
+#include "collectives/paths/hierarchical/two_level.hpp"
+#include "collectives/paths/path.hpp"
+#include "collectives/paths/ucx/ucx_path.hpp"
+
+namespace farandole {
+
+class hierarchical_path : public path {
+public:
+  /// `neighbours` moves between the members of this host, `column` between those of this member's column; it
+  /// is null exactly where the member is in none. Both are connected, and nobody else uses them.
+  hierarchical_path(hierarchy where, std::unique_ptr<path> neighbours, std::unique_ptr<ucx_path> column);
+
+  std::string_view name() const override { return "hierarchical"; }
+  /// allreduce and allgather.
+  outcome run(const work& bundle, const limits& until) override;
+
+private:
+  template <class Levels>
+  error walk(const Levels& levels, const limits& until);
+
+  const hierarchy where_;
+  const std::unique_ptr<path> neighbours_;
+  const std::unique_ptr<ucx_path> column_;
+  joined_memory joined_;
+  error broken_;
+};
+
+} // namespace farandole

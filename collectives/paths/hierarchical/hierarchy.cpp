@@ -1,0 +1,70 @@
+#include "collectives/paths/hierarchical/hierarchy.hpp"
+
+#include <cassert>
+
+namespace farandole {
+
+hierarchy hierarchy::of(std::span<const std::string> identities, std::int32_t rank) {
+  hierarchy made;
+  std::vector<const std::string*> seen;
+  for (std::size_t member = 0; member < identities.size(); ++member) {
+    const auto at = static_cast<std::size_t>(
+        std::find_if(seen.begin(), seen.end(), [&](const auto* one) { return *one == identities[member]; }) -
+        seen.begin());
+    if (at == seen.size()) {
+      seen.push_back(&identities[member]);
+      made.hosts.emplace_back();
+    }
+    if (member == static_cast<std::size_t>(rank)) {
+      made.host = at;
+      made.place = made.hosts[at].size();
+    }
+    made.hosts[at].push_back(static_cast<std::int32_t>(member));
+  }
+  assert(!made.hosts.empty());
+  made.columns = made.hosts[0].size();
+  for (const auto& one : made.hosts)
+    made.columns = std::min(made.columns, one.size());
+  return made;
+}
+
+std::size_t hierarchy::members() const {
+  std::size_t count = 0;
+  for (const auto& ranks : hosts)
+    count += ranks.size();
+  return count;
+}
+
+std::vector<std::int32_t> hierarchy::column() const {
+  assert(in_column());
+  std::vector<std::int32_t> ranks;
+  for (const auto& one : hosts)
+    ranks.push_back(one[place]);
+  return ranks;
+}
+
+share_plan share_plan::of(std::size_t bytes, std::size_t columns, std::size_t most_bytes, std::size_t unit) {
+  assert(columns > 0 && unit > 0 && most_bytes >= unit);
+  if (bytes == 0)
+    return {columns, unit, 0};
+  const auto parts_of = [](std::size_t whole, std::size_t part) { return (whole + part - 1) / part; };
+  const std::size_t shares = parts_of(bytes, most_bytes / unit * unit * columns) * columns;
+  share_plan made{columns, parts_of(parts_of(bytes, shares), unit) * unit, 0};
+  made.pieces = parts_of(bytes, made.share_bytes * columns);
+  return made;
+}
+
+share_plan::range share_plan::piece(std::size_t number, std::size_t bytes) const {
+  const std::size_t whole = share_bytes * columns;
+  const std::size_t from = std::min(bytes, number * whole);
+  return {from, std::min(whole, bytes - from)};
+}
+
+share_plan::range share_plan::share(std::size_t number, std::size_t column, std::size_t bytes) const {
+  if (column >= columns)
+    return {bytes, 0};
+  const std::size_t from = std::min(bytes, (number * columns + column) * share_bytes);
+  return {from, std::min(share_bytes, bytes - from)};
+}
+
+} // namespace farandole

@@ -1,0 +1,101 @@
+// Small tensors among members on one host, without lane, loop or leader: each framework thread writes its
+// bytes into its member's cell for (id, round); who needs the result reduces all cells in rank order. A
+// member that cannot go on makes the others take their cells back (retract), and the tensor travels by the
+// leader instead.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "collectives/paths/local/window.hpp"
+#include "collectives/paths/waiting/waiting.hpp"
+#include "messages/dtype.hpp"
+#include "messages/error.hpp"
+#include "messages/signature.hpp"
+
+namespace farandole {
+
+/// What is done with the bytes of a cell, round after round.
+struct board_task {
+  farandole::operation operation = farandole::operation::allreduce; ///< or broadcast, barrier
+  farandole::dtype dtype = farandole::dtype::float32;
+  farandole::reduce_op reduce_op = farandole::reduce_op::sum;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  std::int32_t root = -1; ///< broadcast: rank within the set
+  std::size_t bytes = 0;  ///< of each member's tensor
+};
+
+/// One id's place in every member's board area. A value; made by board::open, which has checked its bounds.
+class board_cell {
+public:
+  std::uint32_t id() const { return id_; }
+  const board_task& task() const { return task_; }
+
+private:
+  friend class board;
+  board_cell(std::uint32_t id, std::size_t offset, std::size_t half_bytes, const board_task& task)
+      : id_(id), offset_(offset), half_bytes_(half_bytes), task_(task) {}
+
+  std::uint32_t id_;
+  std::size_t offset_;     ///< in a board area
+  std::size_t half_bytes_; ///< distance of the two halves
+  board_task task_;
+};
+
+/// Thread-safe across cells. On one cell, one thread at a time publishes, waits and collects, round after
+/// round; the loop may retract meanwhile.
+class board {
+public:
+  /// `rank`: this member's within the set and in the window.
+  board(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy);
+
+  /// What a cell takes of the board area, for a tensor of `bytes`; a multiple of the alignment of cells (64).
+  static constexpr std::size_t footprint(std::size_t bytes) { return 2 * half_bytes(bytes); }
+
+  /// The cell that the leader granted. `invalid_argument` when it does not lie inside the area, is not
+  /// aligned, or is too small; `unimplemented` for what the board cannot do.
+  expected<board_cell> open(std::uint32_t id, std::int64_t offset, std::size_t cell_bytes,
+                            const board_task& task) const;
+
+  /// Copies `input` (task.bytes; unread where a broadcast has another root, or for a barrier) and shows it to
+  /// the others. Rounds of an id go up by one from 0, each after the one before was collected.
+  void publish(const board_cell& cell, std::uint64_t round, const std::byte* input);
+
+  /// Whether every member has published this round.
+  bool ready(const board_cell& cell, std::uint64_t round) const;
+
+  /// Waits until ready (`reached`), `notice` is not `seen` (`noticed`), the deadline has passed (`expired`),
+  /// or it is time to look at signals (`interrupted`). Who changes `notice` calls wake_local() on it.
+  wait_end wait(const board_cell& cell, std::uint64_t round, const std::atomic<std::uint32_t>& notice,
+                std::uint32_t seen, std::chrono::steady_clock::time_point deadline) const;
+
+  /// Once ready: fills `output` (task.bytes; null for a barrier). Fails only where a member broke the rules
+  /// above and wrote a cell under us.
+  error collect(const board_cell& cell, std::uint64_t round, std::byte* output) const;
+
+  /// Takes this member's cell of that round back. False, and nothing changes, when it is not published there,
+  /// was taken back already, or the round is complete.
+  bool retract(const board_cell& cell, std::uint64_t round);
+
+private:
+  struct half;
+  static constexpr std::size_t header_bytes = 16;
+  static constexpr std::size_t alignment = 64;
+  static constexpr std::size_t half_bytes(std::size_t bytes) {
+    return (header_bytes + bytes + alignment - 1) / alignment * alignment;
+  }
+  bool published(const board_cell& cell, std::uint32_t member, std::uint64_t round) const;
+  half& half_of(const board_cell& cell, std::uint32_t member, std::uint64_t round) const;
+
+  std::shared_ptr<window> window_;
+  std::uint32_t rank_;
+  std::uint32_t members_;
+  waiting waiting_;
+};
+
+} // namespace farandole

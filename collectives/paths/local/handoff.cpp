@@ -1,0 +1,314 @@
+#include "collectives/paths/local/handoff.hpp"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+namespace farandole {
+
+// The exchange, one packet each (SOCK_SEQPACKET keeps their borders):
+//   peer  → offer   question  which member it is, and its nonce
+//   offer → peer    challenge the offer's nonce, and the offer's proof
+//   peer  → offer   proof     the peer's proof
+//   offer → peer    one byte with the descriptor
+// A proof is an HMAC under the job's secret over its own label, the socket's name, generation, set, member
+// and both nonces: neither side's proof can be replayed, nor sent back as the other's.
+
+namespace {
+
+using std::chrono::steady_clock;
+using bytes32 = std::array<unsigned char, 32>;
+
+struct question {
+  std::uint32_t member;
+  bytes32 nonce;
+};
+struct challenge {
+  bytes32 nonce;
+  bytes32 proof;
+};
+
+/// An abort has no descriptor to poll: no sleep here is longer. Only a start waits here, a few times.
+constexpr std::chrono::milliseconds longest_sleep{10};
+/// A peer that stays silent this long makes room for others.
+constexpr std::chrono::seconds patience{5};
+constexpr std::size_t most_connections = 256;
+
+error failed(const std::string& doing) {
+  return {error_kind::unknown,
+          "handing over the shared window: " + doing + " failed: " + std::strerror(errno)};
+}
+
+std::optional<error> ended(const limits& until) {
+  if (until.abort.raised())
+    return error{error_kind::disconnected, "the group changed while its shared window was handed over"};
+  if (steady_clock::now() >= until.deadline)
+    return error{error_kind::timed_out,
+                 "the shared window was not handed over before the " + until.deadline_setting + " passed"};
+  return std::nullopt;
+}
+
+bytes32 fresh_nonce() {
+  bytes32 nonce;
+  const auto got = getrandom(nonce.data(), nonce.size(), 0);
+  assert(got == static_cast<ssize_t>(nonce.size()));
+  return nonce;
+}
+
+bytes32 prove(std::string_view label, const std::string& name, const handoff_terms& terms,
+              std::uint32_t member, const bytes32& peer_nonce, const bytes32& offer_nonce) {
+  std::string text;
+  const auto add = [&](const void* data, std::size_t size) {
+    text.append(static_cast<const char*>(data), size);
+  };
+  add(label.data(), label.size());
+  add(name.data(), name.size());
+  add(&terms.generation, sizeof terms.generation);
+  add(&terms.set, sizeof terms.set);
+  add(&member, sizeof member);
+  add(peer_nonce.data(), peer_nonce.size());
+  add(offer_nonce.data(), offer_nonce.size());
+  bytes32 proof;
+  unsigned length = 0;
+  const auto* made =
+      HMAC(EVP_sha256(), terms.secret.data(), static_cast<int>(terms.secret.size()),
+           reinterpret_cast<const unsigned char*>(text.data()), text.size(), proof.data(), &length);
+  assert(made != nullptr && length == proof.size());
+  return proof;
+}
+constexpr std::string_view offer_label = "farandole window: offer";
+constexpr std::string_view take_label = "farandole window: taker";
+
+bool equal(const bytes32& a, const bytes32& b) {
+  return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+bool same_user(int socket) {
+  ucred who{};
+  socklen_t size = sizeof who;
+  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
+}
+
+/// Abstract: the first byte of the path is zero, and no file is left behind.
+struct abstract_address {
+  sockaddr_un where{};
+  socklen_t size = 0;
+  explicit abstract_address(const std::string& name) {
+    where.sun_family = AF_UNIX;
+    const std::size_t length = std::min(name.size(), sizeof where.sun_path - 1);
+    std::memcpy(where.sun_path + 1, name.data(), length);
+    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&where); }
+};
+
+template <class Packet>
+bool send_packet(int socket, const Packet& packet) {
+  return send(socket, &packet, sizeof packet, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof packet);
+}
+
+template <class Packet>
+bool receive_packet(int socket, Packet& packet) {
+  // MSG_TRUNC tells the true length: a longer packet is refused as a shorter one is.
+  return recv(socket, &packet, sizeof packet, MSG_TRUNC) == static_cast<ssize_t>(sizeof packet);
+}
+
+bool send_descriptor(int socket, int number) {
+  char byte = 0;
+  iovec part{&byte, 1};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  cmsghdr* control = CMSG_FIRSTHDR(&message);
+  control->cmsg_level = SOL_SOCKET;
+  control->cmsg_type = SCM_RIGHTS;
+  control->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(control), &number, sizeof number);
+  return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
+}
+
+descriptor receive_descriptor(int socket) {
+  char byte = 0;
+  iovec part{&byte, 1};
+  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = sizeof space;
+  if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1)
+    return {};
+  const cmsghdr* control = CMSG_FIRSTHDR(&message);
+  if (!control || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS ||
+      control->cmsg_len != CMSG_LEN(sizeof(int)))
+    return {};
+  int number = -1;
+  std::memcpy(&number, CMSG_DATA(control), sizeof number);
+  return descriptor(number);
+}
+
+/// Milliseconds to poll for: never past the deadline, never long.
+int poll_time(const limits& until) {
+  const auto left =
+      std::chrono::duration_cast<std::chrono::milliseconds>(until.deadline - steady_clock::now());
+  return static_cast<int>(std::clamp<std::int64_t>(left.count() + 1, 0, longest_sleep.count()));
+}
+
+/// One peer, or stranger, on its way through the exchange.
+struct visitor {
+  descriptor socket;
+  steady_clock::time_point since = steady_clock::now();
+  std::uint32_t member = 0;
+  std::optional<bytes32> expected_proof; ///< set once challenged
+
+  enum class step { stay, refuse, served };
+
+  step answer_question(const std::string& name, const handoff_terms& terms, std::uint32_t members) {
+    question asked;
+    if (!receive_packet(socket.get(), asked) || asked.member < 1 || asked.member >= members)
+      return step::refuse;
+    member = asked.member;
+    const bytes32 nonce = fresh_nonce();
+    expected_proof = prove(take_label, name, terms, member, asked.nonce, nonce);
+    const challenge answer{nonce, prove(offer_label, name, terms, member, asked.nonce, nonce)};
+    return send_packet(socket.get(), answer) ? step::stay : step::refuse;
+  }
+
+  step answer_proof(int shared) {
+    bytes32 proof;
+    if (!receive_packet(socket.get(), proof) || !equal(proof, *expected_proof))
+      return step::refuse;
+    return send_descriptor(socket.get(), shared) ? step::served : step::refuse;
+  }
+};
+
+} // namespace
+
+expected<std::unique_ptr<window_offer>> window_offer::open() {
+  descriptor listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!listener)
+    return failed("socket");
+  const bytes32 random = fresh_nonce();
+  std::string name = "farandole-";
+  for (std::size_t i = 0; i < 16; ++i) {
+    name += "0123456789abcdef"[random[i] >> 4];
+    name += "0123456789abcdef"[random[i] & 15];
+  }
+  const abstract_address where(name);
+  if (bind(listener.get(), where.get(), where.size) != 0)
+    return failed("bind");
+  if (listen(listener.get(), SOMAXCONN) != 0)
+    return failed("listen");
+  return std::unique_ptr<window_offer>(new window_offer(std::move(name), std::move(listener)));
+}
+
+window_offer::window_offer(std::string name, descriptor listener)
+    : name_(std::move(name)), listener_(std::move(listener)) {}
+
+error window_offer::serve(const handoff_terms& terms, int shared, std::uint32_t members,
+                          const limits& until) {
+  std::vector<bool> has_it(members, false);
+  std::uint32_t missing = members - 1;
+  std::vector<visitor> visitors;
+  std::vector<pollfd> polled;
+  while (missing > 0) {
+    if (auto end = ended(until))
+      return *end;
+    const bool room = visitors.size() < most_connections;
+    polled.assign(1, pollfd{room ? listener_.get() : -1, POLLIN, 0});
+    for (const auto& one : visitors)
+      polled.push_back({one.socket.get(), POLLIN, 0});
+    if (poll(polled.data(), polled.size(), poll_time(until)) < 0 && errno != EINTR)
+      return failed("poll");
+    const auto now = steady_clock::now();
+    for (std::size_t i = visitors.size(); i-- > 0;) {
+      auto& one = visitors[i];
+      auto next = now - one.since > patience ? visitor::step::refuse : visitor::step::stay;
+      if (polled[i + 1].revents != 0)
+        next = one.expected_proof ? one.answer_proof(shared) : one.answer_question(name_, terms, members);
+      if (next == visitor::step::served && !has_it[one.member]) {
+        has_it[one.member] = true;
+        --missing;
+      }
+      if (next != visitor::step::stay) // a peer that was served or refused is done with; a peer comes again
+        visitors.erase(visitors.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    if (polled[0].revents != 0)
+      if (descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+          socket && same_user(socket.get()))
+        visitors.push_back({std::move(socket), now, 0, std::nullopt});
+  }
+  return {};
+}
+
+namespace {
+
+/// Waits until `socket` can be read; false at the end of `until`.
+bool await_readable(int socket, const limits& until) {
+  while (!ended(until)) {
+    pollfd polled{socket, POLLIN, 0};
+    if (poll(&polled, 1, poll_time(until)) > 0)
+      return true;
+  }
+  return false;
+}
+
+/// One attempt. An empty descriptor: try again.
+expected<descriptor> ask_once(const std::string& name, const handoff_terms& terms, std::uint32_t member,
+                              const limits& until) {
+  descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket)
+    return failed("socket");
+  const abstract_address where(name);
+  if (connect(socket.get(), where.get(), where.size) != 0)
+    return descriptor(); // not there yet, or its queue is full
+  if (!same_user(socket.get()))
+    return error{error_kind::precondition, "the shared window is offered by another user"};
+  const question asked{member, fresh_nonce()};
+  if (!send_packet(socket.get(), asked) || !await_readable(socket.get(), until))
+    return descriptor();
+  challenge answer;
+  if (!receive_packet(socket.get(), answer))
+    return descriptor();
+  if (!equal(answer.proof, prove(offer_label, name, terms, member, asked.nonce, answer.nonce)))
+    return error{
+        error_kind::precondition,
+        "the shared window is offered by a process that does not know this job's secret or belongs to "
+        "another generation or process set"};
+  const bytes32 proof = prove(take_label, name, terms, member, asked.nonce, answer.nonce);
+  if (!send_packet(socket.get(), proof) || !await_readable(socket.get(), until))
+    return descriptor();
+  return receive_descriptor(socket.get());
+}
+
+} // namespace
+
+expected<descriptor> take_window(const std::string& name, const handoff_terms& terms, std::uint32_t member,
+                                 const limits& until) {
+  for (;;) {
+    if (auto end = ended(until))
+      return *end;
+    auto taken = ask_once(name, terms, member, until);
+    if (!taken || *taken)
+      return taken;
+    poll(nullptr, 0, std::min(poll_time(until), 2));
+  }
+}
+
+} // namespace farandole

@@ -1,0 +1,158 @@
+#include "collectives/paths/local/handoff.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <future>
+
+#include "collectives/paths/paths_testing.hpp"
+
+using namespace farandole;
+using namespace farandole::testing;
+
+namespace {
+
+handoff_terms some_terms() {
+  return {"a secret of thirty-two bytes ….", 4, 1};
+}
+
+/// A connection to an offer, by somebody who makes up his own protocol.
+descriptor connect_to(const std::string& name) {
+  descriptor socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un where{};
+  where.sun_family = AF_UNIX;
+  std::memcpy(where.sun_path + 1, name.data(), name.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  REQUIRE(connect(socket.get(), reinterpret_cast<const sockaddr*>(&where), size) == 0);
+  return socket;
+}
+
+struct offering {
+  std::unique_ptr<window_offer> offer = std::move(*window_offer::open());
+  descriptor memory{memfd_create("something", MFD_CLOEXEC)};
+  abort_token abort;
+  limits until{abort, far(), "start timeout (X) = 240 s"};
+
+  std::future<error> serve(std::uint32_t members, handoff_terms terms = some_terms()) {
+    return std::async(std::launch::async,
+                      [this, members, terms] { return offer->serve(terms, memory.get(), members, until); });
+  }
+  bool is_same(const descriptor& other) const {
+    struct stat a {
+    }, b{};
+    return fstat(memory.get(), &a) == 0 && fstat(other.get(), &b) == 0 && a.st_ino == b.st_ino;
+  }
+};
+
+} // namespace
+
+TEST_CASE("every member that knows the secret gets the descriptor, closed on exec") {
+  offering here;
+  auto served = here.serve(4);
+  std::vector<std::future<bool>> takers;
+  for (std::uint32_t member = 1; member < 4; ++member)
+    takers.push_back(std::async(std::launch::async, [&here, member] {
+      auto taken = take_window(here.offer->name(), some_terms(), member, here.until);
+      return taken && here.is_same(*taken) && (fcntl(taken->get(), F_GETFD) & FD_CLOEXEC) != 0;
+    }));
+  for (auto& taker : takers)
+    CHECK(taker.get());
+  CHECK_FALSE(served.get());
+}
+
+TEST_CASE("a peer with other terms is refused and the offer goes on serving") {
+  offering here;
+  auto served = here.serve(2);
+  auto wrong = some_terms();
+  SECTION("another secret") {
+    wrong.secret.back() ^= 1;
+  }
+  SECTION("no secret") {
+    wrong.secret.clear();
+  }
+  SECTION("another generation") {
+    ++wrong.generation;
+  }
+  SECTION("another set") {
+    ++wrong.set;
+  }
+  const auto refused = take_window(here.offer->name(), wrong, 1, here.until);
+  REQUIRE_FALSE(refused);
+  CHECK(refused.error().kind == error_kind::precondition);
+  CHECK(take_window(here.offer->name(), some_terms(), 1, here.until));
+  CHECK_FALSE(served.get());
+}
+
+TEST_CASE("strangers who talk nonsense, stay silent, or hang up are no hindrance") {
+  offering here;
+  auto silent = connect_to(here.offer->name());
+  auto served = here.serve(2);
+  const std::string nonsense(1000, 'x');
+  for (std::size_t length : {0u, 1u, 36u, 64u, 1000u}) {
+    auto stranger = connect_to(here.offer->name());
+    REQUIRE(send(stranger.get(), nonsense.data(), length, 0) >= 0);
+    char answer[256];
+    // 36 bytes have the form of a question, but ask for a member that does not exist.
+    CHECK(recv(stranger.get(), answer, sizeof answer, 0) <= 0);
+  }
+  // A well-formed question is answered by a challenge; a guess at the proof is answered by the end.
+  auto guesser = connect_to(here.offer->name());
+  char question[36] = {1};
+  REQUIRE(send(guesser.get(), question, sizeof question, 0) == sizeof question);
+  char challenge[256];
+  CHECK(recv(guesser.get(), challenge, sizeof challenge, 0) == 64);
+  // Its own proof sent back is no proof of ours.
+  REQUIRE(send(guesser.get(), challenge + 32, 32, 0) == 32);
+  CHECK(recv(guesser.get(), challenge, sizeof challenge, 0) <= 0);
+
+  auto hung_up = connect_to(here.offer->name());
+  hung_up.close();
+  CHECK(take_window(here.offer->name(), some_terms(), 1, here.until));
+  CHECK_FALSE(served.get());
+}
+
+TEST_CASE("a member that asks twice gets it twice, and nobody else is forgotten") {
+  offering here;
+  auto served = here.serve(3);
+  CHECK(take_window(here.offer->name(), some_terms(), 2, here.until));
+  CHECK(take_window(here.offer->name(), some_terms(), 2, here.until));
+  CHECK(take_window(here.offer->name(), some_terms(), 1, here.until));
+  CHECK_FALSE(served.get());
+}
+
+TEST_CASE("both sides give up when told, and at the deadline, naming its setting") {
+  offering here;
+  SECTION("abort") {
+    auto served = here.serve(2);
+    auto taken = std::async(std::launch::async, [&] {
+      return take_window("farandole-nobody-offers-this", some_terms(), 1, here.until).error();
+    });
+    here.abort.raise();
+    CHECK(served.get().kind == error_kind::disconnected);
+    CHECK(taken.get().kind == error_kind::disconnected);
+  }
+  SECTION("deadline") {
+    here.until.deadline = steady_clock::now() + std::chrono::milliseconds(5);
+    const auto served = here.serve(2).get();
+    CHECK(served.kind == error_kind::timed_out);
+    CHECK_THAT(served.text, Catch::Contains("start timeout (X) = 240 s"));
+    CHECK(take_window("farandole-nobody-offers-this", some_terms(), 1, here.until).error().kind ==
+          error_kind::timed_out);
+  }
+}
+
+TEST_CASE("an offer may be asked before it is served, and its name cannot be guessed") {
+  offering here;
+  offering other;
+  CHECK(here.offer->name().size() == std::string("farandole-").size() + 32);
+  CHECK(here.offer->name() != other.offer->name());
+  auto taken = std::async(std::launch::async,
+                          [&] { return bool(take_window(here.offer->name(), some_terms(), 1, here.until)); });
+  CHECK_FALSE(here.serve(2).get());
+  CHECK(taken.get());
+}

@@ -1,0 +1,104 @@
+// Moves bundles between the members on one host through their window, with no buffer as large as the bundle:
+// the parts, one after the other, are a stream cut into chunks; each member packs chunk k into its slot,
+// reduces its share of chunk k from all slots in rank order, and unpacks the owners' shares. Small bundles
+// take one round instead of two.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/paths/adasum.hpp"
+#include "collectives/paths/concatenation.hpp"
+#include "collectives/paths/local/window.hpp"
+#include "collectives/paths/path.hpp"
+#include "collectives/paths/waiting/waiting.hpp"
+
+namespace farandole {
+
+/// What a member is about to do; told to the probe of a test.
+enum class local_phase : std::uint8_t { pack, reduce, unpack };
+
+class local_path : public path {
+public:
+  /// Called on the lane before each phase of each step: the seam at which tests stop a member.
+  using probe = std::function<void(local_phase, std::uint64_t step)>;
+
+  /// All members of the set are on this host; `rank` is this member's, within the set and in the window,
+  /// which must be fresh. Nothing else may write this member's counters and slots.
+  local_path(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy, probe watch = {});
+
+  std::string_view name() const override { return "local"; }
+  outcome run(const work& bundle, const limits& until) override;
+
+private:
+  // Steps are numbered from 0 through the life of the window, alike on all members; step s uses slot s %
+  // slots, and the counters of the window hold the number of steps that each member has come through, modulo
+  // 2^32.
+  using counter = shared_counter member_counters::*;
+
+  struct job; ///< what one run works on
+  class adasum_slots;
+
+  error refuse(const work& bundle) const;
+  void lay_out(const work& bundle);
+  bool allreduce(job& now);
+  bool allreduce_at_once(job& now);
+  bool allreduce_in_chunks(job& now);
+  bool adaptive_sum(job& now);
+  bool allgather(job& now);
+  bool broadcast(job& now);
+  bool barrier(job& now);
+  bool alltoall(job& now);
+  bool reducescatter(job& now);
+
+  /// The phases of one chunk. False when the run has to end; `now.problem` says why.
+  bool pack_chunk(job& now, std::size_t chunk);
+  bool reduce_share(job& now, std::size_t chunk);
+  bool unpack_shares(job& now, std::size_t chunk);
+  bool pack_gathered(job& now, std::size_t chunk);
+  bool unpack_gathered(job& now, std::size_t chunk);
+  bool pack_segments(job& now, std::size_t chunk);
+  bool unpack_segments(job& now, std::size_t chunk);
+  bool reduce_segment(job& now, std::size_t chunk);
+  using phase_of_chunk = bool (local_path::*)(job& now, std::size_t chunk);
+  bool one_ahead(job& now, phase_of_chunk pack, phase_of_chunk unpack);
+
+  /// Exchanges bytes with one other member while all others do the same.
+  bool swap(job& now, std::uint32_t peer, std::span<const std::byte> give, std::span<std::byte> take,
+            std::size_t longest);
+  bool show(job& now, std::span<const std::byte> bytes, std::uint64_t step);
+  bool take_from(job& now, std::uint32_t peer, std::span<std::byte> bytes, std::uint64_t step);
+
+  /// Slots in which every destination has a cell of its own: as large as the longest segment, if there is
+  /// room.
+  void divide_slots(job& now, std::size_t longest) const;
+  std::byte* cell(const job& now, std::uint32_t source, std::uint32_t target, std::uint64_t step) const;
+
+  bool await_slot(job& now, std::uint64_t step);
+  bool await_all(job& now, counter which, std::uint64_t reached);
+  bool await(job& now, std::uint32_t member, counter which, std::uint64_t reached);
+  void publish(counter which, std::uint64_t reached);
+  void observe(local_phase phase, std::uint64_t step) const;
+  std::byte* slot(std::uint32_t member, std::uint64_t step) const;
+  std::byte* own_slot(std::uint64_t step, std::size_t bytes);
+
+  const std::shared_ptr<window> window_;
+  const std::uint32_t rank_;
+  const std::uint32_t members_;
+  const waiting waiting_;
+  const probe probe_;
+  std::uint64_t step_ = 0; ///< the next
+  error broken_;           ///< why the path cannot be used any more
+  /// Kept for their memory. What each member gathers, or is sent by this one; in other operations only one.
+  std::vector<concatenation> streams_;
+  std::vector<concatenation> received_;  ///< alltoall: what each member sends to this one
+  std::vector<const std::byte*> inputs_; ///< scratch: where each member's bytes stand
+  adasum_scratch adasum_scratch_;
+};
+
+} // namespace farandole

@@ -1,0 +1,79 @@
+// The memory that the members of a set on one host share, for one generation. One member makes it, the others
+// adopt its descriptor; it is sealed, so nobody can shrink it under another, and nothing in it is believed
+// before it has been compared with what this member expects. A window is never reused: a member that was
+// frozen may still have it mapped.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "collectives/paths/waiting/waiting.hpp"
+#include "messages/descriptor.hpp"
+#include "messages/error.hpp"
+
+namespace farandole {
+
+/// What all members must agree on; stands at the start of the window.
+struct window_layout {
+  std::uint64_t generation = 0;
+  std::uint32_t set = 0;
+  std::uint32_t members = 1;                          ///< on this host
+  std::uint32_t slots = 4;                            ///< data slots of each member
+  std::uint64_t chunk_bytes = std::uint64_t{1} << 20; ///< of one slot
+  std::uint64_t board_bytes = 0;                      ///< board area of each member
+
+  /// What is wrong with it, if anything is.
+  farandole::error check() const;
+  /// Of the whole window.
+  std::size_t total_bytes() const;
+
+  friend bool operator==(const window_layout&, const window_layout&) = default;
+};
+
+/// How far one member has come on the local path. Each counts steps, grows only, and is written by its member
+/// alone.
+struct member_counters {
+  shared_counter packed;   ///< its data of step s stands in slot s % slots: s + 1
+  shared_counter reduced;  ///< its segment of step s is reduced: s + 1
+  shared_counter released; ///< it reads no slot of step s any more: s + 1
+};
+
+class window {
+public:
+  static expected<std::unique_ptr<window>> create(const window_layout& layout);
+  /// Size, seals and header must be those of `wanted`.
+  static expected<std::unique_ptr<window>> adopt(descriptor shared, const window_layout& wanted);
+  ~window();
+  window(const window&) = delete;
+  window& operator=(const window&) = delete;
+
+  const window_layout& layout() const { return layout_; }
+  /// To hand to the other members; -1 in a window that was adopted or once dropped.
+  int shared_descriptor() const { return shared_.get(); }
+  /// Everybody has it: nobody else will.
+  void drop_descriptor() { shared_.close(); }
+
+  member_counters& counters(std::uint32_t member);
+  /// `index` < slots.
+  std::byte* slot(std::uint32_t member, std::uint32_t index);
+  std::span<std::byte> board(std::uint32_t member);
+
+  /// Takes the pages of this member's own slot before its first use, at a fraction of what single faults
+  /// cost. Called by the lane only; remembers what it has done.
+  void prefault(std::uint32_t member, std::uint32_t index, std::size_t bytes);
+
+private:
+  window(const window_layout& layout, descriptor shared, std::byte* base);
+  std::byte* area(std::uint32_t member);
+
+  window_layout layout_;
+  descriptor shared_;
+  std::byte* base_;
+  int owner_process_; ///< the mapping does not exist in a forked child: it must not unmap what stands there
+  std::vector<std::size_t> prefaulted_; ///< by slot
+};
+
+} // namespace farandole

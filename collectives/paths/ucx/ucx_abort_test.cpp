@@ -1,0 +1,235 @@
+// Members of the ucx path that die, stop, give up or leave: what the others are told, and that no buffer is
+// touched after the return.
+#include <catch2/catch.hpp>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/paths/ucx/ucx_testing.hpp"
+
+using namespace farandole;
+using namespace farandole::testing;
+
+TEST_CASE("ucx: a member killed in the middle of an operation is named by all others") {
+  const ucx_phase when = GENERATE(ucx_phase::scatter, ucx_phase::gather);
+  job members(4, [when](member& self) {
+    self.probe = [&](ucx_phase phase, std::size_t piece) {
+      if (self.rank == 2 && phase == when && piece == 3)
+        ::kill(::getpid(), SIGKILL);
+    };
+    bytes buffer = contents(dtype::float32, large_count, self.rank, 0);
+    const outcome end = self.path->run(large_allreduce(buffer), self.until());
+    const outcome again = self.path->run(large_allreduce(buffer), self.until());
+    return std::string{to_string(end.error.kind)} + ", then " + std::string{to_string(again.error.kind)} +
+           ": " + end.error.text;
+  });
+  const std::string wanted = std::string{to_string(error_kind::disconnected)} + ", then " +
+                             std::string{to_string(error_kind::disconnected)};
+  for (const std::int32_t survivor : {0, 1, 3})
+    CHECK_THAT(members.hear(survivor), Catch::StartsWith(wanted) && Catch::Contains("rank 12"));
+  CHECK(members.hear(2) == "(dead)");
+}
+
+TEST_CASE("ucx: a member killed between two operations is named by the next") {
+  job members(3, [](member& self) {
+    if (std::string problem = barrier(self, 0); !problem.empty())
+      return problem;
+    if (self.rank == 0)
+      ::kill(::getpid(), SIGKILL);
+    std::string go;
+    take(self.control, go);
+    return barrier(self, 1);
+  });
+  CHECK(members.hear(0) == "(dead)");
+  for (const std::int32_t survivor : {1, 2}) {
+    members.tell(survivor, "go");
+    CHECK_THAT(members.hear(survivor), Catch::StartsWith("rank 10 is lost"));
+  }
+}
+
+namespace {
+
+struct abort_case {
+  const char* name;
+  operation what;
+  ucx_phase phase;
+  std::size_t piece;     ///< at which one member stops
+  std::size_t aborts_at; ///< at which the abort begins
+  bool others_may_finish = false;
+};
+
+/// Runs one operation in `buffer` (and `wide`, for what an allgather brings).
+outcome run_one(member& self, operation what, bytes& buffer, bytes& wide, const limits& until) {
+  work bundle = large_allreduce(buffer);
+  bundle.operation = what;
+  if (what == operation::broadcast)
+    bundle.root = 0;
+  if (what == operation::barrier)
+    bundle.parts.clear();
+  if (what == operation::allgather) {
+    wide.resize(buffer.size() * static_cast<std::size_t>(self.size));
+    bundle.parts[0].output = wide.data();
+    bundle.gathered.assign(static_cast<std::size_t>(self.size), buffer.size());
+  }
+  if (what == operation::alltoall || what == operation::reducescatter) {
+    const std::size_t each = buffer.size() / 4 / static_cast<std::size_t>(self.size) * 4;
+    wide.resize(each * static_cast<std::size_t>(self.size));
+    bundle.parts[0].input_bytes = wide.size();
+    bundle.parts[0].output = wide.data();
+    bundle.sent.assign(static_cast<std::size_t>(self.size), each);
+    bundle.received = bundle.sent;
+    bundle.longest = each;
+  }
+  return self.path->run(bundle, until);
+}
+
+} // namespace
+
+TEST_CASE("ucx: after an abort in any phase the buffers stay as they were at the return") {
+  const abort_case how =
+      GENERATE(abort_case{"exchange", operation::allreduce, ucx_phase::exchange, 0, 0, true},
+               abort_case{"first scatter", operation::allreduce, ucx_phase::scatter, 0, 0},
+               abort_case{"later scatter", operation::allreduce, ucx_phase::scatter, 4, 4},
+               abort_case{"first gather", operation::allreduce, ucx_phase::gather, 0, 0},
+               abort_case{"later gather", operation::allreduce, ucx_phase::gather, 4, 4},
+               abort_case{"rows", operation::allgather, ucx_phase::gather, 2, 2},
+               abort_case{"first exchanged rows", operation::alltoall, ucx_phase::gather, 0, 0},
+               abort_case{"later exchanged rows", operation::alltoall, ucx_phase::gather, 2, 2},
+               abort_case{"first segments", operation::reducescatter, ucx_phase::scatter, 0, 0},
+               abort_case{"later segments", operation::reducescatter, ucx_phase::scatter, 2, 2},
+               abort_case{"first reduction", operation::reducescatter, ucx_phase::gather, 0, 0},
+               abort_case{"later reduction", operation::reducescatter, ucx_phase::gather, 2, 2},
+               abort_case{"tree", operation::broadcast, ucx_phase::tree, 2, 1},
+               abort_case{"barrier", operation::barrier, ucx_phase::barrier, 1, 1, true});
+  CAPTURE(how.name);
+  constexpr std::int32_t frozen = 0, aborted = 2;
+  job members(3, [how](member& self) {
+    // One member stops in that phase and goes on only when the aborted one has returned: what it sends then,
+    // or had sent before, must not arrive anywhere.
+    std::thread raiser;
+    self.probe = [&](ucx_phase phase, std::size_t piece) {
+      if (phase != how.phase)
+        return;
+      std::string go;
+      if (self.rank == frozen && piece == how.piece) {
+        put(self.control, "frozen");
+        take(self.control, go);
+      } else if (self.rank == aborted && piece == how.aborts_at) {
+        put(self.control, "there");
+        raiser = std::thread([&self] {
+          std::string word;
+          take(self.control, word);
+          self.abort.raise();
+        });
+      }
+    };
+    // A reducescatter is cut into pieces of each member's segment: three times as much makes seven, too.
+    const std::size_t count = how.phase == ucx_phase::exchange       ? 100
+                              : how.what == operation::reducescatter ? 3 * large_count
+                                                                     : large_count;
+    bytes buffer = contents(dtype::float32, count, self.rank, 0), wide;
+    const outcome end = run_one(self, how.what, buffer, wide, self.until());
+    const bytes before = buffer, wide_before = wide;
+    if (raiser.joinable())
+      raiser.join();
+    if (self.rank == aborted) {
+      put(self.control, "returned");
+      std::string go;
+      take(self.control, go);
+    }
+    if (buffer != before || wide != wide_before)
+      return std::string{"touched after the return"};
+    return std::string{to_string(end.error.kind)} + ": " + end.error.text;
+  });
+  const std::string disconnected{to_string(error_kind::disconnected)};
+  CHECK(members.hear(frozen) == "frozen");
+  CHECK(members.hear(aborted) == "there");
+  members.tell(aborted, "abort");
+  CHECK(members.hear(aborted) == "returned");
+  members.tell(frozen, "go");
+  for (const std::int32_t other : {frozen, 1}) {
+    const std::string end = members.hear(other);
+    if (!how.others_may_finish || end != "none: ") // who needs nothing more from the aborted one may be done
+      CHECK_THAT(end, Catch::StartsWith(disconnected) && Catch::Contains("rank 12"));
+  }
+  members.tell(aborted, "look");
+  CHECK_THAT(members.hear(aborted), Catch::StartsWith(disconnected + ": the operation was aborted"));
+}
+
+TEST_CASE("ucx: a deadline that passes ends the wait and cites its setting") {
+  const auto what = GENERATE(operation::allreduce, operation::alltoall, operation::reducescatter);
+  job members(2, [what](member& self) {
+    bytes buffer = contents(dtype::float32, large_count, self.rank, 0), wide;
+    limits until = self.until();
+    std::string go;
+    if (self.rank == 1) {
+      take(self.control, go);
+    } else {
+      until.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds{30};
+      until.deadline_setting = "operation timeout (TEST_TIMEOUT) = 0.03 s";
+    }
+    const error problem = run_one(self, what, buffer, wide, until).error;
+    return std::string{to_string(problem.kind)} + ": " + problem.text;
+  });
+  const std::string end = members.hear(0);
+  CHECK_THAT(end, Catch::StartsWith(std::string{to_string(error_kind::timed_out)}));
+  CHECK_THAT(end, Catch::Contains("operation timeout (TEST_TIMEOUT) = 0.03 s"));
+  members.tell(1, "go");
+  CHECK_THAT(members.hear(1), Catch::Contains("rank 10 is lost"));
+}
+
+TEST_CASE("ucx: a member that leaves in order disturbs nobody who needs nothing more of it") {
+  job members(3, [](member& self) {
+    std::string go;
+    if (self.rank == 2)
+      self.probe = [&](ucx_phase, std::size_t) { take(self.control, go); };
+    bytes buffer = contents(dtype::uint8, 1000, self.rank, 0);
+    const outcome end = self.path->run(broadcast_of(buffer, buffer, 0), self.until());
+    if (end.error)
+      return end.error.text;
+    return differs("broadcast", buffer, contents(dtype::uint8, 1000, 0, 0));
+  });
+  CHECK(members.hear(0) == "");
+  CHECK(members.hear(1) == "");
+  members.tell(2, "go");
+  CHECK(members.hear(2) == "");
+}
+
+TEST_CASE("ucx: who waits for a member that has left in order is told so") {
+  job members(2, [](member& self) { return self.rank == 0 ? std::string{} : barrier(self, 0); });
+  CHECK(members.hear(0) == "");
+  CHECK_THAT(members.hear(1), Catch::StartsWith("rank 10 is lost"));
+}
+
+TEST_CASE("ucx: connecting to a member that is gone fails and names it") {
+  job members(3, [](member& self) {
+    if (std::string problem = barrier(self, 0); !problem.empty())
+      return problem;
+    // A second path between the same members; one dies after it has told its address.
+    member second{self.rank, self.size, self.control, {}, {}, {}};
+    auto opened = ucx_path::open({});
+    if (!opened)
+      return opened.error().text;
+    put(self.control, (*opened)->address());
+    std::vector<std::string> all(3);
+    for (std::string& address : all)
+      take(self.control, address);
+    if (self.rank == 1)
+      ::kill(::getpid(), SIGKILL);
+    return (*opened)->connect(all, self.rank, second.until()).text;
+  });
+  std::vector<std::string> addresses;
+  for (std::int32_t rank = 0; rank < 3; ++rank)
+    addresses.push_back(members.hear(rank));
+  for (const std::int32_t rank : {1, 0, 2}) {
+    for (const std::string& address : addresses)
+      members.tell(rank, address);
+    if (rank == 1)
+      CHECK(members.hear(1) == "(dead)");
+  }
+  for (const std::int32_t rank : {0, 2}) {
+    const std::string end = members.hear(rank);
+    CHECK_THAT(end, Catch::Contains("rank 1") && Catch::Contains("lost to the ucx path"));
+  }
+}

@@ -1,0 +1,124 @@
+// One run of one bundle over a connected worker: which piece goes to whom, in what order, through which
+// memory. Pieces are pipelined three deep: while piece k is on its way out, k−1 is reduced and k−2 comes
+// back. Sender and receiver cut the same pieces from the same numbers, so nothing has to be said about sizes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "collectives/paths/adasum.hpp"
+#include "collectives/paths/path.hpp"
+#include "collectives/paths/ucx/ucx_stream.hpp"
+#include "collectives/paths/ucx/ucx_worker.hpp"
+
+namespace farandole {
+
+/// Memory of the pieces that are under way; kept from run to run.
+struct ucx_staging {
+  struct slot {
+    std::vector<std::byte> outgoing; ///< packed input
+    std::vector<std::byte> incoming; ///< contributions of the others
+    std::vector<std::byte> results;  ///< what will be unpacked
+    ucx_ticket sends;
+    ucx_ticket receives;
+    ucx_ticket result_sends;
+    ucx_ticket result_receives;
+  };
+  static constexpr std::size_t depth = 3;
+  std::array<slot, depth> slots;
+  adasum_scratch adasum;
+  std::size_t adasum_message_bytes; ///< longest of one message
+
+  slot& of(std::size_t piece) { return slots[piece % depth]; }
+
+  /// At least so many bytes of a slot's memory.
+  static std::byte* reserve(std::vector<std::byte>& memory, std::size_t bytes) {
+    if (memory.size() < bytes)
+      memory.resize(bytes);
+    return memory.data();
+  }
+};
+
+class ucx_exchange {
+public:
+  using probe = std::function<void(ucx_phase phase, std::size_t piece)>;
+
+  /// `around` may be null.
+  ucx_exchange(ucx_worker& worker, ucx_staging& staging, const work& bundle, const limits& until,
+               const probe& watch, const ucx_interludes* around);
+
+  /// Everything sent and received when it returns without error; after an error the worker is gone, or must
+  /// go.
+  error run();
+
+private:
+  using slot = ucx_staging::slot;
+  class adasum_messages;
+
+  /// A range of the row of elements: of a piece, or one member's segment of it.
+  struct range {
+    std::size_t from = 0;
+    std::size_t bytes = 0;
+  };
+
+  error allreduce();
+  error allreduce_small();
+  error adaptive_sum();
+  error allgather();
+  error broadcast();
+  error barrier();
+  error alltoall();
+  error reducescatter();
+
+  range piece(std::size_t number) const;
+  range segment(range whole, std::int32_t member) const;
+  void begin_scatter(std::size_t number);
+  error reduce_and_gather(std::size_t number);
+  error finish_gather(std::size_t number);
+  const std::byte* contribution(slot& in, range whole, range part);
+  void reduce_into(std::byte* output, std::span<const std::byte* const> inputs, std::size_t bytes) const;
+
+  /// One stream for each member, of all parts: `sizes[part * members + rank]` bytes of each, in rank order.
+  /// Of the outputs, or of the inputs.
+  enum class side : std::uint8_t { input, output };
+  std::vector<ucx_stream> by_member(side which, std::span<const std::size_t> sizes) const;
+  /// Keeps three pieces under way; the streams of one run need not be equally long.
+  using begin_piece = std::function<void(std::size_t number)>;
+  using finish_piece = std::function<error(std::size_t number)>;
+  error pipelined(std::size_t pieces, const begin_piece& begin, const finish_piece& finish);
+  void receive_rows(std::size_t number, std::span<const ucx_stream> rows, std::size_t piece_bytes);
+  void send_row(std::size_t number, const ucx_stream& row, std::size_t piece_bytes);
+  void send_segments(ucx_phase phase, std::size_t number, std::span<const ucx_stream> segments,
+                     std::size_t piece_bytes);
+  error finish_rows(std::size_t number, std::span<const ucx_stream> rows, std::size_t piece_bytes);
+  void receive_segment(std::size_t number, std::size_t bytes);
+  error reduce_segment(std::size_t number, const ucx_stream& own, const ucx_stream& result,
+                       std::size_t piece_bytes);
+
+  /// Gives bytes to one other member and takes as many as fit from it.
+  error swap(ucx_phase phase, std::size_t number, std::int32_t peer, std::span<const std::byte> give,
+             std::span<std::byte> take);
+
+  std::int32_t next(std::int32_t step) const { return (rank_ + step) % members_; }
+  void enter(ucx_phase phase, std::size_t piece);
+  error before(std::size_t number) const { return around_ ? around_->before(number) : error{}; }
+  error after(std::size_t number) const { return around_ ? around_->after(number) : error{}; }
+
+  ucx_worker& worker_;
+  ucx_staging& staging_;
+  const work& bundle_;
+  const limits& until_;
+  const probe& probe_;
+  const std::int32_t rank_;
+  const std::int32_t members_;
+  const std::size_t element_;
+  ucx_stream input_;
+  ucx_stream output_;
+  const ucx_interludes* around_;
+  std::size_t piece_bytes_;
+};
+
+} // namespace farandole

@@ -1,0 +1,204 @@
+// The ucx path between real processes: each member is a forked child; the parent only passes addresses and
+// words between them, and no UCX is ever loaded into it.
+#pragma once
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/paths/paths_testing.hpp"
+#include "collectives/paths/ucx/ucx_path.hpp"
+#include "collectives/paths/ucx/ucx_tag.hpp"
+
+namespace farandole::testing {
+
+inline bool put(int socket, const std::string& word) {
+  const std::uint64_t length = word.size();
+  std::string framed(reinterpret_cast<const char*>(&length), sizeof length);
+  framed += word;
+  for (std::size_t at = 0; at < framed.size();) {
+    const ssize_t sent = ::send(socket, framed.data() + at, framed.size() - at, MSG_NOSIGNAL);
+    if (sent <= 0)
+      return false;
+    at += static_cast<std::size_t>(sent);
+  }
+  return true;
+}
+
+inline bool take(int socket, std::string& word) {
+  std::uint64_t length = 0;
+  if (::recv(socket, &length, sizeof length, MSG_WAITALL) != static_cast<ssize_t>(sizeof length))
+    return false;
+  word.resize(length);
+  return length == 0 || ::recv(socket, word.data(), length, MSG_WAITALL) == static_cast<ssize_t>(length);
+}
+
+/// What a member knows in its child process.
+struct member {
+  std::int32_t rank;
+  std::int32_t size;
+  int control;
+  abort_token abort;
+  std::function<void(ucx_phase, std::size_t)> probe;
+  std::unique_ptr<ucx_path> path;
+
+  limits until(std::chrono::milliseconds patience = std::chrono::seconds{60}) {
+    return {abort, std::chrono::steady_clock::now() + patience, "patience (TEST_PATIENCE) = 60 s"};
+  }
+  /// Opens the path and meets the others; empty when all went well.
+  std::string join() {
+    ucx_options options;
+    options.generation = 7;
+    options.set = 3;
+    for (std::int32_t at = 0; at < size; ++at)
+      options.global_ranks.push_back(10 + at);
+    options.probe = [this](ucx_phase phase, std::size_t piece) {
+      if (probe)
+        probe(phase, piece);
+    };
+    auto opened = ucx_path::open(options);
+    if (!opened)
+      return opened.error().text;
+    path = std::move(*opened);
+    std::vector<std::string> all(static_cast<std::size_t>(size));
+    if (!put(control, path->address()))
+      return "no parent";
+    for (std::string& address : all)
+      if (!take(control, address))
+        return "no parent";
+    return path->connect(all, rank, until()).text;
+  }
+};
+
+/// A job of forked members. The body's answer, empty when content, is the child's last word.
+class job {
+public:
+  job(std::int32_t size, const std::function<std::string(member&)>& body) {
+    for (std::int32_t rank = 0; rank < size; ++rank) {
+      int ends[2];
+      REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+      const pid_t child = ::fork();
+      REQUIRE(child >= 0);
+      if (child == 0) {
+        for (int other : sockets_)
+          ::close(other);
+        ::close(ends[0]);
+        live(rank, size, ends[1], body);
+      }
+      ::close(ends[1]);
+      sockets_.push_back(ends[0]);
+      children_.push_back(child);
+    }
+    std::vector<std::string> addresses;
+    for (std::int32_t rank = 0; rank < size; ++rank)
+      addresses.push_back(hear(rank));
+    for (std::int32_t rank = 0; rank < size; ++rank)
+      for (const std::string& address : addresses)
+        tell(rank, address);
+  }
+  ~job() {
+    for (int each : sockets_)
+      ::close(each);
+    for (pid_t child : children_)
+      ::waitpid(child, nullptr, 0);
+  }
+  job(const job&) = delete;
+  job& operator=(const job&) = delete;
+
+  std::string hear(std::int32_t rank) {
+    std::string word;
+    return take(sockets_[static_cast<std::size_t>(rank)], word) ? word : "(dead)";
+  }
+  void tell(std::int32_t rank, const std::string& word) {
+    put(sockets_[static_cast<std::size_t>(rank)], word);
+  }
+
+private:
+  [[noreturn]] static void live(std::int32_t rank, std::int32_t size, int control,
+                                const std::function<std::string(member&)>& body) {
+    member self{rank, size, control, {}, {}, {}};
+    std::string answer = self.join();
+    if (answer.empty())
+      answer = body(self);
+    self.path.reset();
+    put(control, answer);
+    ::_exit(0);
+  }
+
+  std::vector<int> sockets_;
+  std::vector<pid_t> children_;
+};
+
+// ---- what is moved, and what must come out -------------------------------------------------------
+
+/// The same on every member for the same arguments; small numbers, so that no reduction meets a NaN.
+inline bytes contents(dtype type, std::size_t count, std::int32_t rank, std::size_t part) {
+  bytes made(count * size_of(type));
+  for (std::size_t at = 0; at < count; ++at) {
+    const auto mixed =
+        static_cast<std::uint32_t>((at * 2654435761U) ^ (static_cast<unsigned>(rank) * 40503U + part));
+    switch (type) {
+    case dtype::float32: {
+      const float value = static_cast<float>(mixed % 20011) / 97.0F - 90.0F;
+      std::memcpy(&made[at * 4], &value, 4);
+      break;
+    }
+    case dtype::float64: {
+      const double value = static_cast<double>(mixed % 20011) / 97.0 - 90.0;
+      std::memcpy(&made[at * 8], &value, 8);
+      break;
+    }
+    case dtype::bfloat16:
+    case dtype::float16: { // finite: the exponent's top bit stays clear
+      const auto value = static_cast<std::uint16_t>(mixed & 0xbfff);
+      std::memcpy(&made[at * 2], &value, 2);
+      break;
+    }
+    default:
+      for (std::size_t byte = 0; byte < size_of(type); ++byte)
+        made[at * size_of(type) + byte] = static_cast<std::byte>(mixed >> (8 * (byte % 4)));
+    }
+  }
+  return made;
+}
+
+inline std::string differs(const std::string& what, const bytes& got, const bytes& wanted) {
+  return got == wanted ? "" : what + " differs";
+}
+
+inline work broadcast_of(bytes& input, bytes& output, std::int32_t root) {
+  work bundle;
+  bundle.operation = operation::broadcast;
+  bundle.dtype = dtype::uint8;
+  bundle.root = root;
+  bundle.parts.push_back({input.data(), output.data(), input.size(), {}});
+  return bundle;
+}
+
+inline std::string barrier(member& self, std::uint64_t sequence) {
+  work bundle;
+  bundle.sequence = sequence;
+  bundle.operation = operation::barrier;
+  return self.path->run(bundle, self.until()).error.text;
+}
+
+/// One large tensor, alone: the pieces go straight from and to the caller's memory.
+inline work large_allreduce(bytes& buffer) {
+  work bundle;
+  bundle.dtype = dtype::float32;
+  bundle.parts.push_back({buffer.data(), buffer.data(), buffer.size(), {}});
+  return bundle;
+}
+inline constexpr std::size_t large_count = 800'000; // seven pieces
+
+} // namespace farandole::testing

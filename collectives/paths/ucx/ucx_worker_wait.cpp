@@ -1,0 +1,228 @@
+// How an ucx_worker waits, and how it ends.
+#include <poll.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cassert>
+
+#include "collectives/paths/ucx/ucx_worker.hpp"
+
+namespace farandole {
+namespace {
+
+/// How long a member that gives up lets its last words leave: others learn of it sooner or later anyhow.
+constexpr std::chrono::milliseconds last_words{20};
+constexpr std::chrono::milliseconds orderly_leave{500};
+/// How long a member whose connections break listens to why, before it believes that the first to break is to
+/// blame.
+constexpr std::chrono::milliseconds hearing{10};
+
+constexpr unsigned yields_before_sleep = 8;
+constexpr std::chrono::microseconds spin{50};
+/// The abort token is a futex word, UCX's news a descriptor; nothing sleeps on both. So a sleep on the
+/// descriptor is cut into slices, which grow to this.
+constexpr int longest_slice_ms = 5;
+
+} // namespace
+
+error ucx_worker::wait(const ucx_ticket& ticket, const limits& until) {
+  return wait_for([&] { return ticket.pending == 0; }, until);
+}
+
+void ucx_worker::look() {
+  while (worker_ != nullptr && !failure_ && ucx_.worker_progress(worker_) != 0)
+    listen_for_goodbye();
+}
+
+error ucx_worker::flush(const limits& until) {
+  if (worker_ == nullptr)
+    return failure_;
+  ucp_request_param_t params{};
+  void* request = ucx_.worker_flush_nbx(worker_, &params);
+  if (!UCS_PTR_IS_PTR(request))
+    return {}; // done, or an endpoint is broken, which its error handler has told
+  error problem = wait_for(
+      [&] { return worker_ == nullptr || ucx_.request_check_status(request) != UCS_INPROGRESS; }, until);
+  if (worker_ != nullptr)
+    ucx_.request_free(request);
+  return problem;
+}
+
+error ucx_worker::wait_for(const std::function<bool()>& done, const limits& until) {
+  slice_ms_ = 1;
+  unsigned idle = 0;
+  clock::time_point idle_since{};
+  for (unsigned round = 0;; ++round) {
+    if (done())
+      return {};
+    const bool moved = worker_ != nullptr && ucx_.worker_progress(worker_) != 0;
+    listen_for_goodbye();
+    if (moved && round % 64 != 0 && !failure_ && !until.abort.raised()) {
+      idle = 0;
+      continue;
+    }
+    if (done())
+      return {};
+    if (guessed_)
+      hear_out();
+    if (error problem = reason_to_stop(until)) {
+      failure_ = problem;
+      if (!connecting_)
+        tear_down(culprit_ >= 0 ? culprit_ : rank_);
+      return problem;
+    }
+    if (moved)
+      continue;
+    if (idle == 0)
+      idle_since = clock::now();
+    ++idle;
+    if (spins_ ? clock::now() - idle_since < spin : idle <= yields_before_sleep) {
+      if (!spins_)
+        sched_yield();
+      continue;
+    }
+    if (!sleep(until.deadline))
+      idle = 0;
+  }
+}
+
+error ucx_worker::reason_to_stop(const limits& until) const {
+  if (failure_)
+    return failure_;
+  if (worker_ == nullptr)
+    return {error_kind::disconnected, "the ucx path is closed"};
+  if (until.abort.raised())
+    return {error_kind::disconnected,
+            "the operation was aborted: its generation or its process set has ended"};
+  if (clock::now() >= until.deadline)
+    return {error_kind::timed_out, "the ucx path waited in vain: " + until.deadline_setting + " has passed"};
+  return {};
+}
+
+void ucx_worker::hear_out() {
+  progress_until(clock::now() + hearing, [&] {
+    listen_for_goodbye();
+    return !guessed_;
+  });
+  if (!guessed_)
+    return;
+  // Who came late finds several connections closed, and nobody to ask which was the first.
+  std::string names;
+  for (std::int32_t at = 0; at < members(); ++at)
+    if ((peers_[at].broken && !peers_[at].left) || at == culprit_)
+      names += (names.empty() ? "" : ", ") + name_of(at);
+  failure_.text =
+      names + (names.find(',') == std::string::npos ? " is" : " are") + " lost to the ucx path: " + why_;
+  guessed_ = false;
+}
+
+bool ucx_worker::sleep(clock::time_point until) {
+  if (ucx_.worker_arm(worker_) != UCS_OK)
+    return false;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
+  pollfd news{event_, POLLIN, 0};
+  const int slice = static_cast<int>(std::clamp<std::int64_t>(left, 0, slice_ms_));
+  if (::poll(&news, 1, slice) > 0)
+    return false;
+  slice_ms_ = std::min(slice_ms_ + 1, longest_slice_ms);
+  return true;
+}
+
+// ---- the end -------------------------------------------------------------------------------------
+
+void ucx_worker::give_up(const error& why) {
+  if (!failure_)
+    failure_ = why;
+  leave();
+}
+
+void ucx_worker::leave() {
+  if (worker_ == nullptr && context_ == nullptr)
+    return;
+  if (!failure_)
+    tear_down(-1);
+  else
+    tear_down(culprit_ >= 0 ? culprit_ : rank_);
+}
+
+/// Receives are cancelled and waited for, endpoints closed, the worker destroyed, in this order; from here on
+/// neither UCX nor anybody on the network can reach the buffers.
+void ucx_worker::tear_down(std::int32_t culprit) {
+  closing_ = true;
+  if (!failure_)
+    failure_ = {error_kind::disconnected, "the ucx path is closed"};
+  const bool in_order = culprit < 0;
+  if (worker_ != nullptr) {
+    const auto now = clock::now();
+    say_goodbye(culprit, now + (in_order ? orderly_leave : last_words));
+    cancel_receives();
+    if (in_order)
+      close_endpoints(now + orderly_leave);
+    break_endpoints();
+    ucx_.worker_destroy(worker_);
+    worker_ = nullptr;
+    event_ = -1;
+  }
+  if (context_ != nullptr)
+    ucx_.cleanup(context_);
+  context_ = nullptr;
+}
+
+void ucx_worker::cancel_receives() {
+  for (record& pending : records_)
+    if (pending.request != nullptr && pending.receives)
+      ucx_.request_cancel(worker_, pending.request);
+}
+
+void ucx_worker::close_endpoints(clock::time_point until) {
+  std::vector<void*> closing;
+  for (peer& target : peers_) {
+    if (target.endpoint == nullptr || target.broken)
+      continue;
+    ucp_request_param_t params{};
+    void* request = ucx_.ep_close_nbx(target.endpoint, &params);
+    target.endpoint = nullptr;
+    if (UCS_PTR_IS_PTR(request))
+      closing.push_back(request);
+  }
+  await_and_free(closing, until);
+}
+
+/// Not driven any further before the worker is destroyed: what is half sent has been dropped, and what was
+/// queued behind it would reach the peer as the other half (UCX 1.13; the peer then fails an assertion).
+void ucx_worker::break_endpoints() {
+  for (peer& target : peers_) {
+    if (target.endpoint == nullptr)
+      continue;
+    ucp_request_param_t params{};
+    params.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    params.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    void* request = ucx_.ep_close_nbx(target.endpoint, &params);
+    target.endpoint = nullptr;
+    if (UCS_PTR_IS_PTR(request))
+      ucx_.request_free(request);
+  }
+}
+
+void ucx_worker::await_and_free(std::span<void* const> requests, clock::time_point until) {
+  progress_until(until, [&] {
+    return std::none_of(requests.begin(), requests.end(),
+                        [&](void* request) { return ucx_.request_check_status(request) == UCS_INPROGRESS; });
+  });
+  for (void* request : requests)
+    ucx_.request_free(request);
+}
+
+bool ucx_worker::progress_until(clock::time_point until, const std::function<bool()>& done) {
+  slice_ms_ = 1;
+  while (!done()) {
+    if (ucx_.worker_progress(worker_) != 0)
+      continue;
+    if (clock::now() >= until)
+      return false;
+    sleep(until);
+  }
+  return true;
+}
+
+} // namespace farandole

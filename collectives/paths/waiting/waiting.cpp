@@ -1,0 +1,124 @@
+#include "collectives/paths/waiting/waiting.hpp"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+
+#include "collectives/paths/waiting/cores.hpp"
+
+namespace farandole {
+
+using std::chrono::steady_clock;
+
+namespace {
+
+/// Where the kernel cannot watch two words, a sleep on one must end soon to look at the other.
+constexpr std::chrono::milliseconds blind_sleep{2};
+
+timespec to_timespec(std::chrono::nanoseconds value) {
+  const auto count = std::max<std::int64_t>(value.count(), 0);
+  return {static_cast<time_t>(count / 1'000'000'000), static_cast<long>(count % 1'000'000'000)};
+}
+
+void wake(const void* word, int flags) {
+  syscall(SYS_futex, word, FUTEX_WAKE | flags, INT_MAX, nullptr, nullptr, 0);
+}
+
+/// Kernels before 5.16 and some sandboxes lack futex_waitv; found out once.
+std::atomic<bool> pairs_known_missing{false};
+
+/// errno, 0 when woken. `until` is absolute.
+int sleep_on_pair(const watched& what, std::uint32_t value, steady_clock::time_point until) {
+  futex_waitv words[2] = {};
+  words[0].val = value;
+  words[0].uaddr = reinterpret_cast<std::uintptr_t>(what.word);
+  words[0].flags = FUTEX_32;
+  words[1].val = what.seen;
+  words[1].uaddr = reinterpret_cast<std::uintptr_t>(&what.local);
+  words[1].flags = FUTEX_32 | FUTEX_PRIVATE_FLAG;
+  const timespec limit = to_timespec(until.time_since_epoch());
+  return syscall(SYS_futex_waitv, words, 2, 0, &limit, CLOCK_MONOTONIC) < 0 ? errno : 0;
+}
+
+/// The same by short sleeps on one word, with a look at the other between them.
+int sleep_on_one(const watched& what, std::uint32_t value, steady_clock::time_point until) {
+  for (auto now = steady_clock::now(); now < until; now = steady_clock::now()) {
+    const timespec limit = to_timespec(std::min<std::chrono::nanoseconds>(until - now, blind_sleep));
+    const bool woken = syscall(SYS_futex, what.word, FUTEX_WAIT, value, &limit, nullptr, 0) == 0;
+    if (woken || errno != ETIMEDOUT)
+      return woken ? 0 : errno;
+    if (what.local.load(std::memory_order_acquire) != what.seen)
+      return 0;
+  }
+  return ETIMEDOUT;
+}
+
+} // namespace
+
+void wake_shared(const void* word) {
+  wake(word, 0);
+}
+void wake_local(const std::atomic<std::uint32_t>& word) {
+  wake(&word, FUTEX_PRIVATE_FLAG);
+}
+
+void shared_counter::publish(std::uint32_t next) {
+  value.store(next, std::memory_order_seq_cst);
+  if (waiters.load(std::memory_order_seq_cst) != 0)
+    wake_shared(&value);
+}
+
+// As long as a sleeper takes to wake on another core: who looks for less meets peers that have just fallen
+// asleep, falls asleep in turn, and both pay for a wake-up in every round. A look by giving way costs nobody
+// anything, for a core that somebody else wants is handed over.
+waiting waiting::decide(unsigned local_members) {
+  const double cores = usable_cores();
+  const bool to_spare = cores >= 2.0 * local_members;
+  // Neighbours have other numbers, so that they do not move together.
+  const auto meetings =
+      yield_ledger::least_meetings + static_cast<std::uint32_t>(getpid()) % yield_ledger::least_meetings;
+  return {to_spare ? look::spinning : look::giving_way, wake_up_time,
+          yield_ledger(cores >= local_members, meetings)};
+}
+
+std::uint32_t waiting::load(const void* word) {
+  return __atomic_load_n(static_cast<const std::uint32_t*>(word), __ATOMIC_ACQUIRE);
+}
+
+void waiting::relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+wait_end waiting::sleep(const watched& what, std::uint32_t value) const {
+  if (what.local.load(std::memory_order_acquire) != what.seen)
+    return wait_end::noticed;
+  const auto now = steady_clock::now();
+  if (now >= what.deadline)
+    return wait_end::expired;
+  const auto until = what.interruptible ? std::min(what.deadline, now + interruptible_sleep) : what.deadline;
+  int problem = ENOSYS;
+  if (pairs_ && !pairs_known_missing.load(std::memory_order_relaxed)) {
+    problem = sleep_on_pair(what, value, until);
+    if (problem == ENOSYS || problem == EPERM)
+      pairs_known_missing.store(true, std::memory_order_relaxed);
+  }
+  if (problem == ENOSYS || problem == EPERM)
+    problem = sleep_on_one(what, value, until);
+  if (what.local.load(std::memory_order_acquire) != what.seen)
+    return wait_end::noticed;
+  if (problem == ETIMEDOUT)
+    return until == what.deadline ? wait_end::expired : wait_end::interrupted;
+  if (problem == EINTR && what.interruptible)
+    return wait_end::interrupted;
+  return wait_end::reached; // woken, or the word had changed: look again
+}
+
+} // namespace farandole

@@ -1,0 +1,151 @@
+// How a thread waits for a word in shared memory. Spinning is fast with cores to spare and ruinous without,
+// and a sleeper must still see an abort at once; so one policy, decided once from the cores this process may
+// use, says how long to look before sleeping, and a sleep watches two words: the shared one and a local one
+// (abort, or news).
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+#include "collectives/paths/waiting/cores.hpp"
+#include "collectives/paths/waiting/yield_ledger.hpp"
+
+namespace farandole {
+
+/// A number in shared memory that one member raises and others wait for. Its owner makes no system call when
+/// nobody sleeps on it. Padded to two cache lines, for neighbours are prefetched in pairs.
+struct alignas(128) shared_counter {
+  std::atomic<std::uint32_t> value{0};
+  std::atomic<std::uint32_t> waiters{0};
+
+  /// Stores `next` and wakes who sleeps.
+  void publish(std::uint32_t next);
+};
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == 4);
+
+/// Whether `value` has come to `wanted`, on counters that only grow and may wrap around.
+constexpr bool has_reached(std::uint32_t value, std::uint32_t wanted) {
+  return static_cast<std::int32_t>(value - wanted) >= 0;
+}
+
+/// Wakes every sleeper on a word of shared memory, or of this process only.
+void wake_shared(const void* word);
+void wake_local(const std::atomic<std::uint32_t>& word);
+
+enum class wait_end : std::uint8_t {
+  reached,     ///< what was waited for is there
+  noticed,     ///< the local word has changed
+  expired,     ///< the deadline has passed
+  interrupted, ///< a signal came, or 100 ms went by: look at signals, then wait again (framework threads
+               ///< only)
+};
+
+/// What a sleep looks at.
+struct watched {
+  const void* word; ///< 32 bits in shared memory; changes when something happens
+  std::atomic<std::uint32_t>&
+      waiters; ///< beside it; whoever changes `word` and sees a nonzero count wakes it
+  const std::atomic<std::uint32_t>& local; ///< of this process
+  std::uint32_t seen;                      ///< waits only while `local` has this value
+  std::chrono::steady_clock::time_point deadline;
+  bool interruptible = false;
+};
+
+/// Longest sleep of an interruptible wait.
+inline constexpr std::chrono::milliseconds interruptible_sleep{100};
+
+class waiting {
+public:
+  /// Decides from affinity and cgroup quota, for this many members on the host.
+  static waiting decide(unsigned local_members);
+  /// What a thread does while it looks, before it sleeps.
+  enum class look : std::uint8_t { spinning, giving_way };
+  /// `patience`: how long it looks. `ledger`: what it knows about giving way.
+  /// `pairs`: whether the kernel may be asked to watch two words at once; found out anyway where it cannot.
+  constexpr waiting(look how, std::chrono::nanoseconds patience, const yield_ledger& ledger,
+                    bool pairs = true)
+      : how_(how), patience_(patience), pairs_(pairs), ledger_(ledger) {}
+
+  bool spins() const { return how_ == look::spinning; }
+
+  /// Waits until `ready()`, a cheap look at shared memory that turns true only together with a change of
+  /// `what.word`. `reached` wins when several ends have come.
+  template <class Ready>
+  wait_end until(const watched& what, const Ready& ready) const {
+    if (ready() || found(what, ready))
+      return wait_end::reached;
+    for (;;) {
+      // Announce, then look once more, then sleep: a publisher stores, then looks for sleepers.
+      what.waiters.fetch_add(1, std::memory_order_seq_cst);
+      const std::uint32_t value = load(what.word);
+      wait_end end = wait_end::reached;
+      if (!ready())
+        end = sleep(what, value);
+      what.waiters.fetch_sub(1, std::memory_order_relaxed);
+      if (ready())
+        return wait_end::reached;
+      if (end != wait_end::reached)
+        return end;
+    }
+  }
+
+  /// The wait of a lane: until `counter` has come to `wanted`; `noticed` means aborted.
+  wait_end until_reached(shared_counter& counter, std::uint32_t wanted,
+                         const std::atomic<std::uint32_t>& abort,
+                         std::chrono::steady_clock::time_point deadline) const {
+    return until(watched{&counter.value, counter.waiters, abort, 0, deadline},
+                 [&] { return has_reached(counter.value.load(std::memory_order_acquire), wanted); });
+  }
+
+private:
+  static std::uint32_t load(const void* word);
+  /// One sleep while `word` holds `value`. `reached` stands for "look again".
+  wait_end sleep(const watched& what, std::uint32_t value) const;
+  static void relax();
+
+  /// The look before the sleep; leaves early when the local word changes.
+  template <class Ready>
+  bool found(const watched& what, const Ready& ready) const {
+    using clock = std::chrono::steady_clock;
+    if (patience_.count() == 0 || (!spins() && !ledger_.pays()))
+      return false;
+    const auto start = clock::now();
+    yield_ledger::report report;
+    while (!report.found && report.all < patience_ &&
+           what.local.load(std::memory_order_acquire) == what.seen) {
+      if (spins())
+        report.found = relax_until(ready);
+      else {
+        sched_yield();
+        report.found = ready();
+      }
+      const auto before = report.all;
+      report.all = clock::now() - start;
+      report.longest = std::max(report.longest, report.all - before);
+    }
+    if (!spins() && ledger_.saw(report) == yield_ledger::advice::move)
+      move_to_another_core();
+    return report.found;
+  }
+
+  template <class Ready>
+  static bool relax_until(const Ready& ready) {
+    for (int i = 0; i < 64; ++i) {
+      if (ready())
+        return true;
+      relax();
+    }
+    return false;
+  }
+
+  look how_;
+  std::chrono::nanoseconds patience_;
+  bool pairs_;
+  mutable yield_ledger ledger_;
+};
+
+} // namespace farandole
