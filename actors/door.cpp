@@ -4,6 +4,7 @@
 #include <cassert>
 
 #include "actors/request_check.hpp"
+#include "collectives/operation.hpp"
 #include "collectives/plan/group.hpp"
 
 namespace farandole {
@@ -11,7 +12,7 @@ namespace farandole {
 namespace {
 
 // The same on every rank and in every step, so that grouped tensors, too, can go by their ids.
-std::uint32_t number_of(std::span<const intent> members) {
+std::uint32_t number_of(std::span<const submission> members) {
   std::vector<std::string_view> names;
   for (auto& one : members)
     names.push_back(one.name);
@@ -32,38 +33,40 @@ door::~door() {
 
 // ---- framework threads ---------------------------------------------------------------------------
 
-expected<pending_ptr> door::submit(const intent& what) {
+expected<pending_ptr> door::submit(const submission& what) {
   std::lock_guard guard(mutex_);
   read_news();
   if (table_.size() >= capacity_)
     sweep();
   if (auto problem = check(what))
     return problem;
-  if (in_flight(what.name))
+  auto* known = look_up(what.name);
+  if (in_flight(known))
     return error{error_kind::invalid_argument,
                  std::string(what.name) +
                      ": an operation of this name is already in flight in this process set; wait for it "
                      "(synchronize) or use another name"};
-  return admit(what, 0, 0);
+  return admit(known ? *known : entry_of(what.name), what, 0, 0);
 }
 
 expected<pending_ptr> door::submit(const set_change& what) {
   std::lock_guard guard(mutex_);
   if (ended_)
     return ended_;
-  if (in_flight(set_change_name))
+  auto& known = entry_of(set_change_name);
+  if (in_flight(&known))
     return error{error_kind::invalid_argument,
                  "this rank is adding or removing a process set already; wait for that first"};
   auto operation = pending_ptr::make();
   operation->name = set_change_name;
   operation->change = what;
   operation->home = weak_from_this();
-  entry_of(set_change_name).last = operation;
+  known.last = operation;
   enqueue(operation);
   return operation;
 }
 
-expected<std::vector<pending_ptr>> door::submit_group(std::span<const intent> what) {
+expected<std::vector<pending_ptr>> door::submit_group(std::span<const submission> what) {
   std::lock_guard guard(mutex_);
   read_news();
   if (table_.size() >= capacity_)
@@ -71,8 +74,8 @@ expected<std::vector<pending_ptr>> door::submit_group(std::span<const intent> wh
   for (std::size_t i = 0; i < what.size(); ++i) {
     if (auto problem = check(what[i]))
       return problem;
-    auto same = [&](const intent& other) { return other.name == what[i].name; };
-    if (in_flight(what[i].name) ||
+    auto same = [&](const submission& other) { return other.name == what[i].name; };
+    if (in_flight(look_up(what[i].name)) ||
         std::any_of(what.begin(), what.begin() + static_cast<std::ptrdiff_t>(i), same))
       return error{error_kind::invalid_argument,
                    std::string(what[i].name) +
@@ -83,11 +86,11 @@ expected<std::vector<pending_ptr>> door::submit_group(std::span<const intent> wh
   all.reserve(what.size());
   auto group = number_of(what);
   for (auto& one : what)
-    all.push_back(admit(one, group, static_cast<std::uint32_t>(what.size())));
+    all.push_back(admit(entry_of(one.name), one, group, static_cast<std::uint32_t>(what.size())));
   return all;
 }
 
-error door::check(const intent& what) const {
+error door::check(const submission& what) const {
   if (ended_)
     return ended_;
   if (auto problem = wrong_request(what, size_, ranks_))
@@ -99,16 +102,18 @@ error door::check(const intent& what) const {
   return {};
 }
 
+door::entry* door::look_up(std::string_view name) {
+  auto position = table_.find(name);
+  return position == table_.end() ? nullptr : &position->second;
+}
+
 // A name is free again as soon as its last operation is settled; one that sits complete on the board is
 // settled here.
-bool door::in_flight(std::string_view name) {
-  auto position = table_.find(name);
-  if (position == table_.end() || !position->second.last)
+bool door::in_flight(const entry* known) {
+  if (!known || !known->last)
     return false;
-  auto& last = *position->second.last;
-  if (last.settled() || last.try_settle())
-    return false;
-  return true;
+  auto& last = *known->last;
+  return !last.settled() && !last.try_settle();
 }
 
 door::entry& door::entry_of(std::string_view name) {
@@ -118,23 +123,36 @@ door::entry& door::entry_of(std::string_view name) {
   return position->second;
 }
 
-pending_ptr door::admit(const intent& what, std::uint32_t group, std::uint32_t group_size) {
+// An operation that asks for this. Names recur from step to step: when nobody else holds the last one of this
+// name any more, it is used again, and with it everything that is the same.
+pending_ptr door::blank(entry& known, const submission& what) {
+  if (known.last && known.last.alone()) {
+    known.last->renew();
+    if (!(known.last->signature == what.signature))
+      known.last->signature = what.signature;
+    return known.last;
+  }
   auto operation = pending_ptr::make();
   operation->name = what.name;
   operation->signature = what.signature;
+  operation->set = set_;
+  operation->home = weak_from_this();
+  known.last = operation;
+  return operation;
+}
+
+pending_ptr door::admit(entry& known, const submission& what, std::uint32_t group, std::uint32_t group_size) {
+  auto operation = blank(known, what);
   operation->input = what.input;
   operation->output = what.output;
+  operation->lends = row_of(what.signature.operation).has_rows && !what.output;
   operation->bytes =
       static_cast<std::size_t>(element_count(what.signature.shape)) * size_of(what.signature.dtype);
   operation->splits = splits_of(what, size_);
-  operation->set = set_;
   operation->group = group;
   operation->group_size = group_size;
-  operation->home = weak_from_this();
   submitted_.fetch_add(1, std::memory_order_relaxed);
 
-  auto& known = entry_of(what.name);
-  known.last = operation;
   if (known.knows(*operation)) {
     if (sit_down(known, operation))
       return operation;

@@ -37,9 +37,10 @@ public:
 
   // ---- framework threads ----
 
-  expected<pending_ptr> submit(const intent& what);
+  /// `what.set` is not looked at: the caller has chosen the door by it.
+  expected<pending_ptr> submit(const submission& what);
   /// All or none; they become ready together.
-  expected<std::vector<pending_ptr>> submit_group(std::span<const intent> what);
+  expected<std::vector<pending_ptr>> submit_group(std::span<const submission> what);
   /// Asks, with all other members, for a change of the process sets; one at a time. The global set's door.
   expected<pending_ptr> submit(const set_change& what);
   /// Takes an operation back if it has not been scheduled.
@@ -103,10 +104,12 @@ private:
     news* next = nullptr;
   };
 
-  error check(const intent& what) const;
-  bool in_flight(std::string_view name);
+  error check(const submission& what) const;
+  entry* look_up(std::string_view name);
+  static bool in_flight(const entry* known);
   entry& entry_of(std::string_view name);
-  pending_ptr admit(const intent& what, std::uint32_t group, std::uint32_t group_size);
+  pending_ptr admit(entry& known, const submission& what, std::uint32_t group, std::uint32_t group_size);
+  pending_ptr blank(entry& known, const submission& what);
   bool sit_down(entry& known, const pending_ptr& operation);
   void stand_up(entry& known, pending& operation);
   void enqueue(pending_ptr operation);

@@ -14,7 +14,7 @@ namespace farandole {
 namespace {
 
 // Outputs whose size is known only now live with their operation.
-error allocate_outputs(lane_job& job) {
+error allocate_outputs(lane_job& job, result_memory& memory) {
   if (!row_of(job.bundle.operation).has_rows)
     return {};
   for (std::size_t i = 0; i < job.bundle.parts.size(); ++i) {
@@ -24,7 +24,7 @@ error allocate_outputs(lane_job& job) {
     const auto& dims = operation.outcome.first_dims;
     const auto rows = std::accumulate(dims.begin(), dims.end(), std::int64_t{0});
     const auto total = static_cast<std::size_t>(rows) * bytes_of_row(operation.signature);
-    operation.owned.reset(new (std::nothrow) std::byte[total]);
+    operation.owned = memory.take(total);
     if (!operation.owned)
       return {error_kind::unknown, operation.name + ": no memory for the " + std::to_string(total) +
                                        " bytes that " + std::string(row_of(job.bundle.operation).name) +
@@ -144,7 +144,7 @@ error lane_thread::move(lane_job& job) {
   if (job.bundle.operation == operation::alltoall)
     if (auto problem = exchange_splits(job, until))
       return problem;
-  if (auto problem = allocate_outputs(job))
+  if (auto problem = allocate_outputs(job, *results_))
     return problem;
   return run_work(job.bundle, until);
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "actors/pending.hpp"
+#include "actors/result_memory.hpp"
 #include "collectives/paths/data_paths.hpp"
 #include "collectives/paths/path.hpp"
 
@@ -86,6 +87,7 @@ private:
   wiring wiring_;
   abort_token token_;
   std::unique_ptr<data_paths> paths_;
+  std::shared_ptr<result_memory> results_ = std::make_shared<result_memory>();
   std::uint64_t works_ = 0; ///< run so far
 
   mutable std::mutex mutex_;

@@ -29,6 +29,24 @@ pending::~pending() {
     delete callback;
 }
 
+void pending::renew() {
+  assert(settled() && !watched && !withdrawal && !change);
+  id = 0;
+  left.clear();
+  next = nullptr;
+  seat.reset();
+  round = 0;
+  problem = {};
+  outcome = {};
+  owned.reset();
+  handles_.store(1, std::memory_order_relaxed);
+  dropped_.store(false, std::memory_order_relaxed);
+  if (auto* callback = callback_.load(std::memory_order_relaxed); callback != called)
+    delete callback;
+  callback_.store(nullptr, std::memory_order_relaxed);
+  word_.store(static_cast<std::uint32_t>(phase::queued), std::memory_order_relaxed);
+}
+
 bool pending::advance(phase from, phase to) {
   auto seen = static_cast<std::uint32_t>(from);
   if (!word_.compare_exchange_strong(seen, static_cast<std::uint32_t>(to), std::memory_order_seq_cst))
@@ -51,6 +69,20 @@ void pending::settle(error how) {
     (*callback)();
     delete callback;
   }
+  if (lends && handles_.load(std::memory_order_seq_cst) == 0)
+    drop_memory();
+}
+
+// The last handle and the settler each look for the other after they have told: one of them sees both.
+void pending::let_go() {
+  if (handles_.fetch_sub(1, std::memory_order_seq_cst) == 1 &&
+      word_.load(std::memory_order_seq_cst) == static_cast<std::uint32_t>(phase::settled))
+    drop_memory();
+}
+
+void pending::drop_memory() {
+  if (!dropped_.exchange(true, std::memory_order_relaxed))
+    owned.reset();
 }
 
 bool pending::claim_and_settle(phase from, error how) {

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "actors/board_seat.hpp"
+#include "actors/result_memory.hpp"
 #include "messages/error.hpp"
 #include "messages/negotiation.hpp"
 #include "messages/result.hpp"
@@ -35,6 +36,10 @@ struct pending {
   pending(const pending&) = delete;
   pending& operator=(const pending&) = delete;
   ~pending();
+
+  /// As it was made, but for what recurs when the same is asked again (name, signature, set, home). For who
+  /// holds it alone.
+  void renew();
 
   // What was asked; written before the operation is shared, constant afterwards.
   std::string name;
@@ -68,7 +73,10 @@ struct pending {
   // How it ended; valid once settled.
   error problem;
   farandole::result outcome;
-  std::unique_ptr<std::byte[]> owned; ///< memory behind outcome.bytes, where the caller gave none
+  result_memory::block owned; ///< memory behind outcome.bytes, where the caller gave none
+  /// Whether there will be such memory: it goes when the caller has no handle any more, while the operation
+  /// may be kept longer. Constant afterwards.
+  bool lends = false;
 
   phase now() const { return static_cast<phase>(word_.load(std::memory_order_acquire)); }
   bool settled() const { return now() == phase::settled; }
@@ -111,6 +119,10 @@ struct pending {
     const pending& watched_;
   };
 
+  /// Of an operation that lends: one more handle, and one less. It begins with one.
+  void hold() { handles_.fetch_add(1, std::memory_order_relaxed); }
+  void let_go();
+
   /// See handle::on_settled.
   void on_settled(std::function<void()> callback);
 
@@ -119,6 +131,10 @@ private:
   mutable std::atomic<std::uint32_t> waiters_{0};
   std::atomic<std::function<void()>*> callback_{nullptr};
   std::atomic<std::uint32_t> references_{1};
+  std::atomic<std::uint32_t> handles_{1};
+  std::atomic<bool> dropped_{false};
+
+  void drop_memory();
 
   friend class pending_ptr;
 };
@@ -153,6 +169,9 @@ public:
   pending* operator->() const { return raw_; }
   pending& operator*() const { return *raw_; }
   explicit operator bool() const { return raw_ != nullptr; }
+
+  /// Nobody else holds it, nor can come to: others share only what they hold.
+  bool alone() const { return raw_ && raw_->references_.load(std::memory_order_acquire) == 1; }
 
 private:
   static void drop(pending* raw) {

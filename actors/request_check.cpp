@@ -13,11 +13,11 @@ namespace farandole {
 
 namespace {
 
-error refuse(const intent& what, std::string text, error_kind kind = error_kind::invalid_argument) {
+error refuse(const submission& what, std::string text, error_kind kind = error_kind::invalid_argument) {
   return {kind, std::string(what.name) + ": " + std::move(text)};
 }
 
-error wrong_reduction(const intent& what, std::int32_t members) {
+error wrong_reduction(const submission& what, std::int32_t members) {
   if (!row_of(what.signature.operation).reduces)
     return {};
   if (what.signature.reduce_op == reduce_op::adasum) {
@@ -34,7 +34,7 @@ error wrong_reduction(const intent& what, std::int32_t members) {
 }
 
 // Every member reads all inputs until the last has its segment, so no output may lie among them.
-error wrong_scatter(const intent& what, std::int32_t members) {
+error wrong_scatter(const submission& what, std::int32_t members) {
   if (what.signature.operation != operation::reducescatter)
     return {};
   if (what.signature.shape.empty())
@@ -51,7 +51,7 @@ error wrong_scatter(const intent& what, std::int32_t members) {
   return {};
 }
 
-error wrong_splits(const intent& what, std::int32_t members) {
+error wrong_splits(const submission& what, std::int32_t members) {
   if (what.signature.operation != operation::alltoall)
     return what.splits.empty() ? error{} : refuse(what, "only an alltoall takes splits");
   const auto& extents = what.signature.shape;
@@ -83,7 +83,7 @@ error wrong_splits(const intent& what, std::int32_t members) {
 }
 
 // Root ranks are global ones, also in a process set.
-error wrong_root(const intent& what, std::int32_t members, std::span<const std::int32_t> ranks) {
+error wrong_root(const submission& what, std::int32_t members, std::span<const std::int32_t> ranks) {
   if (!row_of(what.signature.operation).has_root)
     return {};
   const auto place = place_of(what.signature.root, ranks);
@@ -104,7 +104,7 @@ std::int32_t place_of(std::int32_t rank, std::span<const std::int32_t> ranks) {
   return found != ranks.end() && *found == rank ? static_cast<std::int32_t>(found - ranks.begin()) : -1;
 }
 
-error wrong_request(const intent& what, std::int32_t members, std::span<const std::int32_t> ranks) {
+error wrong_request(const submission& what, std::int32_t members, std::span<const std::int32_t> ranks) {
   const auto& wanted = what.signature;
   if (what.name.empty() || what.name.size() > name_limit_bytes)
     return {error_kind::invalid_argument, "a tensor's name must have 1 to " +
@@ -124,7 +124,7 @@ error wrong_request(const intent& what, std::int32_t members, std::span<const st
   return wrong_splits(what, members);
 }
 
-std::vector<std::int64_t> splits_of(const intent& what, std::int32_t members) {
+std::vector<std::int64_t> splits_of(const submission& what, std::int32_t members) {
   if (what.signature.operation != operation::alltoall || what.signature.shape.empty())
     return {};
   if (!what.splits.empty())

@@ -9,8 +9,8 @@ using numbers = std::vector<std::int64_t>;
 
 namespace {
 
-intent ask(operation what, shape extents) {
-  intent asked;
+submission ask(operation what, shape extents) {
+  submission asked;
   asked.name = "grad";
   asked.signature.operation = what;
   asked.signature.shape = std::move(extents);

@@ -77,6 +77,9 @@ public:
   error wait(std::chrono::steady_clock::time_point until = std::chrono::steady_clock::time_point::max(),
              const std::function<bool()>& interrupted = {}) const;
 
+  /// Whether it has ended with an error.
+  bool failed() const;
+
   /// Why the operation ended; kind `none` while it has not, or when it ended well.
   error problem() const;
 

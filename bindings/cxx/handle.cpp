@@ -34,13 +34,18 @@ void sleep(const pending& operation, clock::time_point until) {
 
 handle::handle() = default;
 handle::handle(pending* adopted) noexcept : pending_(adopted) {}
-handle::handle(const handle& other) noexcept : pending_(pending_ptr::share(other.pending_).release()) {}
+handle::handle(const handle& other) noexcept : pending_(pending_ptr::share(other.pending_).release()) {
+  if (pending_ && pending_->lends)
+    pending_->hold();
+}
 handle::handle(handle&& other) noexcept : pending_(std::exchange(other.pending_, nullptr)) {}
 handle& handle::operator=(handle other) noexcept {
   std::swap(pending_, other.pending_);
   return *this;
 }
 handle::~handle() {
+  if (pending_ && pending_->lends)
+    pending_->let_go();
   pending_ptr::adopt(pending_);
 }
 
@@ -59,6 +64,10 @@ error handle::wait(clock::time_point until, const std::function<bool()>& interru
           interrupted ? std::min(until, now + slice) : std::min(until, now + std::chrono::hours{1}));
   }
   return pending_->problem;
+}
+
+bool handle::failed() const {
+  return pending_->settled() && pending_->problem;
 }
 
 error handle::problem() const {

@@ -84,10 +84,6 @@ error put_in_form(std::vector<std::vector<std::int32_t>>& sets) {
   return {};
 }
 
-intent intent_of(const submission& what) {
-  return {what.name, what.signature, what.input, what.output, what.splits};
-}
-
 } // namespace
 
 class runtime::state {
@@ -206,7 +202,7 @@ expected<handle> runtime::submit(const submission& what) {
   auto door = state_->door_for(what);
   if (!door)
     return door.error();
-  auto operation = (*door)->submit(intent_of(what));
+  auto operation = (*door)->submit(what);
   if (!operation)
     return operation.error();
   return handle(operation->release());
@@ -218,13 +214,10 @@ expected<std::vector<handle>> runtime::submit_group(std::span<const submission> 
   auto door = state_->door_for(what.front());
   if (!door)
     return door.error();
-  std::vector<intent> intents;
-  for (auto& one : what) {
+  for (auto& one : what)
     if (one.set != what.front().set)
       return refuse(std::string(one.name) + ": the tensors of a group are in one process set");
-    intents.push_back(intent_of(one));
-  }
-  auto operations = (*door)->submit_group(intents);
+  auto operations = (*door)->submit_group(what);
   if (!operations)
     return operations.error();
   std::vector<handle> handles;

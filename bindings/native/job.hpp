@@ -69,6 +69,7 @@ public:
 
   std::uint32_t number() const { return number_; }
   bool settled() const { return operation_.settled(); }
+  bool ended_well() const { return operation_.settled() && !operation_.failed(); }
   /// Returns when the operation ended well; raises what it ended with, or what a signal handler raised
   /// meanwhile.
   void wait() const;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bindings/native/job.hpp"
+#include "bindings/native/kept.hpp"
 #include "bindings/native/raise.hpp"
 #include "bindings/native/submit.hpp"
 
@@ -107,12 +108,24 @@ auto ask(const python_runtime& self) {
   return (self.running->core().*Getter)();
 }
 
-nb::object submit_kept(const python_runtime& self, nb::dict table, const request& what, nb::handle name,
-                       nb::handle input, nb::handle output, nb::handle set, nb::handle splits) {
-  operation_handle started = submit(self.running, what, name, input, output, set, splits);
+nb::object submit_kept(const python_runtime& self, kept_calls& kept, const request& what, nb::handle name,
+                       nb::handle input, nb::handle output, nb::handle set) {
+  operation_handle started = submit(self.running, what, name, input, output, set, nb::none());
   nb::object number = nb::int_(started.number());
-  table[number] = nb::cast(std::move(started));
+  kept.add(std::move(started));
   return number;
+}
+
+void define_kept(nb::module_& module) {
+  nb::class_<kept_calls>(module, "Kept", "Calls by their numbers, until somebody asks for their results.")
+      .def(nb::init<>())
+      .def("add", &kept_calls::add_call, "call"_a, "Keeps a call under its number, which it returns.")
+      .def("output_of_settled", &kept_calls::output_of_settled, "number"_a,
+           "Of an operation that has ended well: forgets it and gives the array that was given as output. "
+           "NotImplemented for everything else.")
+      .def("get", &kept_calls::get, "number"_a, "What is kept under a number, or None.")
+      .def("forget", &kept_calls::forget, "number"_a)
+      .def("clear", &kept_calls::clear);
 }
 
 void define_runtime(nb::module_& module) {
@@ -146,9 +159,9 @@ void define_runtime(nb::module_& module) {
           "Hands one array in; no name: named after the call; no output: the core allocates; splits: rows of "
           "an "
           "alltoall for each rank, None for equal parts.")
-      .def("submit_kept", &submit_kept, "table"_a, "request"_a, "name"_a.none(), "input"_a.none(),
-           "output"_a.none(), "set"_a.none(), "splits"_a = nb::none(),
-           "Like submit, but keeps the handle in a table under its number, which it returns.")
+      .def("submit_kept", &submit_kept, "kept"_a, "request"_a, "name"_a.none(), "input"_a.none(),
+           "output"_a.none(), "set"_a.none(),
+           "Like submit, but keeps the handle under its number, which it returns.")
       .def(
           "submit_group",
           [](const python_runtime& self, const request& what, nb::handle name, nb::list inputs,
@@ -169,4 +182,5 @@ NB_MODULE(_native, module) {
   farandole::native::define_request(module);
   farandole::native::define_handle(module);
   farandole::native::define_runtime(module);
+  farandole::native::define_kept(module);
 }

@@ -116,7 +116,7 @@ void player::submit_some(caf::event_based_actor* self) {
 void player::submit(std::int32_t tensor) {
   const auto name = stage_.play.name(tensor);
   const auto splits = stage_.play.splits(step_, tensor, rank_);
-  auto operation = door_->submit({name, stage_.play.what(step_, tensor, rank_), nullptr, nullptr, splits});
+  auto operation = door_->submit({name, stage_.play.what(step_, tensor, rank_), nullptr, nullptr, 0, splits});
   if (operation)
     watch(tensor, std::move(*operation));
   else
@@ -127,12 +127,13 @@ void player::submit_group(std::int32_t first) {
   std::vector<std::string> names;
   for (auto tensor = first; tensor < first + 4; ++tensor)
     names.push_back(stage_.play.name(tensor));
-  std::vector<intent> what;
+  std::vector<submission> what;
   for (auto tensor = first; tensor < first + 4; ++tensor)
     what.push_back({names[static_cast<std::size_t>(tensor - first)],
                     stage_.play.what(step_, tensor, rank_),
                     nullptr,
                     nullptr,
+                    0,
                     {}});
   auto operations = door_->submit_group(what);
   if (!operations)

@@ -115,17 +115,14 @@ class Runtime:
 
     def submit_kept(
         self,
-        table: dict,
+        kept: Kept,
         request: Request,
         name: object | None,
         input: object | None,
         output: object | None,
         set: object | None,
-        splits: object | None = None,
     ) -> object:
-        """
-        Like submit, but keeps the handle in a table under its number, which it returns.
-        """
+        """Like submit, but keeps the handle under its number, which it returns."""
 
     def submit_group(
         self, request: Request, name: object | None, inputs: list, outputs: object | None, set: object | None
@@ -133,3 +130,21 @@ class Runtime:
         """
         Hands several arrays in, all or none: (request, name or None, inputs, outputs or None, set) -> [Handle].
         """
+
+class Kept:
+    """Calls by their numbers, until somebody asks for their results."""
+
+    def __init__(self) -> None: ...
+    def add(self, call: object) -> object:
+        """Keeps a call under its number, which it returns."""
+
+    def output_of_settled(self, number: int) -> object:
+        """
+        Of an operation that has ended well: forgets it and gives the array that was given as output. NotImplemented for everything else.
+        """
+
+    def get(self, number: int) -> object:
+        """What is kept under a number, or None."""
+
+    def forget(self, number: int) -> None: ...
+    def clear(self) -> None: ...

@@ -62,6 +62,8 @@ class Reductions(Dict[Tuple[int, float, float], Any]):
         super().__init__()
         self._operation = operation
         self.prefix = prefix
+        self.unscaled: Dict[int, Any] = {}
+        """Those without scales once more, by reduction alone: quicker to find."""
 
     def __missing__(self, key: Tuple[int, float, float]) -> Any:
         op, prescale, postscale = key
@@ -70,6 +72,8 @@ class Reductions(Dict[Tuple[int, float, float], Any]):
         if len(self) >= _REQUESTS_KEPT:
             self.clear()
         self[key] = request = _native.Request(self._operation, self.prefix, op, -1, prescale, postscale)
+        if prescale == 1.0 and postscale == 1.0:
+            self.unscaled[op] = request
         return request
 
     def refusal(self, op: int) -> Exception:

@@ -52,7 +52,10 @@ def allreduce_async_(
     # Every gradient of a hand-written loop comes this way: the common case takes one native call.
     if op is None or average is not None:
         op = handle_average_backwards_compatibility(op, average)
-    request = requests.get((op, prescale_factor, postscale_factor))
+    if prescale_factor == 1.0 and postscale_factor == 1.0:
+        request = requests.unscaled.get(op)
+    else:
+        request = requests.get((op, prescale_factor, postscale_factor))
     if request is not None and OFFERS_EXCHANGE_TABLE:
         try:
             return _job.runtime.submit_kept(kept, request, name, tensor, tensor, process_set.process_set_id)
