@@ -1,10 +1,21 @@
 #include "bindings/native/kept.hpp"
 
+#include <limits>
 #include <utility>
 
 namespace nb = nanobind;
 
 namespace farandole::native {
+
+// Callers may ask for anything; only numbers are kept.
+kept_calls::table::iterator kept_calls::find(nb::handle number) {
+  int overflow = 0;
+  const long long value =
+      PyLong_Check(number.ptr()) ? PyLong_AsLongLongAndOverflow(number.ptr(), &overflow) : -1;
+  if (overflow != 0 || value < 0 || value > std::numeric_limits<std::uint32_t>::max())
+    return calls_.end();
+  return calls_.find(static_cast<std::uint32_t>(value));
+}
 
 // A number that is taken, since another job has given it out again, goes to the newer call.
 kept_calls::call& kept_calls::place(std::uint32_t number) {
@@ -35,8 +46,8 @@ nb::object kept_calls::add_call(nb::object call) {
   return number;
 }
 
-nb::object kept_calls::output_of_settled(std::uint32_t number) {
-  const auto found = calls_.find(number);
+nb::object kept_calls::output_of_settled(nb::handle number) {
+  const auto found = find(number);
   if (found == calls_.end() || !found->second.operation || !found->second.operation->ended_well())
     return nb::borrow(Py_NotImplemented);
   nb::object output = found->second.operation->output();
@@ -44,8 +55,8 @@ nb::object kept_calls::output_of_settled(std::uint32_t number) {
   return output;
 }
 
-nb::object kept_calls::get(std::uint32_t number) {
-  const auto found = calls_.find(number);
+nb::object kept_calls::get(nb::handle number) {
+  const auto found = find(number);
   if (found == calls_.end())
     return nb::none();
   auto& kept = found->second;
@@ -56,8 +67,8 @@ nb::object kept_calls::get(std::uint32_t number) {
   return kept.object;
 }
 
-void kept_calls::forget(std::uint32_t number) {
-  if (const auto found = calls_.find(number); found != calls_.end())
+void kept_calls::forget(nb::handle number) {
+  if (const auto found = find(number); found != calls_.end())
     drop(found);
 }
 

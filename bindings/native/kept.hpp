@@ -26,10 +26,10 @@ public:
 
   /// Of an operation that has ended well: forgets it and gives the array that was given as output. Otherwise,
   /// and for numbers that are not kept, NotImplemented: the long way, by get().
-  nanobind::object output_of_settled(std::uint32_t number);
+  nanobind::object output_of_settled(nanobind::handle number);
   /// As an object of its own, which stays kept; None for numbers that are not kept.
-  nanobind::object get(std::uint32_t number);
-  void forget(std::uint32_t number);
+  nanobind::object get(nanobind::handle number);
+  void forget(nanobind::handle number);
   void clear();
 
 private:
@@ -39,6 +39,7 @@ private:
   };
   using table = std::unordered_map<std::uint32_t, call>;
 
+  table::iterator find(nanobind::handle number);
   call& place(std::uint32_t number);
   void drop(table::iterator where);
 

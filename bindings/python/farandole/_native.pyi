@@ -138,13 +138,13 @@ class Kept:
     def add(self, call: object) -> object:
         """Keeps a call under its number, which it returns."""
 
-    def output_of_settled(self, number: int) -> object:
+    def output_of_settled(self, number: object) -> object:
         """
         Of an operation that has ended well: forgets it and gives the array that was given as output. NotImplemented for everything else.
         """
 
-    def get(self, number: int) -> object:
+    def get(self, number: object) -> object:
         """What is kept under a number, or None."""
 
-    def forget(self, number: int) -> None: ...
+    def forget(self, number: object) -> None: ...
     def clear(self) -> None: ...

@@ -8,7 +8,7 @@ from farandole import _native
 from farandole.common.exceptions import HorovodInternalError
 from farandole.common.operations import public
 
-kept = _native.Kept()
+kept: Any = _native.Kept()
 
 
 def keep(call: Any) -> int:
