@@ -1,162 +1,19 @@
-"""Hosts for tests: network namespaces on this machine, joined by a bridge in one more namespace.
+"""Hosts for tests: network namespaces, which are removed when a test ends, however it ends.
 
-Nothing is added to the machine's own network, so nothing is left there either; the namespaces are removed when a test
-ends, however it ends. Making them needs root; elsewhere the tests are skipped and say so.
+Making them needs root; elsewhere the tests are skipped and say so.
 """
 
 from __future__ import annotations
 
-import itertools
-import os
-import re
-import secrets
-import select
 import shutil
 import signal
 import subprocess
 import sys
-import textwrap
-import time
 from pathlib import Path
-from typing import Dict, Iterator, List, Optional
+from typing import Iterator
 
 import pytest
-
-DEADLINE_S = 120.0
-FARANDOLE = os.environ.get("FARANDOLE_COMMAND") or str(Path(sys.executable).with_name("farandole"))
-_numbers = itertools.count()
-
-
-def _ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True, timeout=30)
-
-
-class Process:
-    """A process on a host, whose output is read as it comes."""
-
-    def __init__(self, command: List[str], environment: Dict[str, str]) -> None:
-        self._child = subprocess.Popen(
-            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        self.text = ""
-
-    def read_until(self, pattern: str, deadline_s: float = DEADLINE_S) -> re.Match[str]:
-        """The first match of the pattern in the output; fails the test when it does not come."""
-        assert self._child.stdout is not None
-        descriptor = self._child.stdout.fileno()
-        end = time.monotonic() + deadline_s
-        while True:
-            found = re.search(pattern, self.text, re.MULTILINE)
-            if found:
-                return found
-            ready, _, _ = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))
-            assert ready, f"{pattern!r} did not come within {deadline_s} s:\n{self.text}"
-            chunk = os.read(descriptor, 65536)
-            assert chunk, f"the output ended without {pattern!r}:\n{self.text}"
-            self.text += chunk.decode(errors="replace")
-
-    def end(self, deadline_s: float = DEADLINE_S) -> int:
-        """Reads the rest and returns the exit code."""
-        try:
-            rest, _ = self._child.communicate(timeout=deadline_s)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            pytest.fail(f"the process did not end within {deadline_s} s:\n{self.text}")
-        self.text += rest.decode(errors="replace")
-        return self._child.returncode
-
-    def kill(self) -> None:
-        if self._child.poll() is None:
-            os.killpg(self._child.pid, signal.SIGKILL)
-            self._child.wait()
-
-
-class Hosts:
-    """Some hosts with an address each, and what runs on them."""
-
-    def __init__(self, count: int, folder: Path) -> None:
-        self._name = f"fdl{os.getpid()}n{next(_numbers)}"
-        self._folder = folder
-        self._made: List[str] = []
-        self._processes: List[Process] = []
-        self.addresses = [f"10.219.7.{number + 1}" for number in range(count)]
-        self._secret = folder / "secret"
-        self._secret.write_text(secrets.token_hex(32))
-        self._secret.chmod(0o600)
-
-    def make(self) -> None:
-        switch = f"{self._name}s"
-        self._add(switch)
-        _ip("-n", switch, "link", "add", "bridge", "type", "bridge")
-        _ip("-n", switch, "link", "set", "bridge", "up")
-        for number in range(len(self.addresses)):
-            host = self._host(number)
-            self._add(host)
-            _ip("-n", switch, "link", "add", f"port{number}", "type", "veth", "peer", "name", "net0", "netns", host)
-            _ip("-n", switch, "link", "set", f"port{number}", "master", "bridge", "up")
-            _ip("-n", host, "addr", "add", f"{self.addresses[number]}/24", "dev", "net0")
-            _ip("-n", host, "link", "set", "net0", "up")
-            _ip("-n", host, "link", "set", "lo", "up")
-
-    def _add(self, namespace: str) -> None:
-        _ip("netns", "add", namespace)
-        self._made.append(namespace)
-
-    def _host(self, number: int) -> str:
-        return f"{self._name}h{number}"
-
-    def start(self, number: int, command: List[str], more: Optional[Dict[str, str]] = None) -> Process:
-        """Runs a command on a host."""
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("HOROVOD_", "FARANDOLE_"))}
-        process = Process(["ip", "netns", "exec", self._host(number), *command], {**kept, **(more or {})})
-        self._processes.append(process)
-        return process
-
-    def rendezvous(self, size: int, settings: Optional[Dict[str, str]] = None) -> str:
-        """Starts the rendezvous of a job on host 0; its port."""
-        process = self.start(
-            0,
-            [FARANDOLE, "rendezvous", "--size", str(size), "--bind", self.addresses[0], "--port", "0"]
-            + ["--secret-file", str(self._secret)],
-            settings,
-        )
-        return process.read_until(re.escape(self.addresses[0]) + r":(\d+)").group(1)
-
-    def job(self, script: str, per_host: int = 1, settings: Optional[Dict[str, str]] = None) -> List[Process]:
-        """One job over all hosts, its workers by rank; each runs the script with `hvd` imported."""
-        hosts = len(self.addresses)
-        size = hosts * per_host
-        port = self.rendezvous(size, settings)
-        program = self._folder / f"worker{next(_numbers)}.py"
-        program.write_text("import horovod.torch as hvd\nimport torch\n\n" + textwrap.dedent(script))
-        workers = []
-        for rank in range(size):
-            number, local = divmod(rank, per_host)
-            place = {
-                **(settings or {}),
-                "HOROVOD_RANK": rank,
-                "HOROVOD_SIZE": size,
-                "HOROVOD_LOCAL_RANK": local,
-                "HOROVOD_LOCAL_SIZE": per_host,
-                "HOROVOD_CROSS_RANK": number,
-                "HOROVOD_CROSS_SIZE": hosts,
-                "HOROVOD_HOSTNAME": self.addresses[number],
-                "HOROVOD_GLOO_RENDEZVOUS_ADDR": self.addresses[0],
-                "HOROVOD_GLOO_RENDEZVOUS_PORT": port,
-                "FARANDOLE_SECRET_FILE": self._secret,
-                "PYTHONUNBUFFERED": 1,
-                "OMP_NUM_THREADS": 1,
-            }
-            workers.append(
-                self.start(number, [sys.executable, str(program)], {key: str(value) for key, value in place.items()})
-            )
-        return workers
-
-    def remove(self) -> None:
-        for process in self._processes:
-            process.kill()
-        for namespace in self._made:
-            subprocess.run(["ip", "netns", "delete", namespace], check=False, capture_output=True, timeout=30)
+from namespaces import FARANDOLE, Hosts, why_not
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -169,17 +26,8 @@ def ended_by_a_signal_as_by_an_exception() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def permitted() -> None:
-    if shutil.which("ip") is None:
-        pytest.skip("hosts are network namespaces: they need the command ip (Debian package iproute2)")
-    probe = f"fdl{os.getpid()}probe"
-    try:
-        _ip("netns", "add", probe)
-        _ip("-n", probe, "link", "add", "bridge", "type", "bridge")
-    except subprocess.SubprocessError as problem:
-        reason = getattr(problem, "stderr", None) or str(problem)
-        pytest.skip(f"hosts are network namespaces, which may not be made here (root is needed): {reason.strip()}")
-    finally:
-        subprocess.run(["ip", "netns", "delete", probe], check=False, capture_output=True, timeout=30)
+    if reason := why_not():
+        pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from conftest import Hosts
+from namespaces import Hosts
 
 OPERATIONS = """
 hvd.init()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import collectives, operation, report
+from benchmarks import collectives, network, operation, report
 
 
 def parse() -> argparse.Namespace:
@@ -18,6 +18,12 @@ def parse() -> argparse.Namespace:
     both.add_argument("--horovod-python", default="", metavar="PATH", help="an interpreter that has Horovod")
     both.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks.md")
     both.add_argument("--smoke", action="store_true", help="tiny works, two rounds: does the benchmark itself work?")
+
+    wire = commands.add_parser(
+        "network", help="two hosts and a network of 1 Gbit/s, beside a raw TCP stream; needs root"
+    )
+    wire.add_argument("--rounds", type=int, default=7)
+    wire.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
 
     one = commands.add_parser("op", help="one work under Farandole alone, for profilers")
     one.add_argument("work", help="a work's name, a size in bytes, or TENSORSxBYTES")
@@ -32,12 +38,18 @@ def main() -> int:
     if arguments.command == "op":
         operation.profile(arguments.work, arguments.np, arguments.seconds, not arguments.no_board)
         return 0
+    if arguments.command == "network":
+        text = network.markdown(network.measure(arguments.rounds))
+        print(text)
+        if arguments.write:
+            report.write("network", text)
+        return 0
     rounds = 2 if arguments.smoke else arguments.rounds
     measured = [collectives.measure(np, rounds, arguments.horovod_python, arguments.smoke) for np in arguments.np]
     text = report.markdown(measured, rounds)
     print(text)
     if arguments.write and not arguments.smoke:
-        report.write(text)
+        report.write("collectives", text)
     return 1 if any(each.problems for each in measured) else 0
 
 
