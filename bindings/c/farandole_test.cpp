@@ -66,7 +66,12 @@ private:
                                     {"HOROVOD_SIZE", size_text.c_str()},
                                     {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1"},
                                     {"HOROVOD_GLOO_RENDEZVOUS_PORT", port_.c_str()}};
-    farandole_options options = {settings, std::size(settings), 0, secret.data(), secret.size()};
+    farandole_options options = FARANDOLE_OPTIONS_INIT;
+    options.settings = settings;
+    options.setting_count = std::size(settings);
+    options.read_environment = 0;
+    options.secret = secret.data();
+    options.secret_bytes = secret.size();
     farandole_runtime* runtime = nullptr;
     farandole_error why;
     how.status = farandole_start(&options, &runtime, &why);

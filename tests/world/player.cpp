@@ -165,7 +165,7 @@ void player::join() {
   joined_ = true;
   signature what;
   what.operation = operation::join;
-  auto operation = door_->submit({"join.noname", what, nullptr, nullptr, {}});
+  auto operation = door_->submit({"join.noname", what, nullptr, nullptr, 0, {}});
   if (!operation)
     return stage_.log.problem("join: " + operation.error().text);
   auto* raw = &**operation;
