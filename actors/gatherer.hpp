@@ -15,8 +15,8 @@
 namespace farandole {
 
 struct gatherer_setup {
-  farandole::address self; ///< generation, set, own global rank
-  std::int32_t leader = 0; ///< global rank
+  farandole::address self;  ///< generation, set, own global rank
+  std::int32_t leader = 0;  ///< global rank
   std::int32_t members = 1; ///< of the whole set
   relay_rules rules;
   outbound_actor post;

@@ -65,8 +65,8 @@ using link_owner_actor = caf::typed_actor<
 // ---- post: who is reached by which link ----------------------------------------------------------
 
 /// Deliver to one member, or to all of them (rank -1), of the current generation; the envelope's target says
-/// the same. A member that is this process itself gets it without a link. What members send the leader goes by
-/// the relays above them (collectives/plan/relay_tree.hpp).
+/// the same. A member that is this process itself gets it without a link. What members send the leader goes
+/// by the relays above them (collectives/plan/relay_tree.hpp).
 struct outbound {
   std::int32_t rank = -1;
   envelope message;

@@ -118,9 +118,8 @@ void member_state::start_generation() {
     worker_ = actors.worker;
     mover_ = actors.mover;
     auto& shared = *setup_.shared;
-    caf::anon_send(post_,
-                   generation_entered{generation_, shared.rank, shared.members, shared.tree,
-                                      actors.entered(0, {})});
+    caf::anon_send(post_, generation_entered{generation_, shared.rank, shared.members, shared.tree,
+                                             actors.entered(0, {})});
   };
   tree_ = self->spawn(supervisor, set_tree(how, entered));
   self->monitor(tree_);

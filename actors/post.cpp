@@ -26,7 +26,8 @@ bool split_address(const std::string& text, std::string& ip, std::uint16_t& port
 }
 
 std::string not_below(std::int32_t rank) {
-  return "rank " + std::to_string(rank) + " has no business here: it does not speak with the leader by this process";
+  return "rank " + std::to_string(rank) +
+         " has no business here: it does not speak with the leader by this process";
 }
 
 } // namespace

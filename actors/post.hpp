@@ -1,6 +1,7 @@
-// Who is reached by which link. The post of a member owns its links: to the rendezvous, to the member above it
-// and to those directly below it, as the tree of relays says. It checks what comes in against the link that it came by, drops what is stale, holds
-// what is early, and hands the rest to whom it concerns in this process.
+// Who is reached by which link. The post of a member owns its links: to the rendezvous, to the member above
+// it and to those directly below it, as the tree of relays says. It checks what comes in against the link
+// that it came by, drops what is stale, holds what is early, and hands the rest to whom it concerns in this
+// process.
 #pragma once
 
 #include <cstdint>

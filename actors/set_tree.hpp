@@ -1,7 +1,7 @@
 // The actors of one process set on one member, as a tree under one supervisor: on the leader of the job, who
-// leads every set, the negotiator, the fusion scheduler and the introducer; on a relay above members of the set
-// the gatherer; on every member of the set the mover and the worker. They stand and fall together (all-for-one). The global set's tree is the
-// generation's.
+// leads every set, the negotiator, the fusion scheduler and the introducer; on a relay above members of the
+// set the gatherer; on every member of the set the mover and the worker. They stand and fall together
+// (all-for-one). The global set's tree is the generation's.
 #pragma once
 
 #include <cstdint>

@@ -95,5 +95,4 @@ void read_list(List from, std::vector<Value>& values, verdict& so_far, ReadOne r
     read_one(from[i], values.emplace_back());
 }
 
-
 } // namespace farandole::wire_form

@@ -37,7 +37,7 @@ struct negotiation_options {
   std::vector<std::int32_t> members; ///< global ranks, by position in the set
   std::size_t cache_capacity = 1024; ///< ids at a time; 0: everything travels by name
   board_options board;
-  bool keeps_sets = false; ///< of the global set: process sets are changed here
+  bool keeps_sets = false;                 ///< of the global set: process sets are changed here
   std::vector<relay_branch> branches = {}; ///< relays that speak for others; then `members` ascend
 };
 

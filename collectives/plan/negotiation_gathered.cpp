@@ -62,8 +62,7 @@ void negotiation::one_by_one(step& current, const member_mask& who, Take take) {
 void negotiation::take_ids(step& current, const std::vector<std::uint32_t>& ids, const member_mask& who) {
   for (const auto id : ids) {
     auto* tensor = cache_.find(id);
-    if (!tensor || tensor->cell >= 0 || tally_.withdrawn(tensor->row) ||
-        tally_.asked_any(tensor->row, who))
+    if (!tensor || tensor->cell >= 0 || tally_.withdrawn(tensor->row) || tally_.asked_any(tensor->row, who))
       one_by_one(current, who, [&] { take_ids(current, {id}); });
     else if (tally_.add_known(tensor->row, who, current.now) == tally::count::complete)
       complete_known(current, *tensor);
@@ -72,9 +71,9 @@ void negotiation::take_ids(step& current, const std::vector<std::uint32_t>& ids,
 
 void negotiation::take_full(step& current, const request& what, const member_mask& who) {
   const auto known = tally_.find(what.name);
-  const bool plain = what.signature.operation != operation::join &&
-                     !(known && (tally_.id(*known) != 0 || tally_.withdrawn(*known) ||
-                                 tally_.asked_any(*known, who)));
+  const bool plain =
+      what.signature.operation != operation::join &&
+      !(known && (tally_.id(*known) != 0 || tally_.withdrawn(*known) || tally_.asked_any(*known, who)));
   if (!plain)
     return one_by_one(current, who, [&] { take_full(current, what); });
   const auto row = tally_.open(what.name);

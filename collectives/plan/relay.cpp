@@ -54,7 +54,8 @@ void relay::take(std::int32_t rank, const requests& what, std::chrono::nanosecon
 error relay::take(std::int32_t sender, const gathered& what, std::chrono::nanoseconds now) {
   const auto impossible = [&] {
     return error{error_kind::invalid_argument,
-                 "rank " + std::to_string(sender) + " broke the protocol: it speaks for ranks that are not below it"};
+                 "rank " + std::to_string(sender) +
+                     " broke the protocol: it speaks for ranks that are not below it"};
   };
   const auto branch = branches_.find(sender);
   if (branch == branches_.end())
@@ -130,8 +131,8 @@ void relay::ask(const request& what, const member_mask& who, std::chrono::nanose
     row.since = now;
     held_full_.push_back({now, what.name});
   }
-  auto same = std::find_if(row.forms.begin(), row.forms.end(),
-                           [&](const form& one) { return one.what == what; });
+  auto same =
+      std::find_if(row.forms.begin(), row.forms.end(), [&](const form& one) { return one.what == what; });
   if (same == row.forms.end())
     same = row.forms.insert(row.forms.end(), {what, member_mask(rules_.ranks.size())});
   same->held.add(who);

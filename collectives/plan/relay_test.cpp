@@ -111,8 +111,8 @@ TEST_CASE("equal full requests are one, different ones go up side by side") {
   from_8.full = {{full("a", 3), {}}};
   CHECK(!one.take(8, from_8, 1ms));
   const auto up = one.due(1ms);
-  CHECK(up.full == std::vector<gathered_request>{{full("a", 3), {{4, 1}, {6, 1}, {8, 2}}},
-                                                 {full("a", 4), {{5, 1}}}});
+  CHECK(up.full ==
+        std::vector<gathered_request>{{full("a", 3), {{4, 1}, {6, 1}, {8, 2}}}, {full("a", 4), {{5, 1}}}});
   CHECK(!one.wake_at());
 }
 

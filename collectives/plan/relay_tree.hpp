@@ -43,9 +43,9 @@ private:
   void number();
 
   std::vector<std::int32_t> parent_;
-  std::vector<std::int32_t> children_;     ///< of all ranks, one after the other
-  std::vector<std::size_t> first_child_;   ///< by rank, and one past the last
-  std::vector<std::int32_t> order_;        ///< ranks, each before all that are below it
+  std::vector<std::int32_t> children_;      ///< of all ranks, one after the other
+  std::vector<std::size_t> first_child_;    ///< by rank, and one past the last
+  std::vector<std::int32_t> order_;         ///< ranks, each before all that are below it
   std::vector<std::size_t> place_, behind_; ///< by rank: where its subtree lies in `order_`
   bool relays_ = false;
 };

@@ -34,10 +34,10 @@ struct message_count {
 struct traffic {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t ids = 0;  ///< requests by id, as they left the members
-  std::uint64_t full = 0; ///< requests in full, likewise
-  message_count to_leader;   ///< from other processes
-  message_count from_leader; ///< to other processes
+  std::uint64_t ids = 0;               ///< requests by id, as they left the members
+  std::uint64_t full = 0;              ///< requests in full, likewise
+  message_count to_leader;             ///< from other processes
+  message_count from_leader;           ///< to other processes
   std::chrono::nanoseconds parsing{0}; ///< of this machine, for what came to the leader
 };
 

@@ -159,7 +159,8 @@ void write_scale(std::ostream& page) {
   page << introduction << std::fixed << std::setprecision(2) << "TLS here: sealing takes "
        << tls.seal.record / 1000 << " µs a record and " << tls.seal.byte << " ns a byte, opening "
        << tls.open.record / 1000 << " µs and " << tls.open.byte << " ns.\n\n"
-       << "| ranks | submitted | relays | messages in | KiB in | messages out | KiB out | actors, ms | TLS, ms | "
+       << "| ranks | submitted | relays | messages in | KiB in | messages out | KiB out | actors, ms | TLS, "
+          "ms | "
           "busy, ms |\n"
        << "| ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
   for (const auto& how : {pace{"at once", 1'000'000, 200}, pace{"backward", 10, 3000}})

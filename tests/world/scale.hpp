@@ -1,5 +1,5 @@
-// What negotiation costs the leader of a large job, as a page for docs/scale.md: messages and bytes counted in
-// the simulated world, time taken on this machine.
+// What negotiation costs the leader of a large job, as a page for docs/scale.md: messages and bytes counted
+// in the simulated world, time taken on this machine.
 #pragma once
 
 #include <iosfwd>
