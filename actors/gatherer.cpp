@@ -9,7 +9,7 @@ gatherer_actor::behavior_type gatherer_state::start(gatherer_setup how) {
   plan_.emplace(setup_.rules);
   return {
       [this](const envelope& message) { take(message); },
-      [this](tick_atom) { tick(); },
+      [this](tick_atom, std::chrono::nanoseconds set_for) { tick(set_for); },
   };
 }
 
@@ -26,7 +26,9 @@ void gatherer_state::take(const envelope& message) {
       blame(from, problem.text);
   } else {
     const auto said = decode_requests(message);
-    said ? plan_->take(from, *said, now()) : blame(from, said.error().text);
+    const auto problem = said ? plan_->take(from, *said, now()) : said.error();
+    if (problem)
+      blame(from, problem.text);
   }
   arm();
 }
@@ -40,7 +42,9 @@ void gatherer_state::hear(const envelope& message) {
     setup_.ended();
 }
 
-void gatherer_state::tick() {
+void gatherer_state::tick(std::chrono::nanoseconds set_for) {
+  if (armed_ != set_for)
+    return;
   armed_.reset();
   if (auto up = plan_->due(now()); !up.empty())
     self_->send(setup_.post, outbound{setup_.leader, encode(setup_.self, up)});
@@ -54,9 +58,9 @@ void gatherer_state::arm() {
     return;
   armed_ = wake;
   if (const auto present = now(); *wake > present)
-    self_->delayed_send(self_, *wake - present, tick_atom::value);
+    self_->delayed_send(self_, *wake - present, tick_atom::value, *wake);
   else
-    self_->send(self_, tick_atom::value);
+    self_->send(self_, tick_atom::value, *wake);
 }
 
 void gatherer_state::blame(std::int32_t rank, std::string reason) {

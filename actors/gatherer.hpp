@@ -35,7 +35,7 @@ public:
 private:
   void take(const envelope& message);
   void hear(const envelope& message);
-  void tick();
+  void tick(std::chrono::nanoseconds set_for);
   void arm();
   void blame(std::int32_t rank, std::string reason);
   std::chrono::nanoseconds now() const;
@@ -43,7 +43,7 @@ private:
   gatherer_actor::pointer self_;
   gatherer_setup setup_;
   std::optional<relay> plan_;
-  std::optional<std::chrono::nanoseconds> armed_; ///< when the next tick comes
+  std::optional<std::chrono::nanoseconds> armed_; ///< for when the last tick was set; others are void
 };
 
 gatherer_actor::behavior_type gatherer(gatherer_actor::stateful_pointer<gatherer_state> self,

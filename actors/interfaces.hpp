@@ -310,8 +310,8 @@ using negotiator_actor = caf::typed_actor<
 using gatherer_actor = caf::typed_actor<
     /// Requests of members below, what relays below have gathered, schedules from above.
     caf::reacts_to<envelope>,
-    /// INTERNAL: something may be due to go up.
-    caf::reacts_to<tick_atom>>;
+    /// INTERNAL: something may be due to go up, as was thought when this was set for that time.
+    caf::reacts_to<tick_atom, std::chrono::nanoseconds>>;
 
 using fusion_scheduler_actor = caf::typed_actor<
     /// The negotiator has decided.

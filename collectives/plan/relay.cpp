@@ -30,13 +30,21 @@ relay::relay(relay_rules rules)
 
 // ---- from below ---------------------------------------------------------------------------------
 
-void relay::take(std::int32_t rank, const requests& what, std::chrono::nanoseconds now) {
+error relay::take(std::int32_t rank, const requests& what, std::chrono::nanoseconds now) {
   const auto member = position(rank);
-  // What comes with a round that is left must not go ahead of it; and the leader names who does not belong.
-  if (!what.left.empty() || !member)
-    return pass_on(rank, what);
+  if (!member)
+    return {error_kind::invalid_argument,
+            "rank " + std::to_string(rank) + " broke the protocol: it is not in this process set"};
+  take(*member, what, now);
+  return {};
+}
+
+void relay::take(std::size_t member, const requests& what, std::chrono::nanoseconds now) {
+  // What comes with a round that is left must not go ahead of it.
+  if (!what.left.empty())
+    return pass_on(member, what);
   member_mask who(rules_.ranks.size());
-  who.add(*member);
+  who.add(member);
   for (auto id : what.ids)
     ask(id, who, now);
   for (const auto& one : what.full)
@@ -44,11 +52,11 @@ void relay::take(std::int32_t rank, const requests& what, std::chrono::nanosecon
   if (!has_rest(what))
     return;
   if (!what.withdraw.empty())
-    flush_of(*member);
+    flush_of(member);
   auto rest = what;
   rest.ids.clear();
   rest.full.clear();
-  pass_on(rank, rest);
+  pass_on(member, rest);
 }
 
 error relay::take(std::int32_t sender, const gathered& what, std::chrono::nanoseconds now) {
@@ -75,7 +83,7 @@ error relay::take(std::int32_t sender, const gathered& what, std::chrono::nanose
   for (const auto& one : what.full)
     ask(one.what, *named(sender, one.ranks), now);
   for (const auto& one : what.apart)
-    take(one.rank, one.what, now);
+    take(*position(one.rank), one.what, now);
   return {};
 }
 
@@ -143,16 +151,13 @@ void relay::ask(const request& what, const member_mask& who, std::chrono::nanose
   full_.erase(place);
 }
 
-void relay::pass_on(std::int32_t rank, const requests& what) {
-  out_.apart.push_back({rank, what});
-  const auto member = position(rank);
-  if (!member)
-    return;
+void relay::pass_on(std::size_t member, const requests& what) {
+  out_.apart.push_back({rules_.ranks[member], what});
   for (auto id : what.ids)
     if (auto row = rows_.find(id); row != rows_.end())
-      row->second.sent.add(*member);
+      row->second.sent.add(member);
   if (what.join)
-    join(*member);
+    join(member);
 }
 
 // What is taken back must have been asked for before.

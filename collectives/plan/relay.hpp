@@ -38,9 +38,9 @@ class relay {
 public:
   explicit relay(relay_rules rules);
 
-  /// From a member here or directly below.
-  void take(std::int32_t rank, const requests& what, std::chrono::nanoseconds now);
-  /// From a relay below. An error: what it sent cannot be; nothing of it was taken.
+  /// From a member here or directly below. An error: what it sent cannot be, and nothing of it was taken.
+  error take(std::int32_t rank, const requests& what, std::chrono::nanoseconds now);
+  /// From a relay below.
   error take(std::int32_t sender, const gathered& what, std::chrono::nanoseconds now);
   /// From above, before anybody below has heard it.
   void hear(const schedule& plan);
@@ -77,7 +77,8 @@ private:
 
   void ask(std::uint32_t id, const member_mask& who, std::chrono::nanoseconds now);
   void ask(const request& what, const member_mask& who, std::chrono::nanoseconds now);
-  void pass_on(std::int32_t rank, const requests& what);
+  void take(std::size_t member, const requests& what, std::chrono::nanoseconds now);
+  void pass_on(std::size_t member, const requests& what);
   void flush_of(std::size_t member);
   void join(std::size_t member);
   bool complete(const id_row& row) const;

@@ -187,5 +187,6 @@ TEST_CASE("a relay speaks for those below it alone") {
   gathered apart;
   apart.apart = {{4, ids({7})}};
   CHECK(one.take(8, apart, 1ms));
+  CHECK(one.take(7, ids({7}), 1ms));
   CHECK(!one.wake_at());
 }

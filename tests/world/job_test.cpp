@@ -97,6 +97,23 @@ TEST_CASE("once all tensors are known, only ids travel") {
   CHECK(report.taken_back == 0);
 }
 
+TEST_CASE("with relays the leader of 512 ranks hears a few messages a step") {
+  auto options = peaceful(512);
+  options.host_ranks = 8;
+  options.tensors = 161;
+  options.full_steps = 4;
+  options.joins = false;
+  options.only_sums = true;
+  options.grouped = 0;
+  options.at_once = 1'000'000;
+  const auto report = run_job(options);
+  check(report);
+  REQUIRE(report.warm.steps == 1);
+  // 7 neighbours and 16 relays, whose hosts are not all at once.
+  CHECK(report.warm.to_leader.messages < 5 * (7 + 16));
+  CHECK(report.warm.to_leader.bytes < 64 * 1024);
+}
+
 TEST_CASE("faults hit their own tensors alone") {
   auto options = peaceful(20);
   options.mismatches = 10;
