@@ -18,7 +18,8 @@ class member_mask {
 public:
   static constexpr std::size_t word_bits = 64;
 
-  explicit member_mask(std::size_t members = 0) : words_((members + word_bits - 1) / word_bits) {}
+  member_mask() = default;
+  explicit member_mask(std::size_t members) : words_((members + word_bits - 1) / word_bits) {}
 
   std::span<const std::uint64_t> words() const { return words_; }
   void add(std::size_t member) { words_[member / word_bits] |= std::uint64_t{1} << member % word_bits; }
