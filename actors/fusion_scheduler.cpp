@@ -84,7 +84,7 @@ void fusion_scheduler_state::emit_due() {
 
 void fusion_scheduler_state::tell(std::int32_t rank, schedule what) {
   for (auto& part : paged(std::move(what)))
-    self_->send(post_, outbound{rank, encode({where_.generation, where_.set, where_.leader}, part)});
+    self_->send(post_, outbound{rank, encode({where_.generation, where_.set, where_.leader, rank}, part)});
 }
 
 void fusion_scheduler_state::arm() {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "actors/pending.hpp"
+#include "collectives/plan/relay_tree.hpp"
 #include "collectives/plan/stall.hpp"
 #include "collectives/plan/verdict.hpp"
 #include "messages/envelope.hpp"
@@ -63,8 +64,9 @@ using link_owner_actor = caf::typed_actor<
 
 // ---- post: who is reached by which link ----------------------------------------------------------
 
-/// Deliver to one member, or to all of them (rank -1), of the current generation. A member that is this
-/// process itself gets it without a link.
+/// Deliver to one member, or to all of them (rank -1), of the current generation; the envelope's target says
+/// the same. A member that is this process itself gets it without a link. What members send the leader goes
+/// by the relays above them (collectives/plan/relay_tree.hpp).
 struct outbound {
   std::int32_t rank = -1;
   envelope message;
@@ -87,6 +89,7 @@ struct set_entered {
   envelope_actor mover;      ///< introductions of all
   envelope_actor negotiator; ///< requests
   envelope_actor introducer; ///< each member's introduction
+  envelope_actor gatherer;   ///< where members are below this one: requests, and schedules as well
 };
 
 /// A process set has ended here; what still comes for it is dropped.
@@ -99,6 +102,7 @@ struct generation_entered {
   std::uint64_t generation = 0;
   std::int32_t rank = 0;
   std::vector<member> members;
+  std::shared_ptr<const relay_tree> tree;
   set_entered global;
 };
 
@@ -118,7 +122,7 @@ using post_actor = caf::typed_actor<
     caf::reacts_to<outbound>,
     /// Send this to the rendezvous, as soon as its link is up.
     caf::reacts_to<outbound_to_rendezvous>,
-    /// Dial the leader (or expect the members, where this member leads) and route by this from now on.
+    /// Dial the member above, expect those below, and route by this from now on.
     caf::reacts_to<generation_entered>,
     /// Route this set's messages, from now on and no longer.
     caf::reacts_to<set_entered>, caf::reacts_to<set_left>,
@@ -302,6 +306,12 @@ using negotiator_actor = caf::typed_actor<
     caf::reacts_to<leave_atom>,
     /// What has waited longer than this, and for whom?
     caf::replies_to<stalled_atom, std::chrono::nanoseconds>::with<stall_list>>;
+
+using gatherer_actor = caf::typed_actor<
+    /// Requests of members below, what relays below have gathered, schedules from above.
+    caf::reacts_to<envelope>,
+    /// INTERNAL: something may be due to go up, as was thought when this was set for that time.
+    caf::reacts_to<tick_atom, std::chrono::nanoseconds>>;
 
 using fusion_scheduler_actor = caf::typed_actor<
     /// The negotiator has decided.

@@ -17,6 +17,15 @@ error shut_down() {
   return {error_kind::unknown, "Farandole has been shut down; call init() again to go on"};
 }
 
+std::shared_ptr<const relay_tree> tree_of(const std::vector<member>& members, const settings& values) {
+  std::vector<std::string_view> hosts;
+  for (auto& one : members)
+    hosts.push_back(one.host);
+  relay_options options;
+  options.least_members = static_cast<std::size_t>(values.integer(setting::relay_ranks));
+  return std::make_shared<const relay_tree>(hosts, options);
+}
+
 } // namespace
 
 // ---- joining -------------------------------------------------------------------------------------
@@ -84,6 +93,7 @@ void member_state::welcomed(const welcome& what) {
     if (setup_.log)
       setup_.log->warning(difference);
 
+  shared.tree = tree_of(shared.members, setup_.settings);
   shared.dynamic_sets = setup_.settings.flag(setting::dynamic_process_sets);
   start_generation();
 }
@@ -108,8 +118,8 @@ void member_state::start_generation() {
     worker_ = actors.worker;
     mover_ = actors.mover;
     auto& shared = *setup_.shared;
-    caf::anon_send(post_,
-                   generation_entered{generation_, shared.rank, shared.members, actors.entered(0, {})});
+    caf::anon_send(post_, generation_entered{generation_, shared.rank, shared.members, shared.tree,
+                                             actors.entered(0, {})});
   };
   tree_ = self->spawn(supervisor, set_tree(how, entered));
   self->monitor(tree_);
@@ -120,9 +130,8 @@ void member_state::connected() {
     return;
   stage_ = stage::in;
   setup_.shared->alive = true;
-  for (auto& one : setup_.shared->members)
-    if (one.rank != setup_.shared->rank)
-      still_linked_.insert(one.rank);
+  const auto below = setup_.shared->tree->children(setup_.shared->rank);
+  still_linked_.insert(below.begin(), below.end());
   if (!std::exchange(start_told_, true))
     setup_.shared->started.set_value({});
 }
@@ -236,10 +245,10 @@ void member_state::ended_in_order() {
   self->delayed_send(self, patience, retry_atom::value);
 }
 
-// Members close first: the leader's last word has reached whoever closes. So nothing is lost in a socket's
-// buffer.
+// Who is below closes first: the leader's last word has reached whoever closes. So nothing is lost in a
+// socket's buffer.
 void member_state::leave_if_done() {
-  if (stage_ == stage::leaving && undrained_ == 0 && (!leads() || still_linked_.empty()))
+  if (stage_ == stage::leaving && undrained_ == 0 && still_linked_.empty())
     say_farewell();
 }
 

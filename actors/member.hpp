@@ -64,7 +64,6 @@ private:
   void report(std::int32_t rank, const std::string& reason);
   void leave_if_done();
   void say_farewell();
-  bool leads() const { return setup_.shared->rank == 0; }
 
   member_actor::pointer self;
   member_setup setup_;
@@ -81,7 +80,7 @@ private:
   sets_actor sets_;
   worker_actor worker_;
   mover_actor mover_;
-  std::set<std::int32_t> still_linked_; ///< leader, leaving: members whose links are up
+  std::set<std::int32_t> still_linked_; ///< leaving: members below whose links are up
   peer_gone suspect_;                   ///< waiting for the rendezvous' word on it
 };
 

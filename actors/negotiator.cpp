@@ -30,24 +30,39 @@ negotiator_actor::behavior_type negotiator_state::start(const set_place& where,
 void negotiator_state::take(const envelope& message) {
   if (message.generation() != where_.generation || message.set() != where_.set)
     return;
-  const auto asked = decode_requests(message);
-  if (!asked) {
-    blame(message.source(), asked.error().text);
-    return;
-  }
-  if (asked->finished > 0 && message.source() == where_.reporter)
-    self_->send(scheduler_, bundle_finished{asked->finished - 1});
-  auto decided = plan_->receive(message.source(), *asked, time_of(self_));
+  const auto follow = [&](const auto& said) {
+    said ? take(message.source(), *said) : blame(message.source(), said.error().text);
+  };
+  if (message.kind() == wire::Envelope::Body::GATHERED)
+    follow(decode_gathered(message));
+  else
+    follow(decode_requests(message));
+}
+
+void negotiator_state::take(std::int32_t relay, const gathered& what) {
+  decide(plan_->receive(relay, what, time_of(self_)));
+  for (const auto& one : what.apart)
+    if (plan_->speaks_for(relay, one.rank))
+      take(one.rank, one.what);
+    else
+      blame(relay, "it speaks for rank " + std::to_string(one.rank) + ", which is not below it");
+}
+
+void negotiator_state::take(std::int32_t rank, const requests& what) {
+  if (what.finished > 0 && rank == where_.reporter)
+    self_->send(scheduler_, bundle_finished{what.finished - 1});
+  decide(plan_->receive(rank, what, time_of(self_)));
+}
+
+void negotiator_state::decide(verdict&& decided) {
   if (auto breach = std::exchange(decided.breach, {}))
-    blame(message.source(), breach.text);
+    blame(decided.broken_by, breach.text);
   if (!decided.empty())
     self_->send(scheduler_, verdict_message{std::make_shared<const verdict>(std::move(decided))});
 }
 
 void negotiator_state::end() {
-  auto decided = plan_->end();
-  if (!decided.empty())
-    self_->send(scheduler_, verdict_message{std::make_shared<const verdict>(std::move(decided))});
+  decide(plan_->end());
 }
 
 stall_list negotiator_state::stalled(std::chrono::nanoseconds limit) const {

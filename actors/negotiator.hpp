@@ -34,6 +34,9 @@ public:
 
 private:
   void take(const envelope& message);
+  void take(std::int32_t relay, const gathered& what);
+  void take(std::int32_t rank, const requests& what);
+  void decide(verdict&& decided);
   void end();
   stall_list stalled(std::chrono::nanoseconds limit) const;
   void blame(std::int32_t rank, std::string reason);

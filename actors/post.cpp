@@ -8,7 +8,7 @@ namespace farandole {
 namespace {
 
 constexpr link_id rendezvous_link = 1;
-constexpr link_id leader_link = 2;
+constexpr link_id parent_link = 2;
 
 bool split_address(const std::string& text, std::string& ip, std::uint16_t& port) {
   auto colon = text.rfind(':');
@@ -25,6 +25,11 @@ bool split_address(const std::string& text, std::string& ip, std::uint16_t& port
   return number > 0 && number < 65536;
 }
 
+std::string not_below(std::int32_t rank) {
+  return "rank " + std::to_string(rank) +
+         " has no business here: it does not speak with the leader by this process";
+}
+
 } // namespace
 
 void post_state::begin(post_setup how) {
@@ -37,31 +42,33 @@ void post_state::begin(post_setup how) {
 // ---- out -----------------------------------------------------------------------------------------
 
 void post_state::send(const outbound& what) {
-  if (concerns(what, rank_))
-    route(what.message);
-  if (what.rank == rank_)
-    return;
-  if (!leads()) {
-    // Members speak with the leader only.
-    if (auto link = links_.find(leader_link); link != links_.end())
-      caf::anon_send(link->second.handle, what.message);
-    else if (!closing_)
-      for_leader_.push_back(what.message);
-    return;
-  }
-  for (auto& [rank, link] : by_rank_)
-    if (concerns(what, rank))
-      caf::anon_send(links_.at(link).handle, what.message);
+  if (leads())
+    return route(what.message);
+  auto set = sets_.find(what.message.set());
+  auto gathers = set != sets_.end() && set->second.actors.gatherer;
+  if (gathers && what.message.kind() == wire::Envelope::Body::REQUESTS)
+    return route(what.message);
+  send_up(what.message);
 }
 
-bool post_state::concerns(const outbound& what, std::int32_t rank) const {
-  if (what.rank >= 0)
-    return what.rank == rank;
-  auto set = sets_.find(what.message.set());
-  if (set == sets_.end())
-    return false;
-  auto& ranks = set->second.ranks;
-  return ranks.empty() || std::binary_search(ranks.begin(), ranks.end(), rank);
+void post_state::send_up(const envelope& message) {
+  if (auto link = links_.find(parent_link); link != links_.end())
+    caf::anon_send(link->second.handle, message);
+  else if (!closing_)
+    for_parent_.push_back(message);
+}
+
+// To all that it concerns, or towards the one whom it is for.
+void post_state::send_down(const envelope& message) {
+  if (message.target() >= 0)
+    return send_down(tree_->branch(rank_, message.target()), message);
+  for (auto child : sets_.at(message.set()).below)
+    send_down(child, message);
+}
+
+void post_state::send_down(std::int32_t child, const envelope& message) {
+  if (auto link = by_rank_.find(child); link != by_rank_.end())
+    caf::anon_send(links_.at(link->second).handle, message);
 }
 
 void post_state::send_to_rendezvous(const envelope& message) {
@@ -74,23 +81,36 @@ void post_state::send_to_rendezvous(const envelope& message) {
 void post_state::enter(const generation_entered& what) {
   generation_ = what.generation;
   rank_ = what.rank;
-  auto& leader = what.members.front();
-  if (!leads()) {
+  tree_ = what.tree;
+  if (auto above = tree_->parent(rank_); above >= 0) {
+    auto& parent = what.members[static_cast<std::size_t>(above)];
     std::string ip;
     std::uint16_t port = 0;
-    if (split_address(leader.address, ip, port))
-      dial(self->system(), ip, port, caf::actor_cast<caf::actor>(self), leader_link, setup_.links);
+    if (split_address(parent.address, ip, port))
+      dial(self->system(), ip, port, caf::actor_cast<caf::actor>(self), parent_link, setup_.links);
     else
       self->send(setup_.member,
-                 peer_gone{0, "announced the address \"" + leader.address + "\", which is none"});
+                 peer_gone{above, "announced the address \"" + parent.address + "\", which is none"});
   }
+  for (auto& [id, link] : links_)
+    if (link.rank >= 0 && tree_->branch(rank_, link.rank) != link.rank)
+      drop(id, not_below(link.rank));
   enter(what.global);
   for (auto& message : gate_.enter(what.generation))
-    take(leader_link, message);
+    if (tree_->below(rank_, message.source()))
+      take(parent_link, message);
 }
 
 void post_state::enter(const set_entered& what) {
-  sets_.insert_or_assign(what.number, what);
+  auto& known = sets_[what.number];
+  known.actors = what;
+  auto below = tree_->children(rank_);
+  known.below.assign(below.begin(), below.end());
+  if (!what.ranks.empty())
+    std::erase_if(known.below, [&](auto child) {
+      return std::none_of(what.ranks.begin(), what.ranks.end(),
+                          [&](auto rank) { return tree_->below(child, rank); });
+    });
   for (auto& message : sets_gate_.enter(what.number))
     route(message);
 }
@@ -130,12 +150,12 @@ void post_state::opened(const link_opened& what) {
   auto& entry = links_[what.link];
   entry.handle = what.handle;
   entry.peer = what.peer;
-  if (what.link != leader_link)
+  if (what.link != parent_link)
     return; // it greets first
-  entry.rank = 0;
+  entry.rank = tree_->parent(rank_);
   farandole::address from{generation_, 0, rank_};
   caf::anon_send(entry.handle, encode(from, greeting{wire_version, rank_}));
-  for (auto& message : std::exchange(for_leader_, {}))
+  for (auto& message : std::exchange(for_parent_, {}))
     caf::anon_send(entry.handle, message);
 }
 
@@ -146,7 +166,7 @@ void post_state::closed(const link_closed& what) {
       self->send(setup_.member, rendezvous_gone{what.reason});
     return finish_if_closed();
   }
-  auto rank = what.link == leader_link ? 0 : -1;
+  auto rank = what.link == parent_link ? tree_->parent(rank_) : -1;
   if (auto link = links_.find(what.link); link != links_.end()) {
     rank = link->second.rank;
     links_.erase(link);
@@ -177,7 +197,7 @@ void post_state::received(const link_received& what) {
   auto& from = position->second;
   if (from.rank < 0)
     return greet(what.link, from, what.message);
-  if (what.message.source() != from.rank)
+  if (tree_ && !may_bring(from.rank, what.message))
     return drop(what.link, "a message of rank " + std::to_string(what.message.source()) +
                                " came by the link of rank " + std::to_string(from.rank));
   auto answer = gate_.offer(what.message);
@@ -185,6 +205,12 @@ void post_state::received(const link_received& what) {
     return drop(what.link, answer.error().text);
   if (*answer == generation_gate::answer::pass)
     take(what.link, what.message);
+}
+
+// From above comes what the leader said, from below what members there say.
+bool post_state::may_bring(std::int32_t neighbour, const envelope& message) const {
+  auto above = neighbour == tree_->parent(rank_);
+  return above ? message.source() == 0 : tree_->below(neighbour, message.source());
 }
 
 // Of the current generation.
@@ -205,6 +231,8 @@ void post_state::greet(link_id link, neighbour& from, const envelope& message) {
                           std::to_string(wire_version) + ": start every process with the same Farandole");
   if (said->rank < 0 || by_rank_.count(said->rank))
     return drop(link, "rank " + std::to_string(said->rank) + " is connected already");
+  if (tree_ && tree_->branch(rank_, said->rank) != said->rank)
+    return drop(link, not_below(said->rank));
   from.rank = said->rank;
   by_rank_[said->rank] = link;
 }
@@ -214,24 +242,30 @@ void post_state::route(const envelope& message) {
   auto known = sets_.find(message.set());
   if (known == sets_.end())
     return; // this process sent it to itself while the set ended
-  auto& set = known->second;
+  auto& set = known->second.actors;
   auto hand = [&](const envelope_actor& taker) {
     if (taker)
       self->send(taker, message);
   };
+  auto from_leader = message.source() == 0;
+  auto here = message.target() < 0 || message.target() == rank_;
   switch (message.kind()) {
   case wire::Envelope::Body::REQUESTS:
-    return hand(set.negotiator);
-  case wire::Envelope::Body::SCHEDULE:
-    if (message.source() == 0)
-      hand(set.worker);
-    return;
+  case wire::Envelope::Body::GATHERED:
+    return hand(leads() ? set.negotiator : set.gatherer);
   case wire::Envelope::Body::INTRODUCTION:
-    return hand(set.introducer);
+    return leads() ? hand(set.introducer) : send_up(message);
+  case wire::Envelope::Body::SCHEDULE:
+    if (from_leader && here)
+      hand(set.worker);
+    // A relay learns of what was forgotten before those below can.
+    if (from_leader && message.target() < 0)
+      hand(set.gatherer);
+    return from_leader ? send_down(message) : void();
   case wire::Envelope::Body::INTRODUCTIONS:
-    if (message.source() == 0)
+    if (from_leader && here)
       hand(set.mover);
-    return;
+    return from_leader ? send_down(message) : void();
   default:
     if (setup_.log)
       setup_.log->warning("a message of kind " + std::to_string(static_cast<int>(message.kind())) +

@@ -1,6 +1,7 @@
-// Who is reached by which link. The post of a member owns its links: to the rendezvous, and between the
-// leader and the others. It checks what comes in against the link that it came by, drops what is stale, holds
-// what is early, and hands the rest to whom it concerns in this process.
+// Who is reached by which link. The post of a member owns its links: to the rendezvous, to the member above
+// it and to those directly below it, as the tree of relays says. It checks what comes in against the link
+// that it came by, drops what is stale, holds what is early, and hands the rest to whom it concerns in this
+// process.
 #pragma once
 
 #include <cstdint>
@@ -47,10 +48,19 @@ private:
     std::string peer;
   };
 
+  /// A process set as it is known here.
+  struct known_set {
+    set_entered actors;
+    std::vector<std::int32_t> below; ///< children that are members, or lead to some
+  };
+
   bool leads() const { return rank_ == 0; }
   void take(link_id link, const envelope& message);
   void route(const envelope& message);
-  bool concerns(const outbound& what, std::int32_t rank) const;
+  void send_up(const envelope& message);
+  void send_down(const envelope& message);
+  void send_down(std::int32_t child, const envelope& message);
+  bool may_bring(std::int32_t neighbour, const envelope& message) const;
   void greet(link_id link, neighbour& from, const envelope& message);
   void drop(link_id link, const std::string& why);
   void finish_if_closed();
@@ -61,12 +71,13 @@ private:
   std::int32_t rank_ = -1;
   caf::actor rendezvous_;
   std::vector<envelope> for_rendezvous_; ///< until its link is up
-  std::vector<envelope> for_leader_;     ///< likewise
+  std::vector<envelope> for_parent_;     ///< likewise
   std::map<link_id, neighbour> links_;
   std::map<std::int32_t, link_id> by_rank_;
   generation_gate gate_;
   set_gate sets_gate_;
-  std::map<std::uint32_t, set_entered> sets_; ///< by number
+  std::map<std::uint32_t, known_set> sets_; ///< by number
+  std::shared_ptr<const relay_tree> tree_;  ///< from the generation's start
   bool closing_ = false;
 };
 

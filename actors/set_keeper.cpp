@@ -68,7 +68,7 @@ void set_keeper_state::start(const set_event& what) {
     awaited_.insert(what.number);
   else
     pattern_.shared->sets.open(how.place);
-  if (!how.takes_part() && !how.leads())
+  if (!how.takes_part() && !how.leads() && !how.relays())
     return;
   auto& one = running_[what.number];
   one.place = how.place;

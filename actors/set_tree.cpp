@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actors/fusion_scheduler.hpp"
+#include "actors/gatherer.hpp"
 #include "actors/introducer.hpp"
 #include "actors/mover.hpp"
 #include "actors/negotiator.hpp"
@@ -45,12 +46,32 @@ board_options board_of(const set_setup& how) {
   return board;
 }
 
+// Members of the set in the part of the tree that begins with `top`.
+std::vector<std::int32_t> ranks_below(const set_setup& how, std::int32_t top) {
+  auto ranks = how.shared->tree->subtree(top);
+  if (!how.place->ranks.empty())
+    std::erase_if(ranks, [&](auto rank) { return place_of(rank, how.place->ranks) < 0; });
+  return ranks;
+}
+
+// The children that speak for others than themselves.
+std::vector<relay_branch> branches_of(const set_setup& how) {
+  std::vector<relay_branch> branches;
+  for (auto child : how.shared->tree->children(how.shared->rank)) {
+    relay_branch one{child, ranks_below(how, child)};
+    if (one.ranks.size() > 1 || (one.ranks.size() == 1 && one.ranks.front() != child))
+      branches.push_back(std::move(one));
+  }
+  return branches;
+}
+
 negotiation_options negotiation_of(const set_setup& how) {
   negotiation_options options;
   options.members = how.ranks();
   options.cache_capacity = static_cast<std::size_t>(how.settings.integer(setting::cache_capacity));
   options.board = board_of(how);
   options.keeps_sets = how.place->number == 0;
+  options.branches = branches_of(how);
   return options;
 }
 
@@ -127,6 +148,21 @@ struct growing_tree {
                            caf::actor_cast<member_watcher_actor>(how.member)};
     actors.introducer = parent->spawn(introducer, std::move(setup));
     return caf::actor_cast<caf::actor>(actors.introducer);
+  }
+
+  caf::actor start_gatherer(caf::event_based_actor* parent) {
+    gatherer_setup setup;
+    setup.self = self();
+    setup.leader = leader;
+    setup.members = static_cast<std::int32_t>(how.ranks().size());
+    setup.rules.ranks = ranks_below(how, how.shared->rank);
+    setup.rules.branches = branches_of(how);
+    setup.post = caf::actor_cast<outbound_actor>(how.post);
+    setup.watcher = caf::actor_cast<member_watcher_actor>(how.member);
+    if (!how.takes_part())
+      setup.ended = how.ended;
+    actors.gatherer = parent->spawn(gatherer, std::move(setup));
+    return caf::actor_cast<caf::actor>(actors.gatherer);
   }
 
   // The lane tells the scheduler, here or by the worker, that it has room again.
@@ -230,7 +266,14 @@ set_entered set_actors::entered(std::uint32_t number, std::vector<std::int32_t> 
           caf::actor_cast<envelope_actor>(worker),
           caf::actor_cast<envelope_actor>(mover),
           caf::actor_cast<envelope_actor>(negotiator),
-          introducer};
+          introducer,
+          caf::actor_cast<envelope_actor>(gatherer)};
+}
+
+bool set_setup::relays() const {
+  auto me = shared->rank;
+  auto ranks = ranks_below(*this, me);
+  return !leads() && std::any_of(ranks.begin(), ranks.end(), [me](auto rank) { return rank != me; });
 }
 
 supervisor_spec set_tree(const set_setup& how, std::function<void(const set_actors&)> started) {
@@ -252,6 +295,8 @@ supervisor_spec set_tree(const set_setup& how, std::function<void(const set_acto
     child("negotiator", &growing_tree::start_negotiator);
     child("introducer", &growing_tree::start_introducer);
   }
+  if (how.relays())
+    child("gatherer", &growing_tree::start_gatherer);
   if (how.takes_part()) {
     child("mover", &growing_tree::start_mover);
     child("worker", &growing_tree::start_worker);

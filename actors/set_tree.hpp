@@ -1,7 +1,7 @@
 // The actors of one process set on one member, as a tree under one supervisor: on the leader of the job, who
-// leads every set, the negotiator, the fusion scheduler and the introducer; on every member of the set the
-// mover and the worker. They stand and fall together (all-for-one). The global set's tree is the
-// generation's.
+// leads every set, the negotiator, the fusion scheduler and the introducer; on a relay above members of the
+// set the gatherer; on every member of the set the mover and the worker. They stand and fall together
+// (all-for-one). The global set's tree is the generation's.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +36,10 @@ struct set_setup {
 
   /// Global ranks of all members.
   std::vector<std::int32_t> ranks() const;
-  /// Whether this process is a member, and whether it leads.
+  /// Whether this process is a member, whether it leads, and whether it speaks for others.
   bool takes_part() const;
   bool leads() const;
+  bool relays() const;
 };
 
 /// The tree's handles, once all have started; null where the child is not on this member.
@@ -48,6 +49,7 @@ struct set_actors {
   envelope_actor introducer;
   mover_actor mover;
   worker_actor worker;
+  gatherer_actor gatherer;
 
   /// What the post has to know.
   set_entered entered(std::uint32_t number, std::vector<std::int32_t> ranks) const;

@@ -74,6 +74,7 @@ struct standing {
   // Set once, before `started` is.
   std::int32_t rank = 0;
   std::vector<member> members;
+  std::shared_ptr<const relay_tree> tree; ///< who speaks with whom
   bool dynamic_sets = false; ///< process sets may change after the start
   std::shared_ptr<set_standing> global = std::make_shared<set_standing>();
   set_table sets;

@@ -8,6 +8,8 @@
 #             queue, until the receiver enters it. Messages that belong to no generation (hello) carry 0.
 # set         A process set within the generation, by the number that it never shares; 0 is the global set.
 # source      The sender's global rank in `generation`; -1 for the rendezvous and before ranks are known.
+# target      On its way down the tree of relays: the rank it is for; -1 where it is for all of the set, and on
+#             every message that goes up.
 #
 # The two processes at the ends of a link compare wire versions in their hello and close the link when they
 # differ: within one job, both ends are the same build of this schema.
@@ -22,6 +24,7 @@ struct Envelope {
   generation @0 :UInt64;
   set @1 :UInt32;
   source @2 :Int32;
+  target @15 :Int32 = -1;
 
   body :union {
     none @3 :Void;
@@ -39,5 +42,6 @@ struct Envelope {
     introductions @11 :Membership.Introductions;
     requests @12 :Negotiation.Requests;
     schedule @13 :Negotiation.Schedule;
+    gathered @14 :Negotiation.Gathered;
   }
 }

@@ -105,6 +105,7 @@ void envelope::load_header() {
   generation_ = root.getGeneration();
   set_ = root.getSet();
   source_ = root.getSource();
+  target_ = root.getTarget();
   kind_ = root.getBody().which();
 }
 

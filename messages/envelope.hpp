@@ -18,7 +18,7 @@
 namespace farandole {
 
 /// Both ends of a link must have the same number. Raised with every change of a schema.
-inline constexpr std::uint32_t wire_version = 2;
+inline constexpr std::uint32_t wire_version = 3;
 
 /// What a message may cost its reader, checked before a field of it is believed.
 struct message_limits {
@@ -77,6 +77,7 @@ public:
   std::uint64_t generation() const { return generation_; }
   std::uint32_t set() const { return set_; }
   std::int32_t source() const { return source_; }
+  std::int32_t target() const { return target_; }
   wire::Envelope::Body::Which kind() const { return kind_; }
 
 private:
@@ -88,6 +89,7 @@ private:
   std::uint64_t generation_ = 0;
   std::uint32_t set_ = 0;
   std::int32_t source_ = -1;
+  std::int32_t target_ = -1;
   wire::Envelope::Body::Which kind_ = wire::Envelope::Body::NONE;
 };
 

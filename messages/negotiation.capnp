@@ -40,6 +40,17 @@
 # Where the leader is no member of a set, the set's first member tells it how many bundles are done (`finished`): what
 # goes out together depends on how much is on its way.
 #
+# Relays
+# ------
+# In a job of many hosts, members do not all speak with the leader: the first rank of each host is its relay, and relays
+# have relays above them (collectives/plan/relay_tree.hpp). What members send is put together on its way up:
+#
+#   relay → its parent  Gathered   what the relay and the members below it are ready for
+#
+# A relay sends an id, or a full request, once all members below it have asked so or have joined, and what waits for
+# others only after a while; so the leader still learns who is late. Whatever else a member says travels as it was said.
+# What a relay sends is taken in the order of the struct. Schedules go down the same tree as they are.
+#
 # Order
 # -----
 # Bundles are numbered from 0 in each (generation, set); every member runs them in that order. Within one
@@ -91,6 +102,36 @@ struct Requests {
   # In the global set. Null: none.
   finished @7 :UInt64;
   # Bundles that this member's lane has finished; 0 when it has nothing to say of them.
+}
+
+struct RankRun {
+  first @0 :Int32;
+  count @1 :UInt32;
+  # Global ranks first … first + count − 1. Runs ascend and do not touch.
+}
+
+struct GatheredIds {
+  ids @0 :List(UInt32);
+  ranks @1 :List(RankRun);
+  # Empty: every member of the set that is the sender or below it.
+}
+
+struct GatheredRequest {
+  what @0 :Request;
+  ranks @1 :List(RankRun);
+  # As above.
+}
+
+struct Apart {
+  rank @0 :Int32;
+  what @1 :Requests;
+}
+
+struct Gathered {
+  ids @0 :List(GatheredIds);
+  full @1 :List(GatheredRequest);
+  apart @2 :List(Apart);
+  # What cannot be put together, in the order in which it came.
 }
 
 struct SetChange {

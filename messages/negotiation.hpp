@@ -25,6 +25,7 @@ struct address {
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
   std::int32_t source = -1;
+  std::int32_t target = -1; ///< of what is for one member alone
 
   friend bool operator==(const address&, const address&) = default;
 };

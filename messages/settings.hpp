@@ -40,6 +40,7 @@ enum class setting : std::uint16_t {
   board,
   board_limit,
   board_area,
+  relay_ranks,
   window_chunk,
   window_slots,
   cpu_path,

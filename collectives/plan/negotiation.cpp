@@ -39,18 +39,15 @@ bool describe_ready(const signature& what, const std::vector<std::int64_t>& firs
 
 } // namespace
 
-struct negotiation::step {
-  std::int32_t member;
-  std::chrono::nanoseconds now;
-  std::size_t expected; ///< tensors that it may make ready
-  bool joins;           ///< at the end of this message
-  verdict out;
-};
-
 negotiation::negotiation(const negotiation_options& options)
     : tally_(options.members), cache_(options.cache_capacity), board_(options.board) {
   if (options.keeps_sets)
     sets_.emplace(tally_.members());
+  for (const auto& branch : options.branches) {
+    auto mask = mask_of(tally_.ranks(), std::span(branch.ranks));
+    assert(mask && "a relay speaks for members");
+    branches_.emplace(branch.relay, std::move(*mask));
+  }
 }
 
 verdict negotiation::receive(std::int32_t rank, const requests& what, std::chrono::nanoseconds now) {
@@ -60,6 +57,7 @@ verdict negotiation::receive(std::int32_t rank, const requests& what, std::chron
   step current{member.value_or(-1), now, what.ids.size() + what.full.size(), what.join, {}};
   if (!member) {
     current.out.breach = breach_of(rank, "it is not in this process set");
+    current.out.broken_by = rank;
     return std::move(current.out);
   }
   cache_.mark();
@@ -68,14 +66,18 @@ verdict negotiation::receive(std::int32_t rank, const requests& what, std::chron
   for (const auto& one : what.full)
     if (!current.out.breach)
       take_full(current, one);
-  if (current.out.breach)
+  if (current.out.breach) {
+    current.out.broken_by = rank;
     return std::move(current.out);
+  }
   for (const auto& name : what.withdraw)
     take_withdrawal(current, name);
   if (what.join)
     take_join(current);
   if (what.change)
     take_change(current, *what.change);
+  if (current.out.breach)
+    current.out.broken_by = rank;
   if (what.shutdown)
     current.out.end = ended_ = true;
   return std::move(current.out);

@@ -17,15 +17,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "collectives/plan/board_ledger.hpp"
 #include "collectives/plan/group.hpp"
+#include "collectives/plan/member_mask.hpp"
 #include "collectives/plan/response_cache.hpp"
 #include "collectives/plan/set_registry.hpp"
 #include "collectives/plan/stall.hpp"
 #include "collectives/plan/tally.hpp"
 #include "collectives/plan/verdict.hpp"
+#include "messages/gathered.hpp"
 #include "messages/negotiation.hpp"
 
 namespace farandole {
@@ -34,7 +37,8 @@ struct negotiation_options {
   std::vector<std::int32_t> members; ///< global ranks, by position in the set
   std::size_t cache_capacity = 1024; ///< ids at a time; 0: everything travels by name
   board_options board;
-  bool keeps_sets = false; ///< of the global set: process sets are changed here
+  bool keeps_sets = false;                 ///< of the global set: process sets are changed here
+  std::vector<relay_branch> branches = {}; ///< relays that speak for others; then `members` ascend
 };
 
 class negotiation {
@@ -43,6 +47,12 @@ public:
 
   /// What `rank` (global) sent, in full or by id; `now` only has to go up.
   verdict receive(std::int32_t rank, const requests& what, std::chrono::nanoseconds now);
+
+  /// What `relay` (global) has gathered, but for what members said apart: that is received() as theirs,
+  /// behind it.
+  verdict receive(std::int32_t relay, const gathered& what, std::chrono::nanoseconds now);
+  /// Whether `relay` may speak for `rank`.
+  bool speaks_for(std::int32_t relay, std::int32_t rank) const;
 
   /// What has waited longer than `limit`, oldest first.
   std::vector<stall> stalled(std::chrono::nanoseconds now, std::chrono::nanoseconds limit) const;
@@ -55,9 +65,21 @@ public:
   std::size_t ids() const { return cache_.size(); }
 
 private:
-  struct step; // one receive(): who sent it, when, and what came of it
+  /// One receive().
+  struct step {
+    std::int32_t member; ///< who sent it, or is looked at; by position
+    std::chrono::nanoseconds now;
+    std::size_t expected; ///< tensors that it may make ready
+    bool joins;           ///< at the end of this message
+    verdict out;          ///< what came of it
+  };
   void take_left(step& current, const std::vector<board_round>& left);
   void take_ids(step& current, const std::vector<std::uint32_t>& ids);
+  void take_ids(step& current, const std::vector<std::uint32_t>& ids, const member_mask& who);
+  void take_full(step& current, const request& what, const member_mask& who);
+  template <class Take>
+  void one_by_one(step& current, const member_mask& who, Take take);
+  std::optional<member_mask> named(std::int32_t relay, const rank_runs& runs) const;
   void count_known(step& current, cached_tensor& tensor);
   request spelled_out(const cached_tensor& tensor, std::int32_t member) const;
   void take_full(step& current, const request& what);
@@ -85,6 +107,7 @@ private:
   group_gate groups_;
   std::vector<std::uint32_t> boarded_; ///< ids with a cell
   std::optional<set_registry> sets_;
+  std::unordered_map<std::int32_t, member_mask> branches_; ///< by relay
   bool ended_ = false;
 };
 

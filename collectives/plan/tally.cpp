@@ -1,6 +1,7 @@
 #include "collectives/plan/tally.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <utility>
 
@@ -93,6 +94,12 @@ void tally::end(row_id row) {
 tally::count tally::add(row_id row, std::int32_t member, const request& what, std::chrono::nanoseconds now) {
   if (asked(row, member))
     return count::repeated;
+  tell(row, member, what);
+  return add_known(row, member, now);
+}
+
+// Writes down what a member asks for.
+void tally::tell(row_id row, std::int32_t member, const request& what) {
   auto& story = stories_[row];
   if (!written(row)) {
     assert(!busy(row));
@@ -108,7 +115,40 @@ tally::count tally::add(row_id row, std::int32_t member, const request& what, st
   const group_claim claim{what.group, what.group_size};
   if (std::find(story.groups.begin(), story.groups.end(), claim) == story.groups.end())
     story.groups.push_back(claim);
-  return add_known(row, member, now);
+}
+
+tally::count tally::add(row_id row, const member_mask& who, const request& what,
+                        std::chrono::nanoseconds now) {
+  assert(!asked_any(row, who));
+  bool first = true;
+  who.each([&](std::size_t member) {
+    // Once it is known to be like the others, there is nothing to add for the rest.
+    if (first || !stories_[row].others.empty() || !stories_[row].first_dims.empty())
+      tell(row, static_cast<std::int32_t>(member), what);
+    first = false;
+  });
+  return add_known(row, who, now);
+}
+
+tally::count tally::add_known(row_id row, const member_mask& who, std::chrono::nanoseconds now) {
+  assert(!asked_any(row, who));
+  auto& head = heads_[row];
+  if (head.opened == 0)
+    start(head, now);
+  const auto words = who.words();
+  for (std::size_t word = 0; word < words_; ++word) {
+    bits(row)[word] |= words[word];
+    head.missing -= static_cast<std::uint32_t>(std::popcount(words[word] & ~joined_bits_[word]));
+  }
+  return head.missing == 0 ? count::complete : count::waiting;
+}
+
+bool tally::asked_any(row_id row, const member_mask& who) const {
+  const auto words = who.words();
+  std::uint64_t common = 0;
+  for (std::size_t word = 0; word < words_; ++word)
+    common |= bits(row)[word] & words[word];
+  return common != 0;
 }
 
 bool tally::same(row_id row, std::int32_t member, const request& what) const {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/plan/member_mask.hpp"
 #include "collectives/plan/stall.hpp"
 #include "messages/error.hpp"
 #include "messages/negotiation.hpp"
@@ -35,6 +36,7 @@ public:
 
   std::int32_t members() const { return static_cast<std::int32_t>(ranks_.size()); }
   std::int32_t rank_of(std::int32_t member) const { return ranks_[static_cast<std::size_t>(member)]; }
+  const std::vector<std::int32_t>& ranks() const { return ranks_; }
   /// Empty when that rank is not in the set.
   std::optional<std::int32_t> member_of(std::int32_t rank) const;
 
@@ -74,6 +76,11 @@ public:
   }
   /// This member asks, in words. `repeated`: it already had, and nothing changed.
   count add(row_id row, std::int32_t member, const request& what, std::chrono::nanoseconds now);
+  /// The same of many members, none of which has asked.
+  count add_known(row_id row, const member_mask& who, std::chrono::nanoseconds now);
+  count add(row_id row, const member_mask& who, const request& what, std::chrono::nanoseconds now);
+  /// Whether any of them has asked.
+  bool asked_any(row_id row, const member_mask& who) const;
   bool asked(row_id row, std::int32_t member) const {
     return (bits(row)[word_of(member)] & bit_of(member)) != 0;
   }
@@ -151,6 +158,7 @@ private:
     row.since = now;
     row.missing = static_cast<std::uint32_t>(members() - joined_);
   }
+  void tell(row_id row, std::int32_t member, const request& what);
   void clear_story(row_id row);
   void end(row_id row);
   std::vector<std::int32_t> ranks_in(row_id row) const;

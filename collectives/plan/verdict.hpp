@@ -45,6 +45,7 @@ struct verdict {
   /// The sender broke the protocol; nothing of what followed the breach was taken. For the log, and the end
   /// of its link.
   error breach;
+  std::int32_t broken_by = -1; ///< global rank; with `breach`
 
   bool empty() const {
     return assignments.empty() && forget.empty() && retract.empty() && failures.empty() && refusals.empty() &&

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "messages/gathered.hpp"
 #include "messages/membership.hpp"
 #include "messages/negotiation.hpp"
 
@@ -23,7 +24,7 @@ void check(const envelope& message, Decode decode) {
       std::abort();
     return;
   }
-  address from{message.generation(), message.set(), message.source()};
+  address from{message.generation(), message.set(), message.source(), message.target()};
   auto again = encode(from, *first);
   auto second = decode(again);
   if (!second || !same_bytes(again, encode(from, *second)))
@@ -45,6 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(*message, decode_introduction);
   check(*message, decode_introductions);
   check(*message, decode_requests);
+  check(*message, decode_gathered);
   for (std::int32_t members : {1, 3})
     check(*message, [members](const envelope& one) { return decode_schedule(one, members); });
   return 0;

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "messages/gathered.hpp"
 #include "messages/membership.hpp"
 #include "messages/negotiation.hpp"
 
@@ -41,6 +42,14 @@ inline schedule sample_schedule() {
   return value;
 }
 
+inline gathered sample_gathered() {
+  gathered value;
+  value.ids = {{{1, 2, 70000}, {}}, {{3}, {{4, 2}, {7, 1}}}};
+  value.full = {{sample_requests().full[0], {}}, {sample_requests().full[1], {{5, 1}}}};
+  value.apart = {{6, sample_requests()}};
+  return value;
+}
+
 inline std::vector<envelope> samples() {
   constexpr address from{3, 1, 2};
   welcome entry{2, 1, 1, {}, {{"fusion threshold", "134217728"}}};
@@ -58,7 +67,9 @@ inline std::vector<envelope> samples() {
           encode(from, all.members[1]),
           encode(from, all),
           encode(from, sample_requests()),
-          encode(from, sample_schedule())};
+          encode(from, sample_schedule()),
+          encode({3, 1, 0, 2}, sample_schedule()),
+          encode(from, sample_gathered())};
 }
 
 } // namespace farandole

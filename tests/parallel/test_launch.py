@@ -182,6 +182,23 @@ def test_a_killed_rank_is_named_by_all_others(elements: int, launch: Callable[..
     assert_gone(job.pids(4))
 
 
+def test_a_relay_that_is_killed_is_named_by_those_below_it(
+    launch: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FARANDOLE_RELAY_RANKS", "1")
+    # Rank 3 speaks with the leader by way of rank 1.
+    hosts = """
+import os
+os.environ["FARANDOLE_HOST_ID"] = "host" + str(int(os.environ["HOROVOD_RANK"]) % 2)
+"""
+    job = launch(4, hosts + SURVIVORS, "1000")
+    assert job.end() == 128 + signal.SIGKILL, job.text
+    for rank in (0, 2, 3):
+        told = re.search(rf"rank {rank} was told: (.*)", job.text)
+        assert told and re.search(r"\brank 1\b", told.group(1)), job.text
+    assert_gone(job.pids(4))
+
+
 def test_a_killed_rank_whose_children_live_on_is_noticed(launch: Callable[..., Job]) -> None:
     job = launch(
         2,

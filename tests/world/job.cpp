@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "actors/fusion_scheduler.hpp"
+#include "actors/gatherer.hpp"
 #include "actors/negotiator.hpp"
 #include "tests/world/player.hpp"
 #include "tests/world/simulation.hpp"
@@ -11,22 +12,34 @@ namespace farandole::testing {
 
 namespace {
 
+relay_tree tree_of(const job_options& options) {
+  if (options.host_ranks == 0)
+    return relay_tree(options.members);
+  std::vector<std::string> names;
+  for (std::int32_t rank = 0; rank < options.members; ++rank)
+    names.push_back("host" + std::to_string(rank / options.host_ranks));
+  const std::vector<std::string_view> hosts(names.begin(), names.end());
+  return relay_tree(hosts, {1, options.fan_in});
+}
+
 /// The actors of one job, and how they end.
 class job {
 public:
   explicit job(const job_options& options)
-      : play_(options), log_(options.members), world_(options.seed),
-        network_(options, log_), stage_{play_, log_, fusion_scheduler_actor{}} {
+      : play_(options), log_(options.members), world_(options.seed), tree_(tree_of(options)),
+        network_(options, tree_, log_), stage_{play_, log_, fusion_scheduler_actor{}} {
     auto& system = world_.system();
     post_ = system.spawn([this](caf::event_based_actor* self) { return network_.behavior(self); });
     watcher_ = system.spawn([this](caf::event_based_actor* self) { return watch(self); });
     start_leader();
-    std::vector<envelope_actor> workers;
+    line_ends ends{caf::actor_cast<envelope_actor>(negotiator_), {}, {}};
     for (std::int32_t rank = 0; rank < options.members; ++rank) {
       players_.push_back(std::make_unique<player>(system, stage_, rank, post_, watcher_));
-      workers.push_back(caf::actor_cast<envelope_actor>(players_.back()->worker()));
+      ends.workers.push_back(caf::actor_cast<envelope_actor>(players_.back()->worker()));
+      ends.gatherers.push_back(start_gatherer(rank));
     }
-    network_.connect(caf::actor_cast<envelope_actor>(negotiator_), std::move(workers));
+    gatherers_ = ends.gatherers;
+    network_.connect(std::move(ends));
   }
 
   ~job() {
@@ -36,6 +49,10 @@ public:
     for (const auto& actor : {post_, watcher_, caf::actor_cast<caf::actor>(negotiator_),
                               caf::actor_cast<caf::actor>(stage_.scheduler)})
       caf::anon_send_exit(actor, caf::exit_reason::kill);
+    for (const auto& one : gatherers_)
+      if (one)
+        caf::anon_send_exit(one, caf::exit_reason::kill);
+    gatherers_.clear();
     negotiator_ = nullptr;
     stage_.scheduler = nullptr;
     post_ = watcher_ = nullptr;
@@ -45,6 +62,7 @@ public:
   job_report run() {
     world_.step_limit(200'000'000);
     const auto begin = world_.now();
+    stage_.entered = [this](std::int32_t step) { entered(step); };
     for (auto& one : players_)
       one->start();
     if (!world_.run_until_idle())
@@ -61,6 +79,7 @@ public:
     report.taken_back = log_.count(error_kind::aborted);
     report.steps = world_.steps();
     report.lasted = world_.now() - begin;
+    report.warm = warm_;
     return report;
   }
 
@@ -76,11 +95,51 @@ private:
     rules.members.resize(static_cast<std::size_t>(options.members));
     std::iota(rules.members.begin(), rules.members.end(), 0);
     rules.cache_capacity = options.cache_capacity;
+    rules.branches = branches_of(0);
     const set_place place{1, 0, 0};
     stage_.scheduler =
         world_.system().spawn(fusion_scheduler, place, bundling, caf::actor_cast<outbound_actor>(post_));
     negotiator_ = world_.system().spawn(negotiator, place, rules, stage_.scheduler,
                                         caf::actor_cast<member_watcher_actor>(watcher_));
+    world_.watch(caf::actor_cast<caf::actor>(stage_.scheduler));
+    world_.watch(caf::actor_cast<caf::actor>(negotiator_));
+  }
+
+  // What was done so far is taken off at the beginning, and added at the end.
+  void entered(std::int32_t step) {
+    constexpr std::int32_t first = 2;
+    const auto last = play_.steps() - 1;
+    if (step != first && step != last)
+      return;
+    const auto& sent = network_.counted();
+    const auto add = [&](message_count& to, const message_count& now) {
+      to = {now.messages - to.messages, now.bytes - to.bytes};
+    };
+    add(warm_.to_leader, sent.to_leader);
+    add(warm_.from_leader, sent.from_leader);
+    warm_.busy = world_.watched_time() + sent.parsing - warm_.busy;
+    warm_.steps = last - first;
+  }
+
+  std::vector<relay_branch> branches_of(std::int32_t rank) const {
+    std::vector<relay_branch> branches;
+    for (auto child : tree_.children(rank))
+      if (!tree_.children(child).empty())
+        branches.push_back({child, tree_.subtree(child)});
+    return branches;
+  }
+
+  envelope_actor start_gatherer(std::int32_t rank) {
+    if (rank == 0 || tree_.children(rank).empty())
+      return {};
+    gatherer_setup setup;
+    setup.self = {1, 0, rank};
+    setup.members = play_.options().members;
+    setup.rules.ranks = tree_.subtree(rank);
+    setup.rules.branches = branches_of(rank);
+    setup.post = caf::actor_cast<outbound_actor>(post_);
+    setup.watcher = caf::actor_cast<member_watcher_actor>(watcher_);
+    return caf::actor_cast<envelope_actor>(world_.system().spawn(gatherer, std::move(setup)));
   }
 
   caf::behavior watch(caf::event_based_actor* self) {
@@ -117,12 +176,15 @@ private:
   script play_;
   chronicle log_;
   simulation world_;
+  relay_tree tree_;
   network network_;
   stage stage_;
   caf::actor post_;
   caf::actor watcher_;
   negotiator_actor negotiator_;
   std::vector<std::unique_ptr<player>> players_;
+  std::vector<envelope_actor> gatherers_;
+  warm_steps warm_;
   std::int32_t over_ = 0;
 };
 

@@ -11,6 +11,14 @@
 
 namespace farandole::testing {
 
+/// What the leader had to do while the members played some steps that hold nothing new.
+struct warm_steps {
+  std::int32_t steps = 0;
+  message_count to_leader;
+  message_count from_leader;
+  std::chrono::nanoseconds busy{0}; ///< of this machine: its actors, and parsing what came
+};
+
 struct job_report {
   std::vector<std::string> problems; ///< empty: all went as it must
   std::uint64_t trace = 0;           ///< who ran when
@@ -22,6 +30,7 @@ struct job_report {
   std::uint64_t taken_back = 0;
   std::uint64_t steps = 0; ///< messages taken by actors
   std::chrono::nanoseconds lasted{0};
+  warm_steps warm; ///< from the third step on, until the last begins
 };
 
 job_report run_job(const job_options& options);

@@ -50,6 +50,26 @@ TEST_CASE("a thousand workers run the same bundles of 200 tensors") {
   }
 }
 
+TEST_CASE("relays change nothing of it: few hosts or many, in trees as deep as can be") {
+  for (const auto seed : seeds(200)) {
+    INFO("seed " << seed);
+    auto options = job_options::drawn(seed, 20);
+    options.host_ranks = static_cast<std::int32_t>(1 + seed % 7);
+    options.fan_in = 1 + seed % 3;
+    check(run_job(options));
+  }
+}
+
+TEST_CASE("a thousand workers on 125 hosts run the same bundles of 200 tensors") {
+  for (const auto seed : seeds(3)) {
+    INFO("seed " << seed);
+    auto options = job_options::drawn(seed, 1000);
+    options.full_steps = 2;
+    options.host_ranks = 8;
+    check(run_job(options));
+  }
+}
+
 TEST_CASE("the same seed plays the same job, another seed another one") {
   for (const auto seed : seeds(3)) {
     INFO("seed " << seed);
@@ -60,6 +80,10 @@ TEST_CASE("the same seed plays the same job, another seed another one") {
     CHECK(first.sequence == again.sequence);
     CHECK(first.sent.bytes == again.sent.bytes);
     CHECK(run_job(job_options::drawn(seed + 1000, 20)).trace != first.trace);
+    auto relayed = options;
+    relayed.host_ranks = 3;
+    relayed.fan_in = 2;
+    CHECK(run_job(relayed).trace == run_job(relayed).trace);
   }
 }
 
@@ -71,6 +95,23 @@ TEST_CASE("once all tensors are known, only ids travel") {
   CHECK(report.sent.full == 50 * 200);
   CHECK(report.sent.ids > 3 * 50 * 200);
   CHECK(report.taken_back == 0);
+}
+
+TEST_CASE("with relays the leader of 512 ranks hears a few messages a step") {
+  auto options = peaceful(512);
+  options.host_ranks = 8;
+  options.tensors = 161;
+  options.full_steps = 4;
+  options.joins = false;
+  options.only_sums = true;
+  options.grouped = 0;
+  options.at_once = 1'000'000;
+  const auto report = run_job(options);
+  check(report);
+  REQUIRE(report.warm.steps == 1);
+  // 7 neighbours and 16 relays, whose hosts are not all at once.
+  CHECK(report.warm.to_leader.messages < 5 * (7 + 16));
+  CHECK(report.warm.to_leader.bytes < 64 * 1024);
 }
 
 TEST_CASE("faults hit their own tensors alone") {

@@ -2,9 +2,11 @@
 #include <catch2/catch.hpp>
 
 #include <cstdlib>
+#include <iostream>
 #include <numeric>
 #include <string>
 
+#include "tests/world/scale.hpp"
 #include "tests/world/seeds.hpp"
 
 namespace {
@@ -37,12 +39,18 @@ std::vector<std::uint64_t> seeds(std::size_t usual) {
 int main(int argc, char** argv) {
   wanted_count = from_environment("FARANDOLE_WORLD_SEEDS");
   wanted_seed = from_environment("FARANDOLE_WORLD_SEED");
+  bool scale = false;
   Catch::Session session;
   using namespace Catch::clara;
   session.cli(session.cli() |
               Opt(wanted_count, "N")["--seeds"]("how many seeds each simulated job runs with") |
-              Opt(wanted_seed, "S")["--seed"]("play this seed alone"));
+              Opt(wanted_seed, "S")["--seed"]("play this seed alone") |
+              Opt(scale)["--scale"]("run no test: measure large jobs and write docs/scale.md"));
   if (const auto bad = session.applyCommandLine(argc, argv))
     return bad;
+  if (scale) {
+    farandole::testing::write_scale(std::cout);
+    return 0;
+  }
   return session.run();
 }

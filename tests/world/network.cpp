@@ -1,6 +1,7 @@
 #include "tests/world/network.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace farandole::testing {
 
@@ -8,20 +9,22 @@ namespace {
 
 constexpr std::uint64_t network_stream = 77;
 
+std::size_t at(std::int32_t rank) {
+  return static_cast<std::size_t>(rank);
+}
+
 } // namespace
 
-network::network(const job_options& options, chronicle& log)
-    : options_(options), log_(log), draw_(options.seed, network_stream),
-      lines_(2 * static_cast<std::size_t>(options.members)) {}
+network::network(const job_options& options, const relay_tree& tree, chronicle& log)
+    : options_(options), tree_(tree), log_(log), draw_(options.seed, network_stream),
+      lines_(2 * at(options.members)) {}
 
-void network::connect(envelope_actor negotiator, std::vector<envelope_actor> workers) {
-  negotiator_ = std::move(negotiator);
-  workers_ = std::move(workers);
+void network::connect(line_ends ends) {
+  ends_ = std::move(ends);
 }
 
 void network::disconnect() {
-  negotiator_ = nullptr;
-  workers_.clear();
+  ends_ = {};
 }
 
 caf::behavior network::behavior(caf::event_based_actor* self) {
@@ -32,15 +35,43 @@ caf::behavior network::behavior(caf::event_based_actor* self) {
 }
 
 void network::accept(caf::event_based_actor* self, const outbound& message) {
-  const auto members = static_cast<std::size_t>(options_.members);
-  if (message.message.kind() == wire::Envelope::Body::REQUESTS) {
-    put(self, static_cast<std::size_t>(message.message.source()), message.message);
-  } else if (message.rank >= 0) {
-    put(self, members + static_cast<std::size_t>(message.rank), message.message);
-  } else {
-    for (std::size_t rank = 0; rank < members; ++rank)
-      put(self, members + rank, message.message);
+  const auto& what = message.message;
+  const auto from = what.source();
+  switch (what.kind()) {
+  case wire::Envelope::Body::REQUESTS:
+    count(what);
+    if (!ends_.gatherers.empty() && ends_.gatherers[at(from)])
+      return self->send(ends_.gatherers[at(from)], what);
+    [[fallthrough]];
+  case wire::Envelope::Body::GATHERED:
+    return put_up(self, from, what);
+  default:
+    if (message.rank != what.target())
+      log_.problem("a message for rank " + std::to_string(message.rank) + " says that it is for " +
+                   std::to_string(what.target()));
+    if (message.rank <= 0)
+      put_down(self, 0, what);
+    hand_down(self, 0, what);
   }
+}
+
+// To the children that it concerns.
+void network::hand_down(caf::event_based_actor* self, std::int32_t from, const envelope& message) {
+  if (message.target() < 0)
+    for (auto child : tree_.children(from))
+      put_down(self, child, message);
+  else if (const auto child = tree_.branch(from, message.target()); child >= 0)
+    put_down(self, child, message);
+}
+
+void network::put_up(caf::event_based_actor* self, std::int32_t rank, const envelope& message) {
+  put(self, at(rank), message);
+}
+
+void network::put_down(caf::event_based_actor* self, std::int32_t rank, const envelope& message) {
+  if (rank != 0 && tree_.parent(rank) == 0)
+    counted_.from_leader.add(message);
+  put(self, at(options_.members) + at(rank), message);
 }
 
 void network::put(caf::event_based_actor* self, std::size_t link, const envelope& message) {
@@ -57,20 +88,39 @@ void network::put(caf::event_based_actor* self, std::size_t link, const envelope
 // Whichever tick comes, what was sent first arrives first.
 void network::deliver(caf::event_based_actor* self, std::size_t link) {
   auto& line = lines_[link];
+  const auto begin = std::chrono::steady_clock::now();
   auto arrived = envelope::parse(line.in_flight.front().bytes());
+  const auto took = std::chrono::steady_clock::now() - begin;
   line.in_flight.pop_front();
   if (!arrived)
     return log_.problem("a message was not understood: " + arrived.error().text);
   ++counted_.messages;
   counted_.bytes += arrived->bytes().size();
-  const auto members = static_cast<std::size_t>(options_.members);
-  if (link < members) {
-    count(*arrived);
-    if (negotiator_)
-      self->send(negotiator_, std::move(*arrived));
-  } else if (!workers_.empty()) {
-    self->send(workers_[link - members], std::move(*arrived));
+  const auto members = at(options_.members);
+  const bool up = link < members;
+  const auto rank = static_cast<std::int32_t>(up ? link : link - members);
+  if (up && rank != 0 && tree_.parent(rank) == 0) {
+    counted_.to_leader.add(*arrived);
+    counted_.parsing += took;
   }
+  if (ends_.workers.empty())
+    return;
+  up ? arrive_up(self, rank, std::move(*arrived)) : arrive_down(self, rank, *arrived);
+}
+
+void network::arrive_up(caf::event_based_actor* self, std::int32_t rank, envelope&& message) {
+  const auto parent = tree_.parent(rank);
+  self->send(parent <= 0 ? ends_.negotiator : ends_.gatherers[at(parent)], std::move(message));
+}
+
+void network::arrive_down(caf::event_based_actor* self, std::int32_t rank, const envelope& message) {
+  if (message.target() < 0 || message.target() == rank)
+    self->send(ends_.workers[at(rank)], message);
+  if (rank == 0)
+    return; // the leader sends by itself
+  if (message.target() < 0 && ends_.gatherers[at(rank)])
+    self->send(ends_.gatherers[at(rank)], message);
+  hand_down(self, rank, message);
 }
 
 void network::count(const envelope& message) {
@@ -79,7 +129,6 @@ void network::count(const envelope& message) {
     return;
   counted_.ids += asked->ids.size();
   counted_.full += asked->full.size();
-  counted_.full_at_end += asked->full.size();
 }
 
 } // namespace farandole::testing

@@ -1,40 +1,60 @@
-// The network of a simulated job, in place of links and post. Each member has a link to the leader and back:
-// messages on one link keep their order and take their time; messages on different links overtake each other.
-// What arrives is parsed anew from its bytes, as it would be in another process.
+// The network of a simulated job, in place of links and post. Each member has a link to the member above it
+// in the tree of relays, the leader where there are none, and back: messages on one link keep their order and
+// take their time; messages on different links overtake each other. What arrives is parsed anew from its
+// bytes, as it would be in another process.
 #pragma once
 
 #include <caf/all.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <vector>
 
 #include "actors/interfaces.hpp"
+#include "collectives/plan/relay_tree.hpp"
 #include "tests/world/chronicle.hpp"
 #include "tests/world/dice.hpp"
 #include "tests/world/script.hpp"
 
 namespace farandole::testing {
 
+struct message_count {
+  std::uint64_t messages = 0;
+  std::uint64_t bytes = 0;
+
+  void add(const envelope& message) {
+    ++messages;
+    bytes += message.bytes().size();
+  }
+};
+
 /// What went over the network.
 struct traffic {
   std::uint64_t messages = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t ids = 0;         ///< requests by id
-  std::uint64_t full = 0;        ///< requests in full
-  std::uint64_t full_at_end = 0; ///< of them, since `mark()`
+  std::uint64_t ids = 0;               ///< requests by id, as they left the members
+  std::uint64_t full = 0;              ///< requests in full, likewise
+  message_count to_leader;             ///< from other processes
+  message_count from_leader;           ///< to other processes
+  std::chrono::nanoseconds parsing{0}; ///< of this machine, for what came to the leader
+};
+
+/// Who takes what comes in, by rank.
+struct line_ends {
+  envelope_actor negotiator;
+  std::vector<envelope_actor> workers;
+  std::vector<envelope_actor> gatherers; ///< null where nobody is below
 };
 
 class network {
 public:
-  network(const job_options& options, chronicle& log);
+  network(const job_options& options, const relay_tree& tree, chronicle& log);
 
   /// The end of every link.
-  void connect(envelope_actor negotiator, std::vector<envelope_actor> workers);
+  void connect(line_ends ends);
   void disconnect();
-  /// Counts what is asked in full from now on.
-  void mark() { counted_.full_at_end = 0; }
   const traffic& counted() const { return counted_; }
 
   /// The post of all members: takes `outbound`.
@@ -46,16 +66,21 @@ private:
     caf::actor_clock::time_point last{};
   };
   void accept(caf::event_based_actor* self, const outbound& message);
+  void put_up(caf::event_based_actor* self, std::int32_t rank, const envelope& message);
+  void put_down(caf::event_based_actor* self, std::int32_t rank, const envelope& message);
   void put(caf::event_based_actor* self, std::size_t link, const envelope& message);
   void deliver(caf::event_based_actor* self, std::size_t link);
+  void arrive_up(caf::event_based_actor* self, std::int32_t rank, envelope&& message);
+  void arrive_down(caf::event_based_actor* self, std::int32_t rank, const envelope& message);
+  void hand_down(caf::event_based_actor* self, std::int32_t from, const envelope& message);
   void count(const envelope& message);
 
   job_options options_;
+  const relay_tree& tree_;
   chronicle& log_;
   dice draw_;
-  std::vector<line> lines_; ///< to the leader by rank, then from it by rank
-  envelope_actor negotiator_;
-  std::vector<envelope_actor> workers_;
+  std::vector<line> lines_; ///< up from each rank, then down to each rank; rank 0's are within its process
+  line_ends ends_;
   traffic counted_;
 };
 

@@ -85,6 +85,8 @@ caf::behavior player::trainer(caf::event_based_actor* self) {
 
 void player::begin_step() {
   stage_.in_last_step += step_ + 1 == stage_.play.steps();
+  if (step_ > stage_.furthest && stage_.entered)
+    stage_.entered(stage_.furthest = step_);
   if (!stage_.play.takes_part(step_, rank_))
     return;
   for (std::int32_t tensor = 0; tensor < stage_.play.options().tensors; ++tensor)
@@ -99,7 +101,8 @@ void player::submit_some(caf::event_based_actor* self) {
     door_->withdraw(*operation);
   if (step_ == stage_.play.steps())
     return;
-  for (auto some = 1 + draw_.below(60); some > 0 && !order_.empty(); --some) {
+  const auto& pace = stage_.play.options();
+  for (auto some = 1 + draw_.below(pace.at_once); some > 0 && !order_.empty(); --some) {
     const auto tensor = order_.back();
     order_.pop_back();
     if (stage_.play.group_of(tensor) == tensor)
@@ -108,7 +111,7 @@ void player::submit_some(caf::event_based_actor* self) {
       submit(tensor);
   }
   if (!order_.empty() || !regretted_.empty())
-    self->delayed_send(self, std::chrono::microseconds(draw_.below(200)), tick_atom::value);
+    self->delayed_send(self, std::chrono::microseconds(draw_.below(pace.between_us)), tick_atom::value);
   else if (in_flight_ == 0)
     end_step();
 }

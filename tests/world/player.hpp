@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -26,6 +27,8 @@ struct stage {
   std::int32_t finished = 0;        ///< players that have played all steps
   std::int32_t in_last_step = 0;    ///< players that have begun it
   std::int32_t last_to_join = -1;
+  std::int32_t furthest = -1;                          ///< step that some player has begun
+  std::function<void(std::int32_t step)> entered = {}; ///< called when the first player begins a step
 };
 
 class player {

@@ -61,6 +61,8 @@ bool script::takes_part(std::int32_t step, std::int32_t rank) const {
 }
 
 operation script::kind(std::int32_t tensor) const {
+  if (options_.only_sums)
+    return operation::allreduce;
   if (group_of(tensor) >= 0)
     return group_of(tensor) % 40 == 8 ? operation::reducescatter : operation::allreduce;
   switch (tensor % 20) {

@@ -17,6 +17,16 @@ struct job_options {
   std::int32_t tensors = 200;
   /// Steps of all members, then one that some members sit out in join(), then one of all members again.
   std::int32_t full_steps = 3;
+  bool joins = true;      ///< otherwise only the former
+  bool only_sums = false; ///< every tensor is an allreduce
+
+  // Hosts, and the relays that speak for them; 0 ranks on a host: everybody speaks with the leader.
+  std::int32_t host_ranks = 0;
+  std::size_t fan_in = 16;
+
+  // A member submits up to so many tensors at once, then waits up to so long.
+  std::uint64_t at_once = 60;
+  std::uint64_t between_us = 200;
 
   // One in so many (0: none) of all (step, tensor) …
   std::uint64_t mismatches = 100;  ///< … is submitted by one member in another shape or dtype
@@ -46,8 +56,9 @@ public:
   explicit script(const job_options& options);
 
   const job_options& options() const { return options_; }
-  std::int32_t steps() const { return options_.full_steps + 2; }
-  std::int32_t joined_step() const { return options_.full_steps; }
+  std::int32_t steps() const { return options_.full_steps + (options_.joins ? 2 : 0); }
+  /// -1 when nobody joins.
+  std::int32_t joined_step() const { return options_.joins ? options_.full_steps : -1; }
 
   /// Whether `rank` submits tensors in this step; in the joined step, those who do not have joined.
   bool takes_part(std::int32_t step, std::int32_t rank) const;

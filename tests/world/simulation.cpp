@@ -5,6 +5,7 @@
 #include <caf/scheduled_actor.hpp>
 
 #include <cassert>
+#include <unordered_set>
 
 namespace farandole::testing {
 
@@ -57,7 +58,7 @@ public:
     if (auto* who = dynamic_cast<caf::scheduled_actor*>(job))
       trace_ = mixed(trace_, who->id());
     trace_ = mixed(trace_, static_cast<std::uint64_t>(clock_.now().time_since_epoch().count()));
-    switch (job->resume(this, 1)) {
+    switch (run(job)) {
     case caf::resumable::resume_later:
       jobs_.push_back(job);
       break;
@@ -69,11 +70,23 @@ public:
     return true;
   }
 
+  std::unordered_set<caf::actor_id> watched_;
+  std::chrono::nanoseconds watched_time_{0};
   std::uint64_t trace_ = hash_start;
   std::uint64_t steps_ = 0;
   std::uint64_t limit_ = 50'000'000;
 
 private:
+  caf::resumable::resume_result run(caf::resumable* job) {
+    auto* who = watched_.empty() ? nullptr : dynamic_cast<caf::scheduled_actor*>(job);
+    if (!who || !watched_.contains(who->id()))
+      return job->resume(this, 1);
+    const auto begin = std::chrono::steady_clock::now();
+    const auto result = job->resume(this, 1);
+    watched_time_ += std::chrono::steady_clock::now() - begin;
+    return result;
+  }
+
   std::uint64_t draw_;
   std::vector<caf::resumable*> jobs_;
   caf::detail::test_actor_clock clock_;
@@ -140,6 +153,12 @@ std::uint64_t simulation::trace_hash() const {
 }
 std::uint64_t simulation::steps() const {
   return scheduler_->steps_;
+}
+void simulation::watch(const caf::actor& who) {
+  scheduler_->watched_.insert(who.id());
+}
+std::chrono::nanoseconds simulation::watched_time() const {
+  return scheduler_->watched_time_;
 }
 void simulation::step_limit(std::uint64_t limit) {
   scheduler_->limit_ = limit;

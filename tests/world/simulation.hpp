@@ -43,6 +43,9 @@ public:
   std::uint64_t trace_hash() const;
   /// Messages delivered so far.
   std::uint64_t steps() const;
+  /// Adds up the time of this machine that these actors take from now on.
+  void watch(const caf::actor& who);
+  std::chrono::nanoseconds watched_time() const;
   /// Of all run functions together; a limit that is hit names a livelock. 50 million at first.
   void step_limit(std::uint64_t limit);
 

@@ -1,0 +1,52 @@
+// A relay's ear and mouth: takes what members below ask for, lets collectives/plan/relay put it together, and
+// sends it up. One for each (generation, set), on every member that has members of the set below it; the
+// leader has a negotiator instead.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "actors/interfaces.hpp"
+#include "collectives/plan/relay.hpp"
+
+namespace farandole {
+
+struct gatherer_setup {
+  farandole::address self;  ///< generation, set, own global rank
+  std::int32_t leader = 0;  ///< global rank
+  std::int32_t members = 1; ///< of the whole set
+  relay_rules rules;
+  outbound_actor post;
+  member_watcher_actor watcher;
+  /// The set's last schedule has come; where this process is no member of the set.
+  std::function<void()> ended = {};
+};
+
+class gatherer_state {
+public:
+  gatherer_state(gatherer_actor::pointer self) : self_(self) {}
+  gatherer_actor::behavior_type start(gatherer_setup how);
+
+  static inline const char* name = "gatherer";
+
+private:
+  void take(const envelope& message);
+  void hear(const envelope& message);
+  void tick(std::chrono::nanoseconds set_for);
+  void arm();
+  void blame(std::int32_t rank, std::string reason);
+  std::chrono::nanoseconds now() const;
+
+  gatherer_actor::pointer self_;
+  gatherer_setup setup_;
+  std::optional<relay> plan_;
+  std::optional<std::chrono::nanoseconds> armed_; ///< for when the last tick was set; others are void
+};
+
+gatherer_actor::behavior_type gatherer(gatherer_actor::stateful_pointer<gatherer_state> self,
+                                       gatherer_setup how);
+
+} // namespace farandole

@@ -1,0 +1,172 @@
+// The leader hears many members at once; it must come to what it would have decided had each spoken alone.
+#include "collectives/plan/negotiation.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <numeric>
+
+using namespace farandole;
+using namespace std::chrono_literals;
+
+namespace {
+
+// Rank 0 with rank 1 beside it, and relays 2 (for 2 and 3) and 4 (for 4 … 99).
+negotiation made() {
+  negotiation_options options;
+  options.members.resize(100);
+  std::iota(options.members.begin(), options.members.end(), 0);
+  std::vector<std::int32_t> many(options.members.begin() + 4, options.members.end());
+  options.branches = {{2, {2, 3}}, {4, many}};
+  return negotiation(options);
+}
+
+request ask(std::string name, std::int64_t elements, operation what = operation::allreduce) {
+  request result;
+  result.name = std::move(name);
+  result.signature.operation = what;
+  result.signature.shape = {elements};
+  return result;
+}
+
+requests alone(const request& what) {
+  requests result;
+  result.full = {what};
+  return result;
+}
+
+requests alone(std::uint32_t id) {
+  requests result;
+  result.ids = {id};
+  return result;
+}
+
+gathered together(const request& what, rank_runs ranks = {}) {
+  gathered result;
+  result.full = {{what, std::move(ranks)}};
+  return result;
+}
+
+gathered together(std::uint32_t id, rank_runs ranks = {}) {
+  gathered result;
+  result.ids = {{{id}, std::move(ranks)}};
+  return result;
+}
+
+// All ask for `what`; the verdict of the last.
+template <class What>
+verdict all_ask(negotiation& leader, const What& what) {
+  CHECK(leader.receive(0, alone(what), 0ns).empty());
+  CHECK(leader.receive(4, together(what), 0ns).empty());
+  CHECK(leader.receive(1, alone(what), 0ns).empty());
+  return leader.receive(2, together(what), 0ns);
+}
+
+} // namespace
+
+TEST_CASE("subtrees are counted as their members, in full and by id") {
+  auto leader = made();
+  const auto first = all_ask(leader, ask("a", 3));
+  REQUIRE(first.assignments.size() == 1);
+  CHECK(first.ready.size() == 1);
+  for (int step = 0; step < 3; ++step)
+    CHECK(all_ask(leader, first.assignments[0].id).ready.size() == 1);
+}
+
+TEST_CASE("who is late in a subtree is named") {
+  auto leader = made();
+  all_ask(leader, ask("a", 3));
+  CHECK(leader.receive(4, together(1, {{4, 10}, {16, 84}}), 0ns).empty());
+  CHECK(leader.receive(2, together(1), 0ns).empty());
+  const auto late = leader.stalled(1s, 0ns);
+  REQUIRE(late.size() == 1);
+  CHECK(late[0].missing == std::vector<std::int32_t>{0, 1, 14, 15});
+  leader.receive(0, alone(1), 0ns);
+  leader.receive(1, alone(1), 0ns);
+  CHECK(leader.receive(4, together(1, {{14, 2}}), 0ns).ready.size() == 1);
+}
+
+TEST_CASE("members that disagree within and between subtrees are named with both values") {
+  auto leader = made();
+  leader.receive(0, alone(ask("a", 3)), 0ns);
+  leader.receive(1, alone(ask("a", 3)), 0ns);
+  leader.receive(2, together(ask("a", 3)), 0ns);
+  gathered mixed;
+  mixed.full = {{ask("a", 3), {{4, 40}, {45, 55}}}, {ask("a", 4), {{44, 1}}}};
+  const auto out = leader.receive(4, mixed, 0ns);
+  REQUIRE(out.failures.size() == 1);
+  CHECK(out.failures[0].reason.text.find("rank 0 has [3], rank 44 has [4]") != std::string::npos);
+
+  leader.receive(4, together(ask("b", 7)), 0ns);
+  leader.receive(2, together(ask("b", 7)), 0ns);
+  leader.receive(1, alone(ask("b", 8)), 0ns);
+  const auto other = leader.receive(0, alone(ask("b", 8)), 0ns);
+  REQUIRE(other.failures.size() == 1);
+  CHECK(other.failures[0].reason.text.find("rank 0 has [8], rank 2 has [7]") != std::string::npos);
+}
+
+TEST_CASE("rows of a gather are those of each member, also where many bring as many") {
+  auto leader = made();
+  leader.receive(0, alone(ask("g", 5, operation::allgather)), 0ns);
+  leader.receive(1, alone(ask("g", 6, operation::allgather)), 0ns);
+  leader.receive(4, together(ask("g", 1, operation::allgather)), 0ns);
+  const auto out = leader.receive(2, together(ask("g", 2, operation::allgather)), 0ns);
+  REQUIRE(out.ready.size() == 1);
+  CHECK(out.ready[0].elements == 5 + 6 + 2 * 2 + 96);
+}
+
+TEST_CASE("a forgotten id is asked of everybody that stands behind it") {
+  auto leader = made();
+  all_ask(leader, ask("a", 3));
+  leader.receive(2, together(1), 0ns);
+  const auto changed = leader.receive(0, alone(ask("a", 4)), 0ns);
+  CHECK(changed.forget == std::vector<std::uint32_t>{1});
+  CHECK(changed.questions == std::vector<question>{{2, 1}, {3, 1}});
+  CHECK(leader.receive(4, together(1), 0ns).questions.size() == 96);
+}
+
+TEST_CASE("who asks for what was taken back is turned away, each of a subtree") {
+  auto leader = made();
+  all_ask(leader, ask("a", 3));
+  leader.receive(0, alone(1), 0ns);
+  requests back;
+  back.withdraw = {"a"};
+  CHECK(leader.receive(0, back, 0ns).refusals.size() == 1);
+  // Early, for the next round.
+  CHECK(leader.receive(0, alone(1), 0ns).empty());
+  CHECK(leader.receive(4, together(1), 0ns).refusals.size() == 96);
+  CHECK(leader.receive(2, together(1), 0ns).refusals.size() == 2);
+  CHECK(leader.receive(1, alone(1), 0ns).refusals.size() == 1);
+  leader.receive(1, alone(1), 0ns);
+  leader.receive(4, together(1), 0ns);
+  CHECK(leader.receive(2, together(1), 0ns).ready.size() == 1);
+}
+
+TEST_CASE("who has joined is not counted with its subtree") {
+  auto leader = made();
+  all_ask(leader, ask("a", 3));
+  requests join;
+  join.join = true;
+  leader.receive(50, join, 0ns);
+  leader.receive(0, alone(1), 0ns);
+  leader.receive(1, alone(1), 0ns);
+  leader.receive(2, together(1), 0ns);
+  CHECK(leader.receive(4, together(1, {{4, 46}, {51, 49}}), 0ns).ready.size() == 1);
+}
+
+TEST_CASE("a relay that speaks for others than its own breaks the protocol") {
+  auto leader = made();
+  for (const auto& what : {together(1, {{3, 2}}), together(1, {{99, 2}}), together(1, {{0, 1}})}) {
+    const auto out = leader.receive(2, what, 0ns);
+    CHECK(out.breach);
+    CHECK(out.broken_by == 2);
+  }
+  CHECK(leader.receive(3, together(1), 0ns).breach);
+  CHECK(leader.speaks_for(4, 99));
+  CHECK(!leader.speaks_for(4, 3));
+  CHECK(!leader.speaks_for(2, 100));
+  CHECK(!leader.speaks_for(3, 3));
+  // A member that breaks it is named itself.
+  const auto out = leader.receive(4, together(ask("j", 1, operation::join), {{77, 1}}), 0ns);
+  CHECK(out.breach);
+  CHECK(out.broken_by == 77);
+}

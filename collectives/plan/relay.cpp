@@ -1,0 +1,307 @@
+#include "collectives/plan/relay.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace farandole {
+
+namespace {
+
+// Rows that are remembered only because part of them has gone up.
+constexpr std::size_t most_rows = 8192;
+
+// What is said of the past, or of more than one tensor.
+bool has_rest(const requests& what) {
+  return what.join || what.shutdown || !what.withdraw.empty() || what.change || what.finished > 0;
+}
+
+} // namespace
+
+relay::relay(relay_rules rules)
+    : rules_(std::move(rules)), everyone_(rules_.ranks.size()), joined_(rules_.ranks.size()) {
+  for (std::size_t member = 0; member < rules_.ranks.size(); ++member)
+    everyone_.add(member);
+  for (const auto& branch : rules_.branches) {
+    auto mask = mask_of(rules_.ranks, std::span(branch.ranks));
+    assert(mask && "a branch is below its relay");
+    branches_.emplace(branch.relay, std::move(*mask));
+  }
+}
+
+// ---- from below ---------------------------------------------------------------------------------
+
+error relay::take(std::int32_t rank, const requests& what, std::chrono::nanoseconds now) {
+  const auto member = position(rank);
+  if (!member)
+    return {error_kind::invalid_argument,
+            "rank " + std::to_string(rank) + " broke the protocol: it is not in this process set"};
+  take(*member, what, now);
+  return {};
+}
+
+void relay::take(std::size_t member, const requests& what, std::chrono::nanoseconds now) {
+  // What comes with a round that is left must not go ahead of it.
+  if (!what.left.empty())
+    return pass_on(member, what);
+  member_mask who(rules_.ranks.size());
+  who.add(member);
+  for (auto id : what.ids)
+    ask(id, who, now);
+  for (const auto& one : what.full)
+    ask(one, who, now);
+  if (!has_rest(what))
+    return;
+  if (!what.withdraw.empty())
+    flush_of(member);
+  auto rest = what;
+  rest.ids.clear();
+  rest.full.clear();
+  pass_on(member, rest);
+}
+
+error relay::take(std::int32_t sender, const gathered& what, std::chrono::nanoseconds now) {
+  const auto impossible = [&] {
+    return error{error_kind::invalid_argument,
+                 "rank " + std::to_string(sender) +
+                     " broke the protocol: it speaks for ranks that are not below it"};
+  };
+  const auto branch = branches_.find(sender);
+  if (branch == branches_.end())
+    return impossible();
+  for (const auto& one : what.ids)
+    if (!named(sender, one.ranks))
+      return impossible();
+  for (const auto& one : what.full)
+    if (!named(sender, one.ranks))
+      return impossible();
+  for (const auto& one : what.apart)
+    if (auto member = position(one.rank); !member || !branch->second.has(*member))
+      return impossible();
+  for (const auto& one : what.ids)
+    for (auto id : one.ids)
+      ask(id, *named(sender, one.ranks), now);
+  for (const auto& one : what.full)
+    ask(one.what, *named(sender, one.ranks), now);
+  for (const auto& one : what.apart)
+    take(*position(one.rank), one.what, now);
+  return {};
+}
+
+std::optional<std::size_t> relay::position(std::int32_t rank) const {
+  const auto place = std::lower_bound(rules_.ranks.begin(), rules_.ranks.end(), rank);
+  if (place == rules_.ranks.end() || *place != rank)
+    return std::nullopt;
+  return static_cast<std::size_t>(place - rules_.ranks.begin());
+}
+
+std::optional<member_mask> relay::named(std::int32_t sender, const rank_runs& runs) const {
+  const auto& all = branches_.at(sender);
+  if (runs.empty())
+    return all;
+  auto some = mask_of(rules_.ranks, runs);
+  return some && some->within(all) ? some : std::nullopt;
+}
+
+// A member that asks again where it has asked before begins another round: the one before has been answered.
+void relay::ask(std::uint32_t id, const member_mask& who, std::chrono::nanoseconds now) {
+  auto [place, fresh] = rows_.try_emplace(id);
+  auto& row = place->second;
+  if (fresh)
+    row.held = row.sent = member_mask(rules_.ranks.size());
+  if (row.held.overlaps(who)) {
+    emit(id, row.held);
+    row.held.clear();
+    row.sent.clear();
+  } else if (row.sent.overlaps(who)) {
+    row.sent.clear();
+  }
+  if (row.held.empty()) {
+    row.since = now;
+    held_ids_.push_back({now, id});
+  }
+  row.held.add(who);
+  if (!complete(row))
+    return;
+  emit(id, row.held);
+  rows_.erase(place);
+}
+
+void relay::ask(const request& what, const member_mask& who, std::chrono::nanoseconds now) {
+  auto [place, fresh] = full_.try_emplace(what.name);
+  auto& row = place->second;
+  if (!fresh && row.held.overlaps(who)) {
+    emit(row);
+    row = full_row{};
+    fresh = true;
+  }
+  if (fresh) {
+    row.held = member_mask(rules_.ranks.size());
+    row.since = now;
+    held_full_.push_back({now, what.name});
+  }
+  auto same =
+      std::find_if(row.forms.begin(), row.forms.end(), [&](const form& one) { return one.what == what; });
+  if (same == row.forms.end())
+    same = row.forms.insert(row.forms.end(), {what, member_mask(rules_.ranks.size())});
+  same->held.add(who);
+  row.held.add(who);
+  if (!complete(row))
+    return;
+  emit(row);
+  full_.erase(place);
+}
+
+void relay::pass_on(std::size_t member, const requests& what) {
+  out_.apart.push_back({rules_.ranks[member], what});
+  for (auto id : what.ids)
+    if (auto row = rows_.find(id); row != rows_.end())
+      row->second.sent.add(member);
+  if (what.join)
+    join(member);
+}
+
+// What is taken back must have been asked for before.
+void relay::flush_of(std::size_t member) {
+  for (auto& [id, row] : rows_)
+    if (row.held.has(member)) {
+      emit(id, row.held);
+      row.sent.add(row.held);
+      row.held.clear();
+    }
+  for (auto row = full_.begin(); row != full_.end();) {
+    const bool holds = row->second.held.has(member);
+    if (holds)
+      emit(row->second);
+    row = holds ? full_.erase(row) : std::next(row);
+  }
+}
+
+void relay::join(std::size_t member) {
+  joined_.add(member);
+  for (auto row = rows_.begin(); row != rows_.end();) {
+    const bool whole = complete(row->second);
+    if (whole && !row->second.held.empty())
+      emit(row->first, row->second.held);
+    row = whole ? rows_.erase(row) : std::next(row);
+  }
+  for (auto row = full_.begin(); row != full_.end();) {
+    const bool whole = complete(row->second);
+    if (whole)
+      emit(row->second);
+    row = whole ? full_.erase(row) : std::next(row);
+  }
+}
+
+bool relay::complete(const id_row& row) const {
+  const auto all = everyone_.words();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if ((row.held.words()[i] | row.sent.words()[i] | joined_.words()[i]) != all[i])
+      return false;
+  return true;
+}
+
+bool relay::complete(const full_row& row) const {
+  const auto all = everyone_.words();
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if ((row.held.words()[i] | joined_.words()[i]) != all[i])
+      return false;
+  return true;
+}
+
+// ---- from above ---------------------------------------------------------------------------------
+
+void relay::hear(const schedule& plan) {
+  for (auto id : plan.forget)
+    forget(id);
+  for (const auto& round : plan.retract)
+    forget(round.id);
+  if (plan.joined >= 0)
+    joined_.clear();
+}
+
+// The leader must hear who waits under it, to ask them what they meant.
+void relay::forget(std::uint32_t id) {
+  const auto row = rows_.find(id);
+  if (row == rows_.end())
+    return;
+  if (!row->second.held.empty())
+    emit(id, row->second.held);
+  rows_.erase(row);
+}
+
+// ---- up -----------------------------------------------------------------------------------------
+
+void relay::emit(std::uint32_t id, const member_mask& who) {
+  auto same = std::find_if(ready_ids_.begin(), ready_ids_.end(),
+                           [&](const ready_ids& one) { return one.who == who; });
+  if (same == ready_ids_.end())
+    same = ready_ids_.insert(ready_ids_.end(), {who, {}});
+  same->ids.push_back(id);
+}
+
+void relay::emit(full_row& row) {
+  for (auto& one : row.forms)
+    out_.full.push_back({std::move(one.what), runs(one.held)});
+}
+
+rank_runs relay::runs(const member_mask& who) const {
+  return who == everyone_ ? rank_runs{} : runs_of(rules_.ranks, who);
+}
+
+gathered relay::due(std::chrono::nanoseconds now) {
+  emit_overdue(now);
+  if ((ready_ids_.empty() && out_.empty()) || (last_sent_ && now < *last_sent_ + rules_.pause))
+    return {};
+  last_sent_ = now;
+  for (auto& one : ready_ids_)
+    out_.ids.push_back({std::move(one.ids), runs(one.who)});
+  ready_ids_.clear();
+  return std::exchange(out_, {});
+}
+
+void relay::emit_overdue(std::chrono::nanoseconds now) {
+  drop_stale();
+  while (!held_ids_.empty() && held_ids_.front().since + rules_.id_patience <= now) {
+    const auto id = held_ids_.front().key;
+    auto& row = rows_.at(id);
+    emit(id, row.held);
+    row.sent.add(row.held);
+    row.held.clear();
+    drop_stale();
+  }
+  while (!held_full_.empty() && held_full_.front().since + rules_.full_patience <= now) {
+    const auto row = full_.find(held_full_.front().key);
+    emit(row->second);
+    full_.erase(row);
+    drop_stale();
+  }
+  if (rows_.size() > most_rows)
+    std::erase_if(rows_, [](const auto& row) { return row.second.held.empty(); });
+}
+
+// Puts what is still held in front.
+void relay::drop_stale() {
+  const auto held = [](const auto& rows, const auto& one) {
+    const auto row = rows.find(one.key);
+    return row != rows.end() && row->second.since == one.since && !row->second.held.empty();
+  };
+  while (!held_ids_.empty() && !held(rows_, held_ids_.front()))
+    held_ids_.pop_front();
+  while (!held_full_.empty() && !held(full_, held_full_.front()))
+    held_full_.pop_front();
+}
+
+std::optional<std::chrono::nanoseconds> relay::wake_at() {
+  drop_stale();
+  std::optional<std::chrono::nanoseconds> wake;
+  const auto at = [&](std::chrono::nanoseconds when) { wake = wake ? std::min(*wake, when) : when; };
+  if (!ready_ids_.empty() || !out_.empty())
+    at(last_sent_ ? *last_sent_ + rules_.pause : std::chrono::nanoseconds::min());
+  if (!held_ids_.empty())
+    at(held_ids_.front().since + rules_.id_patience);
+  if (!held_full_.empty())
+    at(held_full_.front().since + rules_.full_patience);
+  return wake;
+}
+
+} // namespace farandole

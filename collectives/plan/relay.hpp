@@ -1,0 +1,108 @@
+// What a relay sends up of what it hears from below. A tensor that all members below have asked for goes up
+// as one request; what waits for others goes up after a while, so that the leader can name who is late;
+// whatever else a member says goes up as it was said. One object serves one process set in one generation.
+//
+// It may forget anything but what has not gone up: the leader takes one request of a whole subtree and many
+// of its members for the same.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "collectives/plan/member_mask.hpp"
+#include "messages/error.hpp"
+#include "messages/gathered.hpp"
+#include "messages/negotiation.hpp"
+
+namespace farandole {
+
+struct relay_rules {
+  std::vector<std::int32_t> ranks;    ///< members of the set here and below, global and ascending
+  std::vector<relay_branch> branches; ///< the relays among the children
+  /// How long what waits for others may be held. Full requests are rare once training runs, and a member that
+  /// sends one where others send an id is found out only when it goes up.
+  std::chrono::nanoseconds full_patience = std::chrono::milliseconds(2);
+  std::chrono::nanoseconds id_patience = std::chrono::milliseconds(10);
+  /// Least time between two messages: what becomes ready meanwhile goes up together.
+  std::chrono::nanoseconds pause = std::chrono::microseconds(200);
+};
+
+class relay {
+public:
+  explicit relay(relay_rules rules);
+
+  /// From a member here or directly below. An error: what it sent cannot be, and nothing of it was taken.
+  error take(std::int32_t rank, const requests& what, std::chrono::nanoseconds now);
+  /// From a relay below.
+  error take(std::int32_t sender, const gathered& what, std::chrono::nanoseconds now);
+  /// From above, before anybody below has heard it.
+  void hear(const schedule& plan);
+
+  /// What goes up now; empty when nothing does.
+  gathered due(std::chrono::nanoseconds now);
+  /// When to ask again, if nothing comes before.
+  std::optional<std::chrono::nanoseconds> wake_at();
+
+private:
+  struct id_row {
+    member_mask held; ///< have asked; not gone up
+    member_mask sent; ///< have asked, and that has gone up
+    std::chrono::nanoseconds since{0};
+  };
+  struct form {
+    request what;
+    member_mask held;
+  };
+  struct full_row {
+    std::vector<form> forms;
+    member_mask held; ///< in any form
+    std::chrono::nanoseconds since{0};
+  };
+  template <class Key>
+  struct held_since {
+    std::chrono::nanoseconds since;
+    Key key;
+  };
+  struct ready_ids {
+    member_mask who;
+    std::vector<std::uint32_t> ids;
+  };
+
+  void ask(std::uint32_t id, const member_mask& who, std::chrono::nanoseconds now);
+  void ask(const request& what, const member_mask& who, std::chrono::nanoseconds now);
+  void take(std::size_t member, const requests& what, std::chrono::nanoseconds now);
+  void pass_on(std::size_t member, const requests& what);
+  void flush_of(std::size_t member);
+  void join(std::size_t member);
+  bool complete(const id_row& row) const;
+  bool complete(const full_row& row) const;
+  void emit(std::uint32_t id, const member_mask& who);
+  void emit(full_row& row);
+  void emit_overdue(std::chrono::nanoseconds now);
+  void drop_stale();
+  void forget(std::uint32_t id);
+  std::optional<member_mask> named(std::int32_t sender, const rank_runs& runs) const;
+  rank_runs runs(const member_mask& who) const;
+  std::optional<std::size_t> position(std::int32_t rank) const;
+
+  relay_rules rules_;
+  member_mask everyone_;
+  member_mask joined_;
+  std::unordered_map<std::int32_t, member_mask> branches_; ///< by relay
+  std::unordered_map<std::uint32_t, id_row> rows_;
+  std::map<std::string, full_row> full_;
+  std::deque<held_since<std::uint32_t>> held_ids_; ///< oldest first; some have gone up since
+  std::deque<held_since<std::string>> held_full_;  ///< likewise
+  std::vector<ready_ids> ready_ids_;
+  gathered out_; ///< ready, but for ids
+  std::optional<std::chrono::nanoseconds> last_sent_;
+};
+
+} // namespace farandole

@@ -1,0 +1,173 @@
+#include "tests/world/scale.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <iomanip>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/kit/tls.hpp"
+#include "tests/world/job.hpp"
+
+namespace farandole::testing {
+
+namespace {
+
+constexpr const char* introduction =
+    R"(# Negotiation at scale
+
+What rank 0 hears, says and does in one training step once all tensors are known: 161 tensors (ResNet-50's), 8 ranks a
+host, in the simulated world (`tests/world`): real workers, relays, negotiator and fusion scheduler, real messages, a
+network with 50 to 150 µs each way and now and then 5 ms more. The relays are those of
+[decision 0012](decisions/0012-relays.md); "none" is what `FARANDOLE_RELAY_RANKS=0` does.
+
+*At once*: every rank submits all tensors together. *Backward*: one to ten at a time over about 45 ms, each rank at its
+own pace.
+
+Time is the leader's own, on the machine that wrote this page: parsing, decoding, tally, fusion and encoding as they ran
+(with the caches as thousands of simulated workers leave them), plus TLS for every message, from the cost of sealing and
+opening that many records and bytes with the links' own sessions. Reading and writing sockets is not in it.
+
+`build/tests/world/world_test --scale > docs/scale.md` writes this page.
+
+)";
+
+using clock = std::chrono::steady_clock;
+
+/// What one record costs, and each byte of it, in nanoseconds.
+struct tls_cost {
+  double record = 0;
+  double byte = 0;
+
+  double of(const message_count& what) const {
+    return record * static_cast<double>(what.messages) + byte * static_cast<double>(what.bytes);
+  }
+};
+
+struct tls_costs {
+  tls_cost seal;
+  tls_cost open;
+};
+
+class tls_pair {
+public:
+  tls_pair() {
+    std::vector<std::byte> plain;
+    std::vector<std::byte> to_server;
+    std::vector<std::byte> to_client;
+    client_.feed({}, plain, to_server);
+    while (client_.state() != tls_state::open || server_.state() != tls_state::open) {
+      server_.feed(std::exchange(to_server, {}), plain, to_client);
+      client_.feed(std::exchange(to_client, {}), plain, to_server);
+    }
+    server_.feed(to_server, plain, to_client);
+  }
+
+  /// Nanoseconds to seal, and to open, a message of so many bytes.
+  std::pair<double, double> time(std::size_t bytes) {
+    constexpr int times = 2000;
+    const std::vector<std::byte> message(bytes);
+    std::vector<std::byte> wire;
+    std::vector<std::byte> plain;
+    clock::duration sealing{0};
+    clock::duration opening{0};
+    for (int i = 0; i < times; ++i) {
+      wire.clear();
+      plain.clear();
+      const auto begin = clock::now();
+      client_.seal(message, wire);
+      const auto middle = clock::now();
+      std::vector<std::byte> answer;
+      server_.feed(wire, plain, answer);
+      sealing += middle - begin;
+      opening += clock::now() - middle;
+    }
+    const auto each = [](clock::duration all) {
+      return std::chrono::duration<double, std::nano>(all).count() / times;
+    };
+    return {each(sealing), each(opening)};
+  }
+
+private:
+  std::shared_ptr<const tls_credentials> credentials_ =
+      std::make_shared<tls_credentials>("a secret of the scale page");
+  tls_session client_{credentials_, tls_side::client};
+  tls_session server_{credentials_, tls_side::server};
+};
+
+tls_costs measured_tls() {
+  constexpr std::size_t small = 256;
+  constexpr std::size_t large = 16000; // within one record
+  tls_pair pair;
+  pair.time(small); // warm
+  const auto few = pair.time(small);
+  const auto many = pair.time(large);
+  const auto line = [](double at_small, double at_large) {
+    tls_cost cost;
+    cost.byte = (at_large - at_small) / static_cast<double>(large - small);
+    cost.record = at_small - cost.byte * static_cast<double>(small);
+    return cost;
+  };
+  return {line(few.first, many.first), line(few.second, many.second)};
+}
+
+struct pace {
+  const char* name;
+  std::uint64_t at_once;
+  std::uint64_t between_us;
+};
+
+job_options training(std::int32_t ranks, bool relays, const pace& how) {
+  job_options options;
+  options.members = ranks;
+  options.tensors = 161;
+  options.full_steps = 8;
+  options.joins = false;
+  options.only_sums = true;
+  options.grouped = 0;
+  options.mismatches = options.withdrawals = options.changes = 0;
+  options.fusion_threshold = std::size_t{128} << 20;
+  options.host_ranks = relays ? 8 : 0;
+  options.at_once = how.at_once;
+  options.between_us = how.between_us;
+  return options;
+}
+
+void write_row(std::ostream& page, std::int32_t ranks, bool relays, const pace& how, const tls_costs& tls) {
+  const auto report = run_job(training(ranks, relays, how));
+  for (const auto& problem : report.problems)
+    page << "\n**A problem**: " << problem << "\n";
+  const auto& warm = report.warm;
+  const auto per_step = [&](double value) { return value / warm.steps; };
+  const auto count = [&](std::uint64_t value) { return per_step(static_cast<double>(value)); };
+  const auto actors = per_step(static_cast<double>(warm.busy.count()));
+  const auto sealed = per_step(tls.open.of(warm.to_leader) + tls.seal.of(warm.from_leader));
+  page << std::fixed << std::setprecision(0) << "| " << ranks << " | " << how.name << " | "
+       << (relays ? "yes" : "none") << " | " << count(warm.to_leader.messages) << " | "
+       << std::setprecision(1) << count(warm.to_leader.bytes) / 1024 << " | " << std::setprecision(0)
+       << count(warm.from_leader.messages) << " | " << std::setprecision(1)
+       << count(warm.from_leader.bytes) / 1024 << " | " << std::setprecision(2) << actors / 1e6 << " | "
+       << sealed / 1e6 << " | **" << (actors + sealed) / 1e6 << "** |" << std::endl;
+}
+
+} // namespace
+
+void write_scale(std::ostream& page) {
+  const auto tls = measured_tls();
+  page << introduction << std::fixed << std::setprecision(2) << "TLS here: sealing takes "
+       << tls.seal.record / 1000 << " µs a record and " << tls.seal.byte << " ns a byte, opening "
+       << tls.open.record / 1000 << " µs and " << tls.open.byte << " ns.\n\n"
+       << "| ranks | submitted | relays | messages in | KiB in | messages out | KiB out | actors, ms | TLS, "
+          "ms | "
+          "busy, ms |\n"
+       << "| ---: | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
+  for (const auto& how : {pace{"at once", 1'000'000, 200}, pace{"backward", 10, 3000}})
+    for (const std::int32_t ranks : {64, 512, 4096})
+      for (const bool relays : {false, true})
+        write_row(page, ranks, relays, how, tls);
+}
+
+} // namespace farandole::testing
