@@ -17,9 +17,10 @@ namespace {
 constexpr std::int64_t in_order = -1;
 constexpr std::int64_t silence = -2;
 
-/// How long goodbyes may take to leave: others learn of it sooner or later anyhow.
+/// How long a member that leaves waits for the others' goodbyes. One that finds the connection closed when it
+/// has not read the goodbye yet may never read it: Gloo takes the first failed write for the end.
 constexpr std::chrono::milliseconds orderly_leave{500};
-constexpr std::chrono::milliseconds last_words{20};
+constexpr std::chrono::milliseconds last_words{50};
 /// How long a member whose connection breaks listens to why.
 constexpr std::chrono::milliseconds hearing{20};
 constexpr std::chrono::milliseconds between_hearings{1};
@@ -270,20 +271,23 @@ void gloo_worker::leave(std::int64_t culprit) {
 
 void gloo_worker::say_goodbye(std::int64_t culprit) {
   spoken_ = culprit;
+  const auto silent = [](const ear& its) {
+    return its.message && its.said() == silence && !its.message->broken();
+  };
   std::vector<std::unique_ptr<gloo_message>> words;
   for (std::int32_t peer = 0; peer < members(); ++peer) {
-    const ear& its = ears_[static_cast<std::size_t>(peer)];
-    if (peer == culprit || !its.message || its.said() != silence || its.message->broken())
-      continue;
     std::string why;
-    words.emplace_back(mesh_->send(peer, slot_of(message_phase::goodbye),
-                                   reinterpret_cast<const std::byte*>(&spoken_), sizeof spoken_, why));
+    if (peer != rank_)
+      words.emplace_back(mesh_->send(peer, slot_of(message_phase::goodbye),
+                                     reinterpret_cast<const std::byte*>(&spoken_), sizeof spoken_, why));
   }
   const auto until = clock::now() + (culprit == in_order ? orderly_leave : last_words);
   for (const auto& each : words)
     if (each)
       each->wait(std::max(std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()),
                           std::chrono::milliseconds{0}));
+  while (clock::now() < until && std::any_of(ears_.begin(), ears_.end(), silent))
+    std::this_thread::sleep_for(between_hearings);
   mesh_->close(); // before the words go
 }
 
