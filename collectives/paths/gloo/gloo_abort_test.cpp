@@ -131,11 +131,15 @@ TEST_CASE("gloo: a member killed between two operations is named by the next") {
       problem = mine.run(barrier);
     if (problem)
       return problem.text;
+    self.say("met");
+    self.hear();
     if (self.rank() == 0)
       ::kill(::getpid(), SIGKILL);
-    self.hear();
     return told(mine.run(barrier));
   });
+  for (const std::size_t each : {0, 1, 2})
+    CHECK(members.hear(each) == "met");
+  members.tell(0, "die");
   CHECK(members.hear(0) == "(dead)");
   for (const std::size_t survivor : {1, 2}) {
     members.tell(survivor, "go");
