@@ -37,9 +37,10 @@ board_options board_of(const set_setup& how) {
   auto& values = how.settings;
   auto members = members_of(how);
   auto same_host = [&](const member& one) { return one.host == members.front().host; };
+  const auto& forced = values.text(setting::cpu_path);
   // A set of one has nobody to meet on a board.
   board.one_host = members.size() > 1 && std::all_of(members.begin(), members.end(), same_host);
-  board.on = values.flag(setting::board) && values.text(setting::cpu_path) != "ucx";
+  board.on = values.flag(setting::board) && (forced == "auto" || forced == "local");
   board.limit_bytes = static_cast<std::size_t>(values.integer(setting::board_limit));
   board.area_bytes = static_cast<std::size_t>(values.integer(setting::board_area));
   board.footprint = &board::footprint;

@@ -91,6 +91,8 @@ struct Introduction {
   # UCX worker address; empty if the UCX path is not started.
   column @3 :Data;
   # Another, for the members of equal place on their hosts alone; empty if the hierarchical path is not started.
+  gloo @4 :Data;
+  # Where Gloo expects each of the others, packed; empty if the gloo path is not started.
 }
 
 struct Introductions {

@@ -21,8 +21,8 @@ using body_kind = wire::Envelope::Body;
 
 /// Longest host identity, host name, address, window name or setting.
 constexpr std::size_t label_limit_bytes = 4096;
-/// Longest UCX worker address.
-constexpr std::size_t ucx_limit_bytes = std::size_t{64} << 10;
+/// Longest address of a data path.
+constexpr std::size_t path_address_limit_bytes = std::size_t{64} << 10;
 constexpr const char* label_rule = "a host, an address or a setting is too long";
 constexpr const char* rank_rule = "a rank is out of range";
 
@@ -67,7 +67,7 @@ void read_member(wire::Member::Reader from, member& value, std::int32_t position
 }
 
 std::string read_address(capnp::Data::Reader bytes, verdict& so_far) {
-  if (!so_far.require(bytes.size() <= ucx_limit_bytes, "a UCX address is too long"))
+  if (!so_far.require(bytes.size() <= path_address_limit_bytes, "the address of a data path is too long"))
     return {};
   return {reinterpret_cast<const char*>(bytes.begin()), bytes.size()};
 }
@@ -78,6 +78,7 @@ void read_introduction(wire::Introduction::Reader from, introduction& value, ver
   so_far.require(is_rank(value.rank), rank_rule);
   value.ucx = read_address(from.getUcx(), so_far);
   value.column = read_address(from.getColumn(), so_far);
+  value.gloo = read_address(from.getGloo(), so_far);
 }
 
 void write_introduction(wire::Introduction::Builder to, const introduction& value) {
@@ -90,11 +91,13 @@ void write_introduction(wire::Introduction::Builder to, const introduction& valu
     to.setUcx(bytes_of(value.ucx));
   if (!value.column.empty())
     to.setColumn(bytes_of(value.column));
+  if (!value.gloo.empty())
+    to.setGloo(bytes_of(value.gloo));
 }
 
 std::size_t words_of(const introduction& value) {
-  return 5 + words_of_text(value.window.size()) + words_of_text(value.ucx.size()) +
-         words_of_text(value.column.size());
+  return 6 + words_of_text(value.window.size()) + words_of_text(value.ucx.size()) +
+         words_of_text(value.column.size()) + words_of_text(value.gloo.size());
 }
 
 void write_member(wire::Member::Builder to, const member& value) {

@@ -92,6 +92,7 @@ struct introduction {
   std::string window;
   std::string ucx;
   std::string column;
+  std::string gloo;
 
   friend bool operator==(const introduction&, const introduction&) = default;
 };

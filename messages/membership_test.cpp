@@ -28,7 +28,8 @@ welcome sound_welcome() {
 }
 
 introductions sound_introductions() {
-  return {{{0, "window-0", {}, {}}, {1, "", std::string("\0\1\xff", 3), std::string("\2\0", 2)}}};
+  return {{{0, "window-0", {}, {}, {}},
+           {1, "", std::string("\0\1\xff", 3), std::string("\2\0", 2), std::string("\0\3", 2)}}};
 }
 
 envelope travelled(const envelope& message) {
@@ -131,10 +132,11 @@ TEST_CASE("introductions out of order or too long are refused") {
   auto value = sound_introductions();
   std::swap(value.members[0], value.members[1]);
   CHECK_FALSE(decode_introductions(encode(somewhere, value)));
-  CHECK_FALSE(decode_introduction(encode(somewhere, introduction{0, std::string(5000, 'w'), {}, {}})));
-  CHECK_FALSE(decode_introduction(encode(somewhere, introduction{0, "", std::string(70'000, 'u'), {}})));
-  CHECK_FALSE(decode_introduction(encode(somewhere, introduction{0, "", {}, std::string(70'000, 'c')})));
-  CHECK_FALSE(decode_introduction(encode(somewhere, introduction{-1, "", {}, {}})));
+  CHECK_FALSE(decode_introduction(encode(somewhere, introduction{0, std::string(5000, 'w'), {}, {}, {}})));
+  CHECK_FALSE(decode_introduction(encode(somewhere, introduction{0, "", std::string(70'000, 'u'), {}, {}})));
+  CHECK_FALSE(decode_introduction(encode(somewhere, introduction{0, "", {}, std::string(70'000, 'c'), {}})));
+  CHECK_FALSE(decode_introduction(encode(somewhere, introduction{0, "", {}, {}, std::string(70'000, 'g')})));
+  CHECK_FALSE(decode_introduction(encode(somewhere, introduction{-1, "", {}, {}, {}})));
 }
 
 TEST_CASE("ranks out of range are refused in losses and greetings") {

@@ -4,6 +4,7 @@
 #include <cassert>
 #include <numeric>
 
+#include "collectives/paths/gloo/gloo_path.hpp"
 #include "collectives/paths/hierarchical/hierarchical.hpp"
 #include "collectives/paths/local/handoff.hpp"
 #include "collectives/paths/local/local.hpp"
@@ -86,6 +87,9 @@ error data_paths::open_all() {
     if (auto problem = take(open_ucx(everybody), ucx_))
       return problem;
   }
+  if (takes(path_kind::gloo))
+    if (auto problem = take(open_gloo(), gloo_))
+      return problem;
   if (takes(path_kind::hierarchical) && levels_.in_column())
     return take(open_ucx(levels_.column()), column_);
   return {};
@@ -103,6 +107,21 @@ expected<std::unique_ptr<ucx_path>> data_paths::open_ucx(std::span<const std::in
   return ucx_path::open(options);
 }
 
+expected<std::unique_ptr<gloo_path>> data_paths::open_gloo() const {
+  gloo_options options;
+  options.generation = set_.generation;
+  options.set = set_.set;
+  options.rank = set_.rank;
+  options.global_ranks.clear();
+  for (auto& one : set_.members)
+    options.global_ranks.push_back(one.rank);
+  // Where this member's links are: on the interface that the settings name, if they name one.
+  if (auto& own = set_.members[static_cast<std::size_t>(set_.rank)].address; !set_.one_host() && !own.empty())
+    options.ip = own.substr(0, own.rfind(':'));
+  options.adasum_message_bytes = how_.adasum_message_bytes;
+  return gloo_path::open(options);
+}
+
 introduction data_paths::introduce() const {
   introduction mine;
   mine.rank = set_.members[static_cast<std::size_t>(set_.rank)].rank;
@@ -112,6 +131,8 @@ introduction data_paths::introduce() const {
     mine.ucx = ucx_->address();
   if (column_)
     mine.column = column_->address();
+  if (gloo_)
+    mine.gloo = gloo_->address();
   return mine;
 }
 
@@ -123,6 +144,13 @@ error data_paths::connect(std::span<const introduction> all, const limits& until
     for (auto& one : all)
       addresses.push_back(one.ucx);
     if (auto problem = ucx_->connect(addresses, set_.rank, until))
+      return problem;
+  }
+  if (gloo_) {
+    std::vector<std::string> addresses;
+    for (auto& one : all)
+      addresses.push_back(one.gloo);
+    if (auto problem = gloo_->connect(addresses, until))
       return problem;
   }
   if (shares_memory())
@@ -183,6 +211,8 @@ path& data_paths::choose(const work& bundle) {
                : *hierarchical_;
   case path_kind::ucx:
     return *ucx_;
+  case path_kind::gloo:
+    return *gloo_;
   case path_kind::solo:
   case path_kind::local:
     break;

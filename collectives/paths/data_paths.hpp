@@ -20,6 +20,7 @@ namespace farandole {
 
 class window_offer;
 class ucx_path;
+class gloo_path;
 
 /// What the set looks like from this member.
 struct set_view {
@@ -69,6 +70,7 @@ private:
   bool shares_memory() const;
   error open_all();
   expected<std::unique_ptr<ucx_path>> open_ucx(std::span<const std::int32_t> ranks) const;
+  expected<std::unique_ptr<gloo_path>> open_gloo() const;
   error connect_column(std::span<const introduction> all, const limits& until);
   error share_window(std::span<const introduction> all, const limits& until);
   window_layout layout() const;
@@ -84,6 +86,7 @@ private:
   std::unique_ptr<ucx_path> ucx_;
   std::unique_ptr<ucx_path> column_; ///< until it, too, is handed on
   std::unique_ptr<path> hierarchical_;
+  std::unique_ptr<gloo_path> gloo_;
 };
 
 } // namespace farandole

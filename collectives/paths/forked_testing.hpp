@@ -2,6 +2,7 @@
 // set's data paths; the parent passes introductions and words between them and loads no library itself.
 #pragma once
 
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,11 +68,11 @@ struct forked_member {
       return opened.error().text;
     paths = std::move(*opened);
     const introduction mine = paths->introduce();
-    for (const auto* word : {&mine.window, &mine.ucx, &mine.column})
+    for (const auto* word : {&mine.window, &mine.ucx, &mine.column, &mine.gloo})
       say(*word);
     std::vector<introduction> all(size());
     for (auto& one : all)
-      for (auto* word : {&one.window, &one.ucx, &one.column})
+      for (auto* word : {&one.window, &one.ucx, &one.column, &one.gloo})
         *word = hear();
     return paths->connect(all, until()).text;
   }
@@ -113,7 +114,7 @@ public:
       children_.push_back(child);
     }
     std::vector<std::string> words;
-    constexpr std::size_t words_of_each = 3;
+    constexpr std::size_t words_of_each = 4;
     for (std::size_t rank = 0; rank < hosts.size(); ++rank)
       for (std::size_t i = 0; i < words_of_each; ++i)
         words.push_back(hear(rank));
@@ -138,6 +139,7 @@ public:
 
 private:
   [[noreturn]] static void live(const set_view& set, int control, const path_options& how, const body& act) {
+    ::signal(SIGPIPE, SIG_IGN); // a lane blocks it
     forked_member self{set, control};
     std::string answer = self.join(how);
     if (answer.empty())

@@ -35,6 +35,11 @@ constexpr path_row rows[] = {
      "nothing",
      [](const set_facts&) { return true; },
      {"", "", "", "", moves_nothing, "", ""}},
+    {path_kind::gloo,
+     "gloo",
+     "nothing",
+     [](const set_facts&) { return true; },
+     {"", "", "", "", moves_nothing, "", ""}},
 };
 
 bool moves(const path_row& row, operation what) {
@@ -58,7 +63,7 @@ error refusal(const std::string& forced) {
       return {error_kind::unimplemented, "FARANDOLE_CPU_PATH=" + forced + " needs " + std::string(row.needs) +
                                              "; unset it to let Farandole choose"};
   return {error_kind::unimplemented,
-          "FARANDOLE_CPU_PATH=" + forced + " is not in this build; use auto, local or ucx"};
+          "FARANDOLE_CPU_PATH=" + forced + " is not in this build; use auto, local, ucx or gloo"};
 }
 
 } // namespace

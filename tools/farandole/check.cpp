@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "collectives/paths/gloo/gloo_path.hpp"
 #include "collectives/paths/path_table.hpp"
 #include "collectives/paths/ucx/ucx_path.hpp"
 #include "tools/farandole/command_line.hpp"
@@ -16,6 +17,10 @@ constexpr std::chrono::seconds import_deadline{120};
 /// Opens UCX as a job would.
 bool ucx_works() {
   return static_cast<bool>(ucx_path::open({}));
+}
+
+bool gloo_works() {
+  return static_cast<bool>(gloo_path::open({}));
 }
 
 std::string line(const std::string& label, bool there) {
@@ -42,8 +47,8 @@ build_facts find_facts(const std::string& program) {
   facts.controllers = {{"MPI", false}, {"Gloo", true}};
   facts.operations = {{"NCCL", false}, {"DDL", false}, {"CCL", false}, {"MPI", false}, {"Gloo", true}};
   const bool ucx = ucx_works();
-  facts.paths = {{"board", true}, {"local", true}, {"ucx", ucx},   {"hierarchical", ucx},
-                 {"gloo", false}, {"mpi", false},  {"ccl", false}, {"nccl", false}};
+  facts.paths = {{"board", true},        {"local", true}, {"ucx", ucx},   {"hierarchical", ucx},
+                 {"gloo", gloo_works()}, {"mpi", false},  {"ccl", false}, {"nccl", false}};
   return facts;
 }
 
