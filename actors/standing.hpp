@@ -13,6 +13,7 @@
 #include "actors/door.hpp"
 #include "actors/lane.hpp"
 #include "collectives/paths/local/board.hpp"
+#include "collectives/plan/relay_tree.hpp"
 #include "messages/membership.hpp"
 
 namespace farandole {
