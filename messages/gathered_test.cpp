@@ -33,7 +33,7 @@ expected<gathered> travelled(const gathered& value) {
   return decode_gathered(*message);
 }
 
-std::string refusal_of(const rank_runs& runs) {
+std::string complaint(const rank_runs& runs) {
   gathered value;
   value.ids = {{{1}, runs}};
   const auto received = travelled(value);
@@ -50,11 +50,11 @@ TEST_CASE("what was gathered arrives as it was sent") {
 }
 
 TEST_CASE("runs of ranks ascend, do not touch and stay in range") {
-  CHECK(refusal_of({{0, 1}, {2, 5}, {member_limit - 1, 1}}).empty());
+  CHECK(complaint({{0, 1}, {2, 5}, {member_limit - 1, 1}}).empty());
   for (const rank_runs& wrong :
        {rank_runs{{-1, 1}}, rank_runs{{0, 0}}, rank_runs{{0, 1}, {1, 1}}, rank_runs{{5, 1}, {3, 1}},
         rank_runs{{0, 4}, {2, 1}}, rank_runs{{member_limit - 1, 2}}, rank_runs{{1, 0xffffffff}}})
-    CHECK(!refusal_of(wrong).empty());
+    CHECK(!complaint(wrong).empty());
 }
 
 TEST_CASE("what is gathered is checked as closely as what comes alone") {

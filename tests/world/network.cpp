@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tests/world/simulation.hpp"
+
 namespace farandole::testing {
 
 namespace {
@@ -88,9 +90,9 @@ void network::put(caf::event_based_actor* self, std::size_t link, const envelope
 // Whichever tick comes, what was sent first arrives first.
 void network::deliver(caf::event_based_actor* self, std::size_t link) {
   auto& line = lines_[link];
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = thread_time();
   auto arrived = envelope::parse(line.in_flight.front().bytes());
-  const auto took = std::chrono::steady_clock::now() - begin;
+  const auto took = thread_time() - begin;
   line.in_flight.pop_front();
   if (!arrived)
     return log_.problem("a message was not understood: " + arrived.error().text);

@@ -4,6 +4,8 @@
 
 #include <caf/scheduled_actor.hpp>
 
+#include <time.h>
+
 #include <cassert>
 #include <unordered_set>
 
@@ -28,6 +30,12 @@ std::uint64_t next_random(std::uint64_t& state) {
 }
 
 } // namespace
+
+std::chrono::nanoseconds thread_time() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
 
 class simulated_scheduler final : public caf::scheduler::abstract_coordinator, public caf::execution_unit {
 public:
@@ -81,9 +89,9 @@ private:
     auto* who = watched_.empty() ? nullptr : dynamic_cast<caf::scheduled_actor*>(job);
     if (!who || !watched_.contains(who->id()))
       return job->resume(this, 1);
-    const auto begin = std::chrono::steady_clock::now();
+    const auto begin = thread_time();
     const auto result = job->resume(this, 1);
-    watched_time_ += std::chrono::steady_clock::now() - begin;
+    watched_time_ += thread_time() - begin;
     return result;
   }
 

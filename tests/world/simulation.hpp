@@ -17,6 +17,9 @@ namespace farandole::testing {
 
 class simulated_scheduler;
 
+/// Processor time of this thread: what others do on this machine is not in it.
+std::chrono::nanoseconds thread_time();
+
 /// An actor system without threads. Actors run only inside the run functions; each turn lets one actor, drawn
 /// from the seed, take one message.
 class simulation {
@@ -43,7 +46,7 @@ public:
   std::uint64_t trace_hash() const;
   /// Messages delivered so far.
   std::uint64_t steps() const;
-  /// Adds up the time of this machine that these actors take from now on.
+  /// Adds up the processor time that these actors take from now on.
   void watch(const caf::actor& who);
   std::chrono::nanoseconds watched_time() const;
   /// Of all run functions together; a limit that is hit names a livelock. 50 million at first.
