@@ -2,7 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 namespace farandole {
 namespace {
@@ -16,12 +18,29 @@ error unavailable() {
               (why != nullptr ? why : "it cannot be loaded")};
 }
 
+/// Of the program or library that this code is in, with the slash at its end.
+std::string own_folder() {
+  Dl_info own{};
+  std::string file;
+  if (::dladdr(reinterpret_cast<void*>(&load_gloo_from), &own) != 0 && own.dli_fname != nullptr)
+    file = own.dli_fname;
+  std::error_code none; // a program goes by the name that it was called by, perhaps found on PATH
+  if (file.find('/') == std::string::npos)
+    file = std::filesystem::read_symlink("/proc/self/exe", none);
+  return file.substr(0, file.rfind('/') + 1);
+}
+
 } // namespace
 
 expected<gloo_open*> load_gloo_from(const char* name) {
   // The module's own libgloo goes before whatever the process shows to all; a sanitizer cannot bear that.
   const bool sanitized = ::dlsym(RTLD_DEFAULT, "__asan_init") != nullptr;
-  void* module = ::dlopen(name, RTLD_NOW | RTLD_LOCAL | (sanitized ? 0 : RTLD_DEEPBIND));
+  // Full names: a plain one is looked for on behalf of who calls dlopen(), which a sanitizer does for us.
+  void* module = nullptr;
+  for (const auto* folder : {"", "../lib/"})
+    if (module == nullptr)
+      module = ::dlopen((own_folder() + folder + name).c_str(),
+                        RTLD_NOW | RTLD_LOCAL | (sanitized ? 0 : RTLD_DEEPBIND));
   if (module == nullptr)
     return unavailable();
   auto* open = reinterpret_cast<gloo_open*>(::dlsym(module, gloo_open_name));
