@@ -9,13 +9,12 @@
 namespace farandole {
 namespace {
 
-error unavailable() {
-  const char* why = ::dlerror();
-  return {error_kind::unimplemented,
-          std::string(
-              "FARANDOLE_CPU_PATH=gloo needs Gloo (libgloo.so.0, Debian package libgloo0) and a Farandole "
-              "that was built with it (Debian package libgloo-dev): ") +
-              (why != nullptr ? why : "it cannot be loaded")};
+error unavailable(const std::string& why) {
+  return {
+      error_kind::unimplemented,
+      "FARANDOLE_CPU_PATH=gloo needs Gloo (libgloo.so.0, Debian package libgloo0) and a Farandole that was "
+      "built with it (Debian package libgloo-dev): " +
+          why};
 }
 
 /// Of the program or library that this code is in, with the slash at its end.
@@ -37,15 +36,19 @@ expected<gloo_open*> load_gloo_from(const char* name) {
   const bool sanitized = ::dlsym(RTLD_DEFAULT, "__asan_init") != nullptr;
   // Full names: a plain one is looked for on behalf of who calls dlopen(), which a sanitizer does for us.
   void* module = nullptr;
+  std::string why;
   for (const auto* folder : {"", "../lib/"})
-    if (module == nullptr)
+    if (module == nullptr) {
       module = ::dlopen((own_folder() + folder + name).c_str(),
                         RTLD_NOW | RTLD_LOCAL | (sanitized ? 0 : RTLD_DEEPBIND));
+      if (module == nullptr)
+        why += (why.empty() ? "" : "; ") + std::string(::dlerror());
+    }
   if (module == nullptr)
-    return unavailable();
+    return unavailable(why);
   auto* open = reinterpret_cast<gloo_open*>(::dlsym(module, gloo_open_name));
   if (open == nullptr)
-    return unavailable();
+    return unavailable(std::string("it lacks ") + gloo_open_name);
   return open;
 }
 
