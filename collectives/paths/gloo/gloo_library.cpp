@@ -2,18 +2,31 @@
 
 #include <dlfcn.h>
 
+#include <filesystem>
 #include <string>
+#include <system_error>
 
 namespace farandole {
 namespace {
 
-error unavailable() {
-  const char* why = ::dlerror();
-  return {error_kind::unimplemented,
-          std::string(
-              "FARANDOLE_CPU_PATH=gloo needs Gloo (libgloo.so.0, Debian package libgloo0) and a Farandole "
-              "that was built with it (Debian package libgloo-dev): ") +
-              (why != nullptr ? why : "it cannot be loaded")};
+error unavailable(const std::string& why) {
+  return {
+      error_kind::unimplemented,
+      "FARANDOLE_CPU_PATH=gloo needs Gloo (libgloo.so.0, Debian package libgloo0) and a Farandole that was "
+      "built with it (Debian package libgloo-dev): " +
+          why};
+}
+
+/// Of the program or library that this code is in, with the slash at its end.
+std::string own_folder() {
+  Dl_info own{};
+  std::string file;
+  if (::dladdr(reinterpret_cast<void*>(&load_gloo_from), &own) != 0 && own.dli_fname != nullptr)
+    file = own.dli_fname;
+  std::error_code none; // a program goes by the name that it was called by, perhaps found on PATH
+  if (file.find('/') == std::string::npos)
+    file = std::filesystem::read_symlink("/proc/self/exe", none);
+  return file.substr(0, file.rfind('/') + 1);
 }
 
 } // namespace
@@ -21,12 +34,21 @@ error unavailable() {
 expected<gloo_open*> load_gloo_from(const char* name) {
   // The module's own libgloo goes before whatever the process shows to all; a sanitizer cannot bear that.
   const bool sanitized = ::dlsym(RTLD_DEFAULT, "__asan_init") != nullptr;
-  void* module = ::dlopen(name, RTLD_NOW | RTLD_LOCAL | (sanitized ? 0 : RTLD_DEEPBIND));
+  // Full names: a plain one is looked for on behalf of who calls dlopen(), which a sanitizer does for us.
+  void* module = nullptr;
+  std::string why;
+  for (const auto* folder : {"", "../lib/"})
+    if (module == nullptr) {
+      module = ::dlopen((own_folder() + folder + name).c_str(),
+                        RTLD_NOW | RTLD_LOCAL | (sanitized ? 0 : RTLD_DEEPBIND));
+      if (module == nullptr)
+        why += (why.empty() ? "" : "; ") + std::string(::dlerror());
+    }
   if (module == nullptr)
-    return unavailable();
+    return unavailable(why);
   auto* open = reinterpret_cast<gloo_open*>(::dlsym(module, gloo_open_name));
   if (open == nullptr)
-    return unavailable();
+    return unavailable(std::string("it lacks ") + gloo_open_name);
   return open;
 }
 

@@ -46,6 +46,7 @@ public:
 /// What the module exports. Between so many members, listening on this IP address. Null: `why` says why not.
 using gloo_open = gloo_mesh*(int rank, int members, const char* ip, std::string& why);
 inline constexpr const char* gloo_open_name = "farandole_gloo_open";
+/// Lies beside the program or library that loads it, or in lib/ beside that one's folder.
 inline constexpr const char* gloo_module_name = "libfarandole_gloo.so";
 
 } // namespace farandole
