@@ -22,39 +22,59 @@ public:
   explicit member_mask(std::size_t members) : words_((members + word_bits - 1) / word_bits) {}
 
   std::span<const std::uint64_t> words() const { return words_; }
-  void add(std::size_t member) { words_[member / word_bits] |= std::uint64_t{1} << member % word_bits; }
+  /// Outside [first_word(), end_word()) all words are zero: who works on a branch of thousands need not look
+  /// at the rest.
+  std::size_t first_word() const { return first_; }
+  std::size_t end_word() const { return end_; }
+  void add(std::size_t member) {
+    const auto word = member / word_bits;
+    words_[word] |= std::uint64_t{1} << member % word_bits;
+    widen(word, word + 1);
+  }
   void add(const member_mask& more) {
-    for (std::size_t i = 0; i < words_.size(); ++i)
+    for (std::size_t i = more.first_; i < more.end_; ++i)
       words_[i] |= more.words_[i];
+    if (more.first_ < more.end_)
+      widen(more.first_, more.end_);
   }
   bool has(std::size_t member) const { return (words_[member / word_bits] >> member % word_bits & 1) != 0; }
-  void clear() { std::fill(words_.begin(), words_.end(), 0); }
+  void clear() {
+    std::fill(words_.begin(), words_.end(), 0);
+    first_ = end_ = 0;
+  }
   bool empty() const {
     return std::all_of(words_.begin(), words_.end(), [](std::uint64_t word) { return word == 0; });
   }
   bool overlaps(const member_mask& other) const {
     std::uint64_t common = 0;
-    for (std::size_t i = 0; i < words_.size(); ++i)
+    for (std::size_t i = first_; i < end_; ++i)
       common |= words_[i] & other.words_[i];
     return common != 0;
   }
   bool within(const member_mask& other) const {
     std::uint64_t outside = 0;
-    for (std::size_t i = 0; i < words_.size(); ++i)
+    for (std::size_t i = first_; i < end_; ++i)
       outside |= words_[i] & ~other.words_[i];
     return outside == 0;
   }
   /// Calls `visit(member)` in ascending order.
   template <class Visit>
   void each(Visit visit) const {
-    for (std::size_t i = 0; i < words_.size(); ++i)
+    for (std::size_t i = first_; i < end_; ++i)
       for (auto word = words_[i]; word != 0; word &= word - 1)
         visit(i * word_bits + static_cast<std::size_t>(std::countr_zero(word)));
   }
-  friend bool operator==(const member_mask&, const member_mask&) = default;
+  friend bool operator==(const member_mask& a, const member_mask& b) { return a.words_ == b.words_; }
 
 private:
+  void widen(std::size_t first, std::size_t end) {
+    first_ = end_ == 0 ? first : std::min(first_, first);
+    end_ = std::max(end_, end);
+  }
+
   std::vector<std::uint64_t> words_;
+  std::size_t first_ = 0;
+  std::size_t end_ = 0;
 };
 
 /// A branch of the tree of relays, within one process set.

@@ -136,7 +136,7 @@ tally::count tally::add_known(row_id row, const member_mask& who, std::chrono::n
   if (head.opened == 0)
     start(head, now);
   const auto words = who.words();
-  for (std::size_t word = 0; word < words_; ++word) {
+  for (auto word = who.first_word(); word < who.end_word(); ++word) {
     bits(row)[word] |= words[word];
     head.missing -= static_cast<std::uint32_t>(std::popcount(words[word] & ~joined_bits_[word]));
   }
@@ -146,7 +146,7 @@ tally::count tally::add_known(row_id row, const member_mask& who, std::chrono::n
 bool tally::asked_any(row_id row, const member_mask& who) const {
   const auto words = who.words();
   std::uint64_t common = 0;
-  for (std::size_t word = 0; word < words_; ++word)
+  for (auto word = who.first_word(); word < who.end_word(); ++word)
     common |= bits(row)[word] & words[word];
   return common != 0;
 }
