@@ -31,14 +31,22 @@ set_view view_of(const set_setup& how) {
   return {how.generation, how.place->number, place_of(how.shared->rank, how.place->ranks), members_of(how)};
 }
 
+/// The data path that the settings force: what their names say in one word, or "auto".
+std::string forced_path(const settings& values) {
+  const auto& path = values.text(setting::cpu_path);
+  const bool by_mpi = path == "auto" && values.text(setting::cpu_operations) == "mpi";
+  return by_mpi ? "mpi" : path;
+}
+
 board_options board_of(const set_setup& how) {
   board_options board;
   auto& values = how.settings;
+  const auto forced = forced_path(values);
   auto members = members_of(how);
   auto same_host = [&](const member& one) { return one.host == members.front().host; };
   // A set of one has nobody to meet on a board.
   board.one_host = members.size() > 1 && std::all_of(members.begin(), members.end(), same_host);
-  board.on = values.flag(setting::board) && values.text(setting::cpu_path) != "ucx";
+  board.on = values.flag(setting::board) && forced != "ucx" && forced != "mpi";
   board.limit_bytes = static_cast<std::size_t>(values.integer(setting::board_limit));
   board.area_bytes = static_cast<std::size_t>(values.integer(setting::board_area));
   board.footprint = &board::footprint;
@@ -83,7 +91,8 @@ path_options paths_of(const set_setup& how) {
   options.slots = static_cast<std::uint32_t>(how.settings.integer(setting::window_slots));
   options.board_bytes = board.on && board.one_host ? board.area_bytes : 0;
   options.adasum_message_bytes = static_cast<std::size_t>(how.settings.integer(setting::adasum_chunk));
-  options.wishes.forced = how.settings.text(setting::cpu_path);
+  options.wishes.forced = forced_path(how.settings);
+  options.mpi = how.shared->mpi;
   options.wishes.hierarchical_allreduce = how.settings.flag(setting::hierarchical_allreduce);
   options.wishes.hierarchical_allgather = how.settings.flag(setting::hierarchical_allgather);
   return options;

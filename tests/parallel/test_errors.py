@@ -236,8 +236,6 @@ def test_an_unknown_reduction_is_refused(name: str) -> None:
             hvd.allreduce(torch.ones(2), name=name, op=op)
 
 
-
-
 def test_mistakes_in_sets_of_ranks() -> None:
     with pytest.raises(ValueError):
         hvd.ProcessSet(["a"])

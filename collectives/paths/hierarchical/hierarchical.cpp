@@ -9,8 +9,8 @@ namespace farandole {
 
 namespace {
 
-/// The order in which pieces are gone through by who has nothing to carry; that of ucx_interludes.
-error go_through(const ucx_interludes& around) {
+/// The order in which pieces are gone through by who has nothing to carry; that of piece_interludes.
+error go_through(const piece_interludes& around) {
   for (std::size_t step = 0; step < around.pieces + pieces_under_way - 1; ++step) {
     if (step < around.pieces)
       if (error problem = around.before(step))
@@ -52,7 +52,7 @@ error hierarchical_path::walk(const Levels& levels, const limits& until) {
       problem.text = "hierarchical, on this host: " + problem.text;
     return problem;
   };
-  ucx_interludes around;
+  piece_interludes around;
   around.pieces = levels.plan().pieces;
   around.piece_bytes = levels.plan().share_bytes;
   around.before = [&](std::size_t piece) { return with_neighbours(levels.before(piece)); };

@@ -204,7 +204,7 @@ work two_level_allgather::column() const {
   for (std::size_t host = 0; host < blocks_.size(); ++host)
     for (std::size_t piece = 0; piece < plan_.pieces; ++piece) {
       const auto [from, bytes] = plan_.share(piece, where_.place, blocks_[host].bytes());
-      blocks_[host].visit(from, bytes, [&](const ucx_stream::stretch& found) {
+      blocks_[host].visit(from, bytes, [&](const byte_stream::stretch& found) {
         append(made, found.memory, found.bytes, host, where_.host, blocks_.size());
       });
     }
@@ -216,7 +216,7 @@ work two_level_allgather::after(std::size_t piece) const {
   for (std::size_t host = 0; host < blocks_.size(); ++host)
     for (std::size_t column = 0; column < plan_.columns && host != where_.host; ++column) {
       const auto [from, bytes] = plan_.share(piece, column, blocks_[host].bytes());
-      blocks_[host].visit(from, bytes, [&](const ucx_stream::stretch& found) {
+      blocks_[host].visit(from, bytes, [&](const byte_stream::stretch& found) {
         append(made, found.memory, found.bytes, column, where_.place, where_.neighbours().size());
       });
     }

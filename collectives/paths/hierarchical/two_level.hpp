@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "collectives/paths/concatenation.hpp"
+#include "collectives/paths/exchange/byte_stream.hpp"
 #include "collectives/paths/hierarchical/hierarchy.hpp"
 #include "collectives/paths/path.hpp"
-#include "collectives/paths/ucx/ucx_stream.hpp"
 
 namespace farandole {
 
-/// Pieces that are under way at once: see ucx_interludes.
+/// Pieces that are under way at once: see piece_interludes.
 inline constexpr std::size_t pieces_under_way = 3;
 
 /// What stands in for the tensors of a member that has joined; kept from run to run.
@@ -75,8 +75,8 @@ private:
 
   const work& bundle_;
   const hierarchy& where_;
-  std::vector<ucx_stream> blocks_; ///< the rows of each host, where they stand in the outputs
-  concatenation rows_;             ///< of this host: part by part, and in each neighbour by neighbour
+  std::vector<byte_stream> blocks_; ///< the rows of each host, where they stand in the outputs
+  concatenation rows_;              ///< of this host: part by part, and in each neighbour by neighbour
   std::vector<const std::byte*> row_memory_;
   share_plan plan_;
 };

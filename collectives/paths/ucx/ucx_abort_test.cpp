@@ -12,9 +12,9 @@ using namespace farandole;
 using namespace farandole::testing;
 
 TEST_CASE("ucx: a member killed in the middle of an operation is named by all others") {
-  const ucx_phase when = GENERATE(ucx_phase::scatter, ucx_phase::gather);
+  const message_phase when = GENERATE(message_phase::scatter, message_phase::gather);
   job members(4, [when](member& self) {
-    self.probe = [&](ucx_phase phase, std::size_t piece) {
+    self.probe = [&](message_phase phase, std::size_t piece) {
       if (self.rank == 2 && phase == when && piece == 3)
         ::kill(::getpid(), SIGKILL);
     };
@@ -53,7 +53,7 @@ namespace {
 struct abort_case {
   const char* name;
   operation what;
-  ucx_phase phase;
+  message_phase phase;
   std::size_t piece;     ///< at which one member stops
   std::size_t aborts_at; ///< at which the abort begins
   bool others_may_finish = false;
@@ -88,27 +88,27 @@ outcome run_one(member& self, operation what, bytes& buffer, bytes& wide, const 
 
 TEST_CASE("ucx: after an abort in any phase the buffers stay as they were at the return") {
   const abort_case how =
-      GENERATE(abort_case{"exchange", operation::allreduce, ucx_phase::exchange, 0, 0, true},
-               abort_case{"first scatter", operation::allreduce, ucx_phase::scatter, 0, 0},
-               abort_case{"later scatter", operation::allreduce, ucx_phase::scatter, 4, 4},
-               abort_case{"first gather", operation::allreduce, ucx_phase::gather, 0, 0},
-               abort_case{"later gather", operation::allreduce, ucx_phase::gather, 4, 4},
-               abort_case{"rows", operation::allgather, ucx_phase::gather, 2, 2},
-               abort_case{"first exchanged rows", operation::alltoall, ucx_phase::gather, 0, 0},
-               abort_case{"later exchanged rows", operation::alltoall, ucx_phase::gather, 2, 2},
-               abort_case{"first segments", operation::reducescatter, ucx_phase::scatter, 0, 0},
-               abort_case{"later segments", operation::reducescatter, ucx_phase::scatter, 2, 2},
-               abort_case{"first reduction", operation::reducescatter, ucx_phase::gather, 0, 0},
-               abort_case{"later reduction", operation::reducescatter, ucx_phase::gather, 2, 2},
-               abort_case{"tree", operation::broadcast, ucx_phase::tree, 2, 1},
-               abort_case{"barrier", operation::barrier, ucx_phase::barrier, 1, 1, true});
+      GENERATE(abort_case{"exchange", operation::allreduce, message_phase::exchange, 0, 0, true},
+               abort_case{"first scatter", operation::allreduce, message_phase::scatter, 0, 0},
+               abort_case{"later scatter", operation::allreduce, message_phase::scatter, 4, 4},
+               abort_case{"first gather", operation::allreduce, message_phase::gather, 0, 0},
+               abort_case{"later gather", operation::allreduce, message_phase::gather, 4, 4},
+               abort_case{"rows", operation::allgather, message_phase::gather, 2, 2},
+               abort_case{"first exchanged rows", operation::alltoall, message_phase::gather, 0, 0},
+               abort_case{"later exchanged rows", operation::alltoall, message_phase::gather, 2, 2},
+               abort_case{"first segments", operation::reducescatter, message_phase::scatter, 0, 0},
+               abort_case{"later segments", operation::reducescatter, message_phase::scatter, 2, 2},
+               abort_case{"first reduction", operation::reducescatter, message_phase::gather, 0, 0},
+               abort_case{"later reduction", operation::reducescatter, message_phase::gather, 2, 2},
+               abort_case{"tree", operation::broadcast, message_phase::tree, 2, 1},
+               abort_case{"barrier", operation::barrier, message_phase::barrier, 1, 1, true});
   CAPTURE(how.name);
   constexpr std::int32_t frozen = 0, aborted = 2;
   job members(3, [how](member& self) {
     // One member stops in that phase and goes on only when the aborted one has returned: what it sends then,
     // or had sent before, must not arrive anywhere.
     std::thread raiser;
-    self.probe = [&](ucx_phase phase, std::size_t piece) {
+    self.probe = [&](message_phase phase, std::size_t piece) {
       if (phase != how.phase)
         return;
       std::string go;
@@ -125,7 +125,7 @@ TEST_CASE("ucx: after an abort in any phase the buffers stay as they were at the
       }
     };
     // A reducescatter is cut into pieces of each member's segment: three times as much makes seven, too.
-    const std::size_t count = how.phase == ucx_phase::exchange       ? 100
+    const std::size_t count = how.phase == message_phase::exchange   ? 100
                               : how.what == operation::reducescatter ? 3 * large_count
                                                                      : large_count;
     bytes buffer = contents(dtype::float32, count, self.rank, 0), wide;
@@ -183,7 +183,7 @@ TEST_CASE("ucx: a member that leaves in order disturbs nobody who needs nothing 
   job members(3, [](member& self) {
     std::string go;
     if (self.rank == 2)
-      self.probe = [&](ucx_phase, std::size_t) { take(self.control, go); };
+      self.probe = [&](message_phase, std::size_t) { take(self.control, go); };
     bytes buffer = contents(dtype::uint8, 1000, self.rank, 0);
     const outcome end = self.path->run(broadcast_of(buffer, buffer, 0), self.until());
     if (end.error)

@@ -70,7 +70,7 @@ namespace {
 /// One swap of four members: which it is, and with whom.
 struct stop_case {
   const char* name;
-  ucx_phase phase;
+  message_phase phase;
   std::size_t swap;
   std::int32_t distance;
 };
@@ -78,20 +78,20 @@ struct stop_case {
 } // namespace
 
 TEST_CASE("ucx adasum: after an abort in any phase the buffers stay as they were at the return") {
-  const stop_case how = GENERATE(stop_case{"first halves", ucx_phase::scatter, 0, 1},
-                                 stop_case{"first products", ucx_phase::exchange, 1, 1},
-                                 stop_case{"second halves", ucx_phase::scatter, 2, 2},
-                                 stop_case{"near products", ucx_phase::exchange, 3, 1},
-                                 stop_case{"far products", ucx_phase::exchange, 4, 2},
-                                 stop_case{"first results", ucx_phase::gather, 5, 2},
-                                 stop_case{"last results", ucx_phase::gather, 6, 1});
+  const stop_case how = GENERATE(stop_case{"first halves", message_phase::scatter, 0, 1},
+                                 stop_case{"first products", message_phase::exchange, 1, 1},
+                                 stop_case{"second halves", message_phase::scatter, 2, 2},
+                                 stop_case{"near products", message_phase::exchange, 3, 1},
+                                 stop_case{"far products", message_phase::exchange, 4, 2},
+                                 stop_case{"first results", message_phase::gather, 5, 2},
+                                 stop_case{"last results", message_phase::gather, 6, 1});
   CAPTURE(how.name);
   constexpr std::int32_t aborted = 2;
   const std::int32_t frozen = aborted ^ how.distance;
   job members(4, [=](member& self) {
     // The peer stops in that swap and goes on only when the aborted member has returned.
     std::thread raiser;
-    self.probe = [&](ucx_phase phase, std::size_t swap) {
+    self.probe = [&](message_phase phase, std::size_t swap) {
       if (phase != how.phase || swap != how.swap)
         return;
       if (self.rank == frozen) {
@@ -140,8 +140,8 @@ TEST_CASE("ucx adasum: after an abort in any phase the buffers stay as they were
 
 TEST_CASE("ucx adasum: a member killed in the middle is named by all others") {
   job members(4, [](member& self) {
-    self.probe = [&](ucx_phase phase, std::size_t) {
-      if (self.rank == 1 && phase == ucx_phase::exchange)
+    self.probe = [&](message_phase phase, std::size_t) {
+      if (self.rank == 1 && phase == message_phase::exchange)
         ::kill(::getpid(), SIGKILL);
     };
     const adasum_recipe recipe{dtype::float32, {300'000}};

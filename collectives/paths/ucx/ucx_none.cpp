@@ -26,7 +26,7 @@ error ucx_path::connect(std::span<const std::string>, std::int32_t, const limits
 outcome ucx_path::run(const work&, const limits&) {
   return {missing()};
 }
-outcome ucx_path::run(const work&, const limits&, const ucx_interludes&) {
+outcome ucx_path::run(const work&, const limits&, const piece_interludes&) {
   return {missing()};
 }
 

@@ -2,7 +2,7 @@
 
 #include <cassert>
 
-#include "collectives/paths/ucx/ucx_exchange.hpp"
+#include "collectives/paths/exchange/message_exchange.hpp"
 #include "collectives/paths/ucx/ucx_worker.hpp"
 
 namespace farandole {
@@ -10,8 +10,8 @@ namespace farandole {
 class ucx_path::state {
 public:
   std::unique_ptr<ucx_worker> worker;
-  std::function<void(ucx_phase, std::size_t)> probe;
-  ucx_staging staging{};
+  std::function<void(message_phase, std::size_t)> probe;
+  message_staging staging{};
   error broken;
 };
 
@@ -42,11 +42,11 @@ outcome ucx_path::run(const work& bundle, const limits& until) {
   return run(bundle, until, nullptr);
 }
 
-outcome ucx_path::run(const work& bundle, const limits& until, const ucx_interludes& around) {
+outcome ucx_path::run(const work& bundle, const limits& until, const piece_interludes& around) {
   return run(bundle, until, &around);
 }
 
-outcome ucx_path::run(const work& bundle, const limits& until, const ucx_interludes* around) {
+outcome ucx_path::run(const work& bundle, const limits& until, const piece_interludes* around) {
   if (state_->broken)
     return {state_->broken};
   assert(state_->worker->members() > 0 && "connect() comes before run()");
@@ -55,7 +55,7 @@ outcome ucx_path::run(const work& bundle, const limits& until, const ucx_interlu
     if (error problem = why_no_adasum(bundle.dtype, static_cast<std::size_t>(worker.members())))
       return {problem}; // nothing has been sent: the path remains
   worker.begin(bundle.sequence);
-  error problem = ucx_exchange{worker, state_->staging, bundle, until, state_->probe, around}.run();
+  error problem = message_exchange{worker, state_->staging, bundle, until, state_->probe, around}.run();
   if (!problem)
     problem = worker.flush(until);
   if (problem)

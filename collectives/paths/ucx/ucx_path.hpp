@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/paths/exchange/messenger.hpp"
 #include "collectives/paths/path.hpp"
 #include "collectives/paths/ucx/ucx_tag.hpp"
 
@@ -33,17 +34,7 @@ struct ucx_options {
   /// Whether a wait may keep its core busy for some microseconds before it sleeps (waiting.hpp decides).
   bool spins = false;
   /// Called on the lane when a phase of a piece begins; for tests.
-  std::function<void(ucx_phase phase, std::size_t piece)> probe;
-};
-
-/// What a caller does around each piece of an allreduce or allgather that it has cut itself. Pieces are under
-/// way three deep: before(k) comes ahead of the first message of piece k, after(k) when its result stands,
-/// and before(k + 2) comes ahead of after(k). An error ends the run and the path.
-struct ucx_interludes {
-  std::size_t pieces = 0;
-  std::size_t piece_bytes = 0; ///< whole elements; the stream ends in the last piece or before it
-  std::function<error(std::size_t piece)> before;
-  std::function<error(std::size_t piece)> after;
+  std::function<void(message_phase phase, std::size_t piece)> probe;
 };
 
 /// Everything on the lane's thread, open() and the destructor too.
@@ -63,11 +54,11 @@ public:
   std::string_view name() const override { return "ucx"; }
   outcome run(const work& bundle, const limits& until) override;
   /// Of an allreduce, or of an allgather.
-  outcome run(const work& bundle, const limits& until, const ucx_interludes& around);
+  outcome run(const work& bundle, const limits& until, const piece_interludes& around);
 
 private:
   class state;
-  outcome run(const work& bundle, const limits& until, const ucx_interludes* around);
+  outcome run(const work& bundle, const limits& until, const piece_interludes* around);
   explicit ucx_path(std::unique_ptr<state> opened);
   std::unique_ptr<state> state_;
 };

@@ -6,18 +6,9 @@
 
 #include <cstdint>
 
-namespace farandole {
+#include "collectives/paths/exchange/messenger.hpp"
 
-/// What a message is for. Part of the wire format between equal builds.
-enum class ucx_phase : std::uint8_t {
-  hello = 0,    ///< first message each way: the connection works
-  goodbye = 1,  ///< last message each way: why the sender leaves
-  exchange = 2, ///< a small tensor's whole contribution
-  scatter = 3,  ///< a contribution to the receiver's segment
-  gather = 4,   ///< a finished segment, or rows of an allgather or alltoall
-  tree = 5,     ///< a broadcast, going down
-  barrier = 6,
-};
+namespace farandole {
 
 /// Layout, from the top: generation 12 bits, set 16, sequence 16, phase 4, source 16. A worker serves one
 /// generation and one set, so wrapping numbers only have to tell neighbours apart.
@@ -25,7 +16,7 @@ struct ucx_tag {
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
   std::uint64_t sequence = 0;
-  ucx_phase phase = ucx_phase::hello;
+  message_phase phase = message_phase::hello;
   std::int32_t source = 0; ///< rank within the set
 
   constexpr std::uint64_t bits() const {

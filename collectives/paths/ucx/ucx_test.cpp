@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collectives/math/reduce.hpp"
-#include "collectives/paths/ucx/ucx_stream.hpp"
+#include "collectives/paths/exchange/byte_stream.hpp"
 #include "collectives/paths/ucx/ucx_testing.hpp"
 
 using namespace farandole;
@@ -116,7 +116,7 @@ std::string broadcast(member& self, std::uint64_t sequence, std::size_t length, 
 } // namespace
 
 TEST_CASE("ucx: every tag field can be told apart") {
-  const ucx_tag base{5, 9, 11, ucx_phase::scatter, 3};
+  const ucx_tag base{5, 9, 11, message_phase::scatter, 3};
   auto changed = [&](auto change) {
     ucx_tag other = base;
     change(other);
@@ -125,7 +125,7 @@ TEST_CASE("ucx: every tag field can be told apart") {
   CHECK(changed([](ucx_tag& t) { t.generation = 6; }));
   CHECK(changed([](ucx_tag& t) { t.set = 8; }));
   CHECK(changed([](ucx_tag& t) { t.sequence = 12; }));
-  CHECK(changed([](ucx_tag& t) { t.phase = ucx_phase::gather; }));
+  CHECK(changed([](ucx_tag& t) { t.phase = message_phase::gather; }));
   CHECK(changed([](ucx_tag& t) { t.source = 65535; }));
   CHECK(source_of(base.bits()) == 3);
   ucx_tag far = base;
@@ -135,7 +135,7 @@ TEST_CASE("ucx: every tag field can be told apart") {
 
 TEST_CASE("ucx: a range inside one part is found, one across parts is packed and unpacked") {
   bytes first = contents(dtype::uint8, 10, 0, 0), second = contents(dtype::uint8, 5, 0, 1);
-  ucx_stream row;
+  byte_stream row;
   row.add(first.data(), first.size());
   row.add(nullptr, 4);
   row.add(second.data(), 0);

@@ -49,7 +49,7 @@ struct member {
   std::int32_t size;
   int control;
   abort_token abort;
-  std::function<void(ucx_phase, std::size_t)> probe;
+  std::function<void(message_phase, std::size_t)> probe;
   std::unique_ptr<ucx_path> path;
 
   limits until(std::chrono::milliseconds patience = std::chrono::seconds{60}) {
@@ -62,7 +62,7 @@ struct member {
     options.set = 3;
     for (std::int32_t at = 0; at < size; ++at)
       options.global_ranks.push_back(10 + at);
-    options.probe = [this](ucx_phase phase, std::size_t piece) {
+    options.probe = [this](message_phase phase, std::size_t piece) {
       if (probe)
         probe(phase, piece);
     };

@@ -135,8 +135,9 @@ error ucx_worker::connect(std::span<const std::string> addresses, std::int32_t r
     if (peer == rank_)
       continue;
     const std::size_t at = greeting_.size() * static_cast<std::size_t>(peer);
-    receive(peer, ucx_phase::hello, std::span{greetings_}.subspan(at, greeting_.size()), greeting_ticket_);
-    send(peer, ucx_phase::hello, greeting_, greeting_ticket_);
+    receive(peer, message_phase::hello, std::span{greetings_}.subspan(at, greeting_.size()),
+            greeting_ticket_);
+    send(peer, message_phase::hello, greeting_, greeting_ticket_);
   }
   if (error problem = wait(greeting_ticket_, until))
     return problem;
@@ -177,7 +178,7 @@ error ucx_worker::create_endpoints(std::span<const std::string> addresses) {
   return {};
 }
 
-std::uint64_t ucx_worker::tag(ucx_phase phase, std::int32_t source) const {
+std::uint64_t ucx_worker::tag(message_phase phase, std::int32_t source) const {
   return ucx_tag{generation_, set_, sequence_, phase, source}.bits();
 }
 
@@ -188,17 +189,18 @@ std::string ucx_worker::name_of(std::int32_t peer) const {
 
 // ---- messages ------------------------------------------------------------------------------------
 
-void ucx_worker::send(std::int32_t peer, ucx_phase phase, std::span<const std::byte> bytes,
-                      ucx_ticket& ticket) {
+void ucx_worker::send(std::int32_t peer, message_phase phase, std::span<const std::byte> bytes,
+                      message_ticket& ticket) {
   post_send(peer, tag(phase, rank_), bytes, ticket);
 }
 
-void ucx_worker::receive(std::int32_t peer, ucx_phase phase, std::span<std::byte> bytes, ucx_ticket& ticket) {
+void ucx_worker::receive(std::int32_t peer, message_phase phase, std::span<std::byte> bytes,
+                         message_ticket& ticket) {
   post_receive(peer, tag(phase, peer), ucx_tag_exact, bytes, ticket);
 }
 
 ucx_worker::record& ucx_worker::new_record(std::int32_t peer, bool receives, std::size_t bytes,
-                                           ucx_ticket& ticket) {
+                                           message_ticket& ticket) {
   if (free_.empty()) {
     records_.emplace_back();
     free_.push_back(&records_.back());
@@ -213,7 +215,7 @@ ucx_worker::record& ucx_worker::new_record(std::int32_t peer, bool receives, std
 }
 
 /// After a failure nothing more is begun, and what was asked for will never be done: the next wait() tells.
-bool ucx_worker::hopeless(ucx_ticket& ticket) {
+bool ucx_worker::hopeless(message_ticket& ticket) {
   if (closing_ ? worker_ != nullptr : !failure_)
     return false;
   ++ticket.pending;
@@ -221,7 +223,7 @@ bool ucx_worker::hopeless(ucx_ticket& ticket) {
 }
 
 void ucx_worker::post_send(std::int32_t peer, std::uint64_t tag, std::span<const std::byte> bytes,
-                           ucx_ticket& ticket) {
+                           message_ticket& ticket) {
   if (worker_ != nullptr && peers_[peer].endpoint == nullptr)
     blame(peer, "its connection is closed", true);
   if (hopeless(ticket))
@@ -239,7 +241,7 @@ void ucx_worker::post_send(std::int32_t peer, std::uint64_t tag, std::span<const
 }
 
 void ucx_worker::post_receive(std::int32_t peer, std::uint64_t tag, std::uint64_t mask,
-                              std::span<std::byte> bytes, ucx_ticket& ticket) {
+                              std::span<std::byte> bytes, message_ticket& ticket) {
   if (hopeless(ticket))
     return;
   record& made = new_record(peer, true, bytes.size(), ticket);
@@ -309,7 +311,7 @@ void ucx_worker::finish(record& done, ucs_status_t status) {
 void ucx_worker::listen_for_goodbye() {
   if (ear_ != nullptr || closing_)
     return;
-  const std::uint64_t phase = ucx_tag{0, 0, 0, ucx_phase::goodbye, 0}.bits();
+  const std::uint64_t phase = ucx_tag{0, 0, 0, message_phase::goodbye, 0}.bits();
   post_receive(-1, phase, ucx_tag_phase_only, std::as_writable_bytes(std::span{&heard_, 1}), ear_ticket_);
 }
 
@@ -348,7 +350,8 @@ void ucx_worker::say_goodbye(std::int32_t culprit, clock::time_point until) {
   for (std::int32_t at = 0; at < members(); ++at) {
     const peer& target = peers_[at];
     if (target.endpoint != nullptr && !target.broken && !target.left && at != culprit)
-      post_send(at, tag(ucx_phase::goodbye, rank_), std::as_bytes(std::span{&spoken_, 1}), spoken_ticket_);
+      post_send(at, tag(message_phase::goodbye, rank_), std::as_bytes(std::span{&spoken_, 1}),
+                spoken_ticket_);
   }
   progress_until(until, [&] { return spoken_ticket_.pending == 0; });
   // A send is done when UCX has the bytes; closing by force would drop what it has not passed on.

@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/paths/exchange/messenger.hpp"
 #include "collectives/paths/path.hpp"
 #include "collectives/paths/ucx/ucx_library.hpp"
 #include "collectives/paths/ucx/ucx_path.hpp"
@@ -24,16 +25,11 @@
 
 namespace farandole {
 
-/// Counts messages that are on their way. Outlives them: see wait().
-struct ucx_ticket {
-  std::size_t pending = 0;
-};
-
-class ucx_worker {
+class ucx_worker : public messenger {
 public:
   static expected<std::unique_ptr<ucx_worker>> open(const ucx_options& options);
   /// leave().
-  ~ucx_worker();
+  ~ucx_worker() override;
   ucx_worker(const ucx_worker&) = delete;
   ucx_worker& operator=(const ucx_worker&) = delete;
 
@@ -41,21 +37,21 @@ public:
   /// Makes an endpoint to each member and proves it with a message each way.
   error connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until);
 
-  std::int32_t rank() const { return rank_; }
-  std::int32_t members() const { return static_cast<std::int32_t>(peers_.size()); }
+  std::int32_t rank() const override { return rank_; }
+  std::int32_t members() const override { return static_cast<std::int32_t>(peers_.size()); }
 
   /// The messages that follow belong to this work.
   void begin(std::uint64_t sequence) { sequence_ = sequence; }
-  /// Both memory and ticket stay as they are until a wait() for the ticket has returned, or any wait()
-  /// failed.
-  void send(std::int32_t peer, ucx_phase phase, std::span<const std::byte> bytes, ucx_ticket& ticket);
-  void receive(std::int32_t peer, ucx_phase phase, std::span<std::byte> bytes, ucx_ticket& ticket);
+  void send(std::int32_t peer, message_phase phase, std::span<const std::byte> bytes,
+            message_ticket& ticket) override;
+  void receive(std::int32_t peer, message_phase phase, std::span<std::byte> bytes,
+               message_ticket& ticket) override;
 
   /// Takes in what has come, without waiting. Before sending, lest a write to a closed connection be all that
   /// is seen of a member that had said why it closed it.
-  void look();
+  void look() override;
   /// Blocks until all messages of the ticket are done. After an error nothing of this worker exists any more.
-  error wait(const ucx_ticket& ticket, const limits& until);
+  error wait(const message_ticket& ticket, const limits& until) override;
   /// Blocks until what was sent has left this process: nobody drives a worker between two works.
   error flush(const limits& until);
 
@@ -78,7 +74,7 @@ private:
   /// A request that UCX has not finished. Its address is what UCX gives back.
   struct record {
     ucx_worker* owner = nullptr;
-    ucx_ticket* ticket = nullptr;
+    message_ticket* ticket = nullptr;
     void* request = nullptr; ///< null: free
     std::int32_t peer = -1;
     bool receives = false;
@@ -97,11 +93,12 @@ private:
   static void on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info, void* owner);
   static void on_broken(void* owner, ucp_ep_h endpoint, ucs_status_t status);
 
-  record& new_record(std::int32_t peer, bool receives, std::size_t bytes, ucx_ticket& ticket);
-  bool hopeless(ucx_ticket& ticket);
-  void post_send(std::int32_t peer, std::uint64_t tag, std::span<const std::byte> bytes, ucx_ticket& ticket);
+  record& new_record(std::int32_t peer, bool receives, std::size_t bytes, message_ticket& ticket);
+  bool hopeless(message_ticket& ticket);
+  void post_send(std::int32_t peer, std::uint64_t tag, std::span<const std::byte> bytes,
+                 message_ticket& ticket);
   void post_receive(std::int32_t peer, std::uint64_t tag, std::uint64_t mask, std::span<std::byte> bytes,
-                    ucx_ticket& ticket);
+                    message_ticket& ticket);
   void finish(record& done, ucs_status_t status);
   void finish_receive(record& done, ucs_status_t status, const ucp_tag_recv_info_t& info);
   void listen_for_goodbye();
@@ -114,7 +111,7 @@ private:
   error reason_to_stop(const limits& until) const;
   /// Sleeps until UCX has news, or for a slice. False: there is news already.
   bool sleep(clock::time_point until);
-  std::uint64_t tag(ucx_phase phase, std::int32_t source) const;
+  std::uint64_t tag(message_phase phase, std::int32_t source) const;
   std::string name_of(std::int32_t peer) const;
 
   void say_goodbye(std::int32_t culprit, std::chrono::steady_clock::time_point until);
@@ -145,13 +142,13 @@ private:
   std::vector<record*> free_;
   std::vector<std::byte> greeting_;  ///< here, for a connect() that fails leaves them on their way
   std::vector<std::byte> greetings_; ///< of all members
-  ucx_ticket greeting_ticket_;
+  message_ticket greeting_ticket_;
 
   goodbye heard_;
   goodbye spoken_; ///< here, for a peer may never take it
-  ucx_ticket spoken_ticket_;
+  message_ticket spoken_ticket_;
   record* ear_ = nullptr; ///< the posted receive of a goodbye
-  ucx_ticket ear_ticket_;
+  message_ticket ear_ticket_;
   bool connecting_ = false;
   bool closing_ = false;
   int slice_ms_ = 1; ///< of the next sleep

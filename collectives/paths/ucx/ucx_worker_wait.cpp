@@ -25,7 +25,7 @@ constexpr int longest_slice_ms = 5;
 
 } // namespace
 
-error ucx_worker::wait(const ucx_ticket& ticket, const limits& until) {
+error ucx_worker::wait(const message_ticket& ticket, const limits& until) {
   return wait_for([&] { return ticket.pending == 0; }, until);
 }
 

@@ -1,34 +1,35 @@
-// Adasum on the ucx path: the two halves of a pair cross at the same time, straight from and to their memory.
+// Adasum by messages: the two halves of a pair cross at the same time, straight from and to their memory.
 #include <algorithm>
 
-#include "collectives/paths/ucx/ucx_exchange.hpp"
+#include "collectives/paths/exchange/message_exchange.hpp"
 
 namespace farandole {
 
-class ucx_exchange::adasum_messages : public adasum_transport {
+class message_exchange::adasum_messages : public adasum_transport {
 public:
-  explicit adasum_messages(ucx_exchange& exchange) : exchange_(exchange) {}
+  explicit adasum_messages(message_exchange& exchange) : exchange_(exchange) {}
 
   error swap(adasum_phase phase, std::int32_t peer, std::span<const std::byte> give,
              std::span<std::byte> take, std::size_t) override {
-    constexpr ucx_phase phases[] = {ucx_phase::scatter, ucx_phase::exchange, ucx_phase::gather};
+    constexpr message_phase phases[] = {message_phase::scatter, message_phase::exchange,
+                                        message_phase::gather};
     return exchange_.swap(phases[static_cast<std::size_t>(phase)], swaps_++, peer, give, take);
   }
 
 private:
-  ucx_exchange& exchange_;
+  message_exchange& exchange_;
   std::size_t swaps_ = 0;
 };
 
-error ucx_exchange::adaptive_sum() {
+error message_exchange::adaptive_sum() {
   if (input_.bytes() == 0)
     return barrier();
   adasum_messages messages(*this);
   return adasum(bundle_, rank_, members_, staging_.adasum).run(messages);
 }
 
-error ucx_exchange::swap(ucx_phase phase, std::size_t number, std::int32_t peer,
-                         std::span<const std::byte> give, std::span<std::byte> take) {
+error message_exchange::swap(message_phase phase, std::size_t number, std::int32_t peer,
+                             std::span<const std::byte> give, std::span<std::byte> take) {
   enter(phase, number);
   slot& in = staging_.of(0);
   const std::size_t most = staging_.adasum_message_bytes;

@@ -1,23 +1,23 @@
-#include "collectives/paths/ucx/ucx_stream.hpp"
+#include "collectives/paths/exchange/byte_stream.hpp"
 
 #include <cassert>
 #include <cstring>
 
 namespace farandole {
 
-void ucx_stream::add(const std::byte* memory, std::size_t bytes) {
+void byte_stream::add(const std::byte* memory, std::size_t bytes) {
   memory_.push_back(memory);
   ends_.push_back(this->bytes() + bytes);
 }
 
-const std::byte* ucx_stream::whole(std::size_t from, std::size_t bytes) const {
+const std::byte* byte_stream::whole(std::size_t from, std::size_t bytes) const {
   std::size_t at = part_at(from);
   if (at == ends_.size() || memory_[at] == nullptr || ends_[at] - from < bytes)
     return nullptr;
   return memory_[at] + (from - (at == 0 ? 0 : ends_[at - 1]));
 }
 
-std::size_t ucx_stream::part_at(std::size_t from) const {
+std::size_t byte_stream::part_at(std::size_t from) const {
   return static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), from) - ends_.begin());
 }
 
@@ -25,9 +25,9 @@ std::byte* writable(const std::byte* memory) {
   return const_cast<std::byte*>(memory);
 }
 
-void pack(const ucx_stream& from, std::size_t at, std::size_t bytes, std::byte* target,
+void pack(const byte_stream& from, std::size_t at, std::size_t bytes, std::byte* target,
           const std::function<void(std::byte*, std::size_t)>& fill) {
-  from.visit(at, bytes, [&](ucx_stream::stretch piece) {
+  from.visit(at, bytes, [&](byte_stream::stretch piece) {
     if (piece.memory != nullptr)
       std::memcpy(target, piece.memory, piece.bytes);
     else
@@ -36,8 +36,8 @@ void pack(const ucx_stream& from, std::size_t at, std::size_t bytes, std::byte* 
   });
 }
 
-void unpack(const std::byte* source, const ucx_stream& target, std::size_t at, std::size_t bytes) {
-  target.visit(at, bytes, [&](ucx_stream::stretch piece) {
+void unpack(const std::byte* source, const byte_stream& target, std::size_t at, std::size_t bytes) {
+  target.visit(at, bytes, [&](byte_stream::stretch piece) {
     if (piece.memory != nullptr)
       std::memcpy(writable(piece.memory), source, piece.bytes);
     source += piece.bytes;

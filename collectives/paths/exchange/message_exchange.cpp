@@ -1,4 +1,4 @@
-#include "collectives/paths/ucx/ucx_exchange.hpp"
+#include "collectives/paths/exchange/message_exchange.hpp"
 
 #include <algorithm>
 #include <cassert>
@@ -17,8 +17,8 @@ constexpr std::size_t small_bytes = std::size_t{32} << 10;
 
 } // namespace
 
-ucx_exchange::ucx_exchange(ucx_worker& worker, ucx_staging& staging, const work& bundle, const limits& until,
-                           const probe& watch, const ucx_interludes* around)
+message_exchange::message_exchange(messenger& worker, message_staging& staging, const work& bundle,
+                                   const limits& until, const probe& watch, const piece_interludes* around)
     : worker_(worker), staging_(staging), bundle_(bundle), until_(until), probe_(watch), rank_(worker.rank()),
       members_(worker.members()), element_(size_of(bundle.dtype)), around_(around),
       piece_bytes_(around ? around->piece_bytes : large_piece_bytes / element_ * element_) {
@@ -29,7 +29,7 @@ ucx_exchange::ucx_exchange(ucx_worker& worker, ucx_staging& staging, const work&
   }
 }
 
-error ucx_exchange::run() {
+error message_exchange::run() {
   switch (bundle_.operation) {
   case operation::allreduce:
     if (bundle_.reduce_op == reduce_op::adasum)
@@ -50,10 +50,10 @@ error ucx_exchange::run() {
   case operation::join:
     break;
   }
-  return {error_kind::unimplemented, "the ucx path moves no such operation"};
+  return {error_kind::unimplemented, "no message moves such an operation"};
 }
 
-void ucx_exchange::enter(ucx_phase phase, std::size_t piece) {
+void message_exchange::enter(message_phase phase, std::size_t piece) {
   if (probe_)
     probe_(phase, piece);
   worker_.look();
@@ -61,8 +61,8 @@ void ucx_exchange::enter(ucx_phase phase, std::size_t piece) {
 
 // ---- allreduce -----------------------------------------------------------------------------------
 
-void ucx_exchange::reduce_into(std::byte* output, std::span<const std::byte* const> inputs,
-                               std::size_t bytes) const {
+void message_exchange::reduce_into(std::byte* output, std::span<const std::byte* const> inputs,
+                                   std::size_t bytes) const {
   if (bytes != 0)
     reduce(bundle_.dtype, bundle_.reduce_op, output, inputs, bytes / element_, bundle_.prescale,
            bundle_.postscale, static_cast<std::size_t>(members_));
@@ -70,50 +70,50 @@ void ucx_exchange::reduce_into(std::byte* output, std::span<const std::byte* con
 
 /// This member's input of `part`, a range of the piece `whole`: in the caller's memory if it lies there in
 /// one stretch, else packed into the slot.
-const std::byte* ucx_exchange::contribution(slot& in, range whole, range part) {
+const std::byte* message_exchange::contribution(slot& in, range whole, range part) {
   if (const std::byte* direct = input_.whole(part.from, part.bytes))
     return direct;
-  std::byte* packed = ucx_staging::reserve(in.outgoing, whole.bytes) + (part.from - whole.from);
+  std::byte* packed = message_staging::reserve(in.outgoing, whole.bytes) + (part.from - whole.from);
   pack(input_, part.from, part.bytes, packed, [&](std::byte* target, std::size_t bytes) {
     fill_neutral(bundle_.dtype, bundle_.reduce_op, target, bytes / element_);
   });
   return packed;
 }
 
-error ucx_exchange::allreduce_small() {
+error message_exchange::allreduce_small() {
   slot& in = staging_.of(0);
   const range all{0, input_.bytes()};
   if (all.bytes == 0)
     return barrier();
-  enter(ucx_phase::exchange, 0);
-  std::byte* incoming = ucx_staging::reserve(in.incoming, all.bytes * static_cast<std::size_t>(members_));
+  enter(message_phase::exchange, 0);
+  std::byte* incoming = message_staging::reserve(in.incoming, all.bytes * static_cast<std::size_t>(members_));
   const std::byte* mine = contribution(in, all, all);
   std::vector<const std::byte*> inputs(static_cast<std::size_t>(members_));
   for (std::int32_t member = 0; member < members_; ++member) {
     std::byte* memory = incoming + all.bytes * static_cast<std::size_t>(member);
     inputs[static_cast<std::size_t>(member)] = member == rank_ ? mine : memory;
     if (member != rank_)
-      worker_.receive(member, ucx_phase::exchange, {memory, all.bytes}, in.receives);
+      worker_.receive(member, message_phase::exchange, {memory, all.bytes}, in.receives);
   }
   for (std::int32_t step = 1; step < members_; ++step)
-    worker_.send(next(step), ucx_phase::exchange, {mine, all.bytes}, in.sends);
+    worker_.send(next(step), message_phase::exchange, {mine, all.bytes}, in.sends);
   if (error problem = worker_.wait(in.receives, until_))
     return problem;
   // The output may be the very input that is being sent.
   if (error problem = worker_.wait(in.sends, until_))
     return problem;
-  enter(ucx_phase::gather, 0);
+  enter(message_phase::gather, 0);
   if (const std::byte* direct = output_.whole(0, all.bytes)) {
     reduce_into(writable(direct), inputs, all.bytes);
   } else {
-    std::byte* results = ucx_staging::reserve(in.results, all.bytes);
+    std::byte* results = message_staging::reserve(in.results, all.bytes);
     reduce_into(results, inputs, all.bytes);
     unpack(results, output_, 0, all.bytes);
   }
   return {};
 }
 
-error ucx_exchange::allreduce() {
+error message_exchange::allreduce() {
   const std::size_t pieces = around_ ? around_->pieces : (input_.bytes() + piece_bytes_ - 1) / piece_bytes_;
   for (std::size_t step = 0; step < pieces + 2; ++step) {
     if (step < pieces) {
@@ -134,12 +134,12 @@ error ucx_exchange::allreduce() {
   return {};
 }
 
-ucx_exchange::range ucx_exchange::piece(std::size_t number) const {
+message_exchange::range message_exchange::piece(std::size_t number) const {
   const std::size_t from = std::min(number * piece_bytes_, input_.bytes());
   return {from, std::min(piece_bytes_, input_.bytes() - from)};
 }
 
-ucx_exchange::range ucx_exchange::segment(range whole, std::int32_t member) const {
+message_exchange::range message_exchange::segment(range whole, std::int32_t member) const {
   const std::size_t elements = whole.bytes / element_;
   const auto count = static_cast<std::size_t>(members_);
   const auto at = static_cast<std::size_t>(member);
@@ -148,26 +148,28 @@ ucx_exchange::range ucx_exchange::segment(range whole, std::int32_t member) cons
   return {whole.from + begin * element_, (end - begin) * element_};
 }
 
-void ucx_exchange::begin_scatter(std::size_t number) {
-  enter(ucx_phase::scatter, number);
+void message_exchange::begin_scatter(std::size_t number) {
+  enter(message_phase::scatter, number);
   slot& in = staging_.of(number);
   const range whole = piece(number);
   const range mine = segment(whole, rank_);
   if (mine.bytes != 0) {
-    std::byte* incoming = ucx_staging::reserve(in.incoming, mine.bytes * static_cast<std::size_t>(members_));
+    std::byte* incoming =
+        message_staging::reserve(in.incoming, mine.bytes * static_cast<std::size_t>(members_));
     for (std::int32_t member = 0; member < members_; ++member)
       if (member != rank_)
-        worker_.receive(member, ucx_phase::scatter,
+        worker_.receive(member, message_phase::scatter,
                         {incoming + mine.bytes * static_cast<std::size_t>(member), mine.bytes}, in.receives);
   }
   for (std::int32_t step = 1; step < members_; ++step) {
     const range theirs = segment(whole, next(step));
     if (theirs.bytes != 0)
-      worker_.send(next(step), ucx_phase::scatter, {contribution(in, whole, theirs), theirs.bytes}, in.sends);
+      worker_.send(next(step), message_phase::scatter, {contribution(in, whole, theirs), theirs.bytes},
+                   in.sends);
   }
 }
 
-error ucx_exchange::reduce_and_gather(std::size_t number) {
+error message_exchange::reduce_and_gather(std::size_t number) {
   slot& in = staging_.of(number);
   const range whole = piece(number);
   const range mine = segment(whole, rank_);
@@ -176,7 +178,7 @@ error ucx_exchange::reduce_and_gather(std::size_t number) {
   // Results come into the memory that, in place, is still being sent.
   if (error problem = worker_.wait(in.sends, until_))
     return problem;
-  enter(ucx_phase::gather, number);
+  enter(message_phase::gather, number);
   for (std::int32_t step = 1; step < members_; ++step) {
     const std::int32_t owner = next(step);
     const range theirs = segment(whole, owner);
@@ -185,8 +187,8 @@ error ucx_exchange::reduce_and_gather(std::size_t number) {
     const std::byte* direct = output_.whole(theirs.from, theirs.bytes);
     std::byte* target = direct != nullptr
                             ? writable(direct)
-                            : ucx_staging::reserve(in.results, whole.bytes) + (theirs.from - whole.from);
-    worker_.receive(owner, ucx_phase::gather, {target, theirs.bytes}, in.result_receives);
+                            : message_staging::reserve(in.results, whole.bytes) + (theirs.from - whole.from);
+    worker_.receive(owner, message_phase::gather, {target, theirs.bytes}, in.result_receives);
   }
   if (mine.bytes == 0)
     return {};
@@ -198,14 +200,14 @@ error ucx_exchange::reduce_and_gather(std::size_t number) {
   const std::byte* direct = output_.whole(mine.from, mine.bytes);
   std::byte* result = direct != nullptr
                           ? writable(direct)
-                          : ucx_staging::reserve(in.results, whole.bytes) + (mine.from - whole.from);
+                          : message_staging::reserve(in.results, whole.bytes) + (mine.from - whole.from);
   reduce_into(result, inputs, mine.bytes);
   for (std::int32_t step = 1; step < members_; ++step)
-    worker_.send(next(step), ucx_phase::gather, {result, mine.bytes}, in.result_sends);
+    worker_.send(next(step), message_phase::gather, {result, mine.bytes}, in.result_sends);
   return {};
 }
 
-error ucx_exchange::finish_gather(std::size_t number) {
+error message_exchange::finish_gather(std::size_t number) {
   slot& in = staging_.of(number);
   const range whole = piece(number);
   if (error problem = worker_.wait(in.result_receives, until_))
@@ -224,7 +226,7 @@ error ucx_exchange::finish_gather(std::size_t number) {
 
 /// Down a binomial tree, piece after piece: a piece goes on as soon as it is there. The root sends to log N
 /// members instead of to all, which matters both for many members (its sends) and for many bytes (its link).
-error ucx_exchange::broadcast() {
+error message_exchange::broadcast() {
   assert(bundle_.root >= 0 && bundle_.root < members_);
   const std::int32_t place = (rank_ - bundle_.root + members_) % members_;
   std::int32_t lowest = 1; // the bit that separates this member from its parent; the root has none
@@ -242,20 +244,20 @@ error ucx_exchange::broadcast() {
         std::memcpy(each.output, each.input, each.input_bytes);
 
   const std::size_t pieces = (input_.bytes() + piece_bytes_ - 1) / piece_bytes_;
-  std::array<const std::byte*, ucx_staging::depth> memory{};
+  std::array<const std::byte*, message_staging::depth> memory{};
   for (std::size_t step = 0; step < pieces + 2; ++step) {
     if (step < pieces) {
-      enter(ucx_phase::tree, step);
+      enter(message_phase::tree, step);
       slot& in = staging_.of(step);
       const range whole = piece(step);
       if (is_root) {
-        memory[step % ucx_staging::depth] = contribution(in, whole, whole);
+        memory[step % message_staging::depth] = contribution(in, whole, whole);
       } else {
         const std::byte* direct = output_.whole(whole.from, whole.bytes);
         std::byte* target =
-            direct != nullptr ? writable(direct) : ucx_staging::reserve(in.results, whole.bytes);
-        memory[step % ucx_staging::depth] = target;
-        worker_.receive(parent, ucx_phase::tree, {target, whole.bytes}, in.receives);
+            direct != nullptr ? writable(direct) : message_staging::reserve(in.results, whole.bytes);
+        memory[step % message_staging::depth] = target;
+        worker_.receive(parent, message_phase::tree, {target, whole.bytes}, in.receives);
       }
     }
     if (step >= 1 && step - 1 < pieces) {
@@ -263,9 +265,9 @@ error ucx_exchange::broadcast() {
       const range whole = piece(step - 1);
       if (error problem = worker_.wait(in.receives, until_))
         return problem;
-      const std::byte* source = memory[(step - 1) % ucx_staging::depth];
+      const std::byte* source = memory[(step - 1) % message_staging::depth];
       for (std::int32_t child : children)
-        worker_.send(child, ucx_phase::tree, {source, whole.bytes}, in.sends);
+        worker_.send(child, message_phase::tree, {source, whole.bytes}, in.sends);
       if (!is_root && output_.whole(whole.from, whole.bytes) == nullptr)
         unpack(source, output_, whole.from, whole.bytes);
     }
@@ -278,14 +280,14 @@ error ucx_exchange::broadcast() {
 
 /// Dissemination: in round i each tells the one 2^i places on, so after log N rounds everybody has heard of
 /// everybody.
-error ucx_exchange::barrier() {
+error message_exchange::barrier() {
   slot& in = staging_.of(0);
   std::size_t round = 0;
   for (std::int32_t distance = 1; distance < members_; distance *= 2, ++round) {
-    enter(ucx_phase::barrier, round);
+    enter(message_phase::barrier, round);
     // A source is heard in one round only, so rounds need no number.
-    worker_.receive(next(members_ - distance), ucx_phase::barrier, {}, in.receives);
-    worker_.send(next(distance), ucx_phase::barrier, {}, in.sends);
+    worker_.receive(next(members_ - distance), message_phase::barrier, {}, in.receives);
+    worker_.send(next(distance), message_phase::barrier, {}, in.sends);
     if (error problem = worker_.wait(in.receives, until_))
       return problem;
   }

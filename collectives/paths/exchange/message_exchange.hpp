@@ -1,4 +1,4 @@
-// One run of one bundle over a connected worker: which piece goes to whom, in what order, through which
+// One run of one bundle over a connected messenger: which piece goes to whom, in what order, through which
 // memory. Pieces are pipelined three deep: while piece k is on its way out, k−1 is reduced and k−2 comes
 // back. Sender and receiver cut the same pieces from the same numbers, so nothing has to be said about sizes.
 #pragma once
@@ -10,22 +10,22 @@
 #include <vector>
 
 #include "collectives/paths/adasum.hpp"
+#include "collectives/paths/exchange/byte_stream.hpp"
+#include "collectives/paths/exchange/messenger.hpp"
 #include "collectives/paths/path.hpp"
-#include "collectives/paths/ucx/ucx_stream.hpp"
-#include "collectives/paths/ucx/ucx_worker.hpp"
 
 namespace farandole {
 
 /// Memory of the pieces that are under way; kept from run to run.
-struct ucx_staging {
+struct message_staging {
   struct slot {
     std::vector<std::byte> outgoing; ///< packed input
     std::vector<std::byte> incoming; ///< contributions of the others
     std::vector<std::byte> results;  ///< what will be unpacked
-    ucx_ticket sends;
-    ucx_ticket receives;
-    ucx_ticket result_sends;
-    ucx_ticket result_receives;
+    message_ticket sends;
+    message_ticket receives;
+    message_ticket result_sends;
+    message_ticket result_receives;
   };
   static constexpr std::size_t depth = 3;
   std::array<slot, depth> slots;
@@ -42,20 +42,20 @@ struct ucx_staging {
   }
 };
 
-class ucx_exchange {
+class message_exchange {
 public:
-  using probe = std::function<void(ucx_phase phase, std::size_t piece)>;
+  using probe = std::function<void(message_phase phase, std::size_t piece)>;
 
   /// `around` may be null.
-  ucx_exchange(ucx_worker& worker, ucx_staging& staging, const work& bundle, const limits& until,
-               const probe& watch, const ucx_interludes* around);
+  message_exchange(messenger& worker, message_staging& staging, const work& bundle, const limits& until,
+                   const probe& watch, const piece_interludes* around);
 
   /// Everything sent and received when it returns without error; after an error the worker is gone, or must
   /// go.
   error run();
 
 private:
-  using slot = ucx_staging::slot;
+  using slot = message_staging::slot;
   class adasum_messages;
 
   /// A range of the row of elements: of a piece, or one member's segment of it.
@@ -84,40 +84,40 @@ private:
   /// One stream for each member, of all parts: `sizes[part * members + rank]` bytes of each, in rank order.
   /// Of the outputs, or of the inputs.
   enum class side : std::uint8_t { input, output };
-  std::vector<ucx_stream> by_member(side which, std::span<const std::size_t> sizes) const;
+  std::vector<byte_stream> by_member(side which, std::span<const std::size_t> sizes) const;
   /// Keeps three pieces under way; the streams of one run need not be equally long.
   using begin_piece = std::function<void(std::size_t number)>;
   using finish_piece = std::function<error(std::size_t number)>;
   error pipelined(std::size_t pieces, const begin_piece& begin, const finish_piece& finish);
-  void receive_rows(std::size_t number, std::span<const ucx_stream> rows, std::size_t piece_bytes);
-  void send_row(std::size_t number, const ucx_stream& row, std::size_t piece_bytes);
-  void send_segments(ucx_phase phase, std::size_t number, std::span<const ucx_stream> segments,
+  void receive_rows(std::size_t number, std::span<const byte_stream> rows, std::size_t piece_bytes);
+  void send_row(std::size_t number, const byte_stream& row, std::size_t piece_bytes);
+  void send_segments(message_phase phase, std::size_t number, std::span<const byte_stream> segments,
                      std::size_t piece_bytes);
-  error finish_rows(std::size_t number, std::span<const ucx_stream> rows, std::size_t piece_bytes);
+  error finish_rows(std::size_t number, std::span<const byte_stream> rows, std::size_t piece_bytes);
   void receive_segment(std::size_t number, std::size_t bytes);
-  error reduce_segment(std::size_t number, const ucx_stream& own, const ucx_stream& result,
+  error reduce_segment(std::size_t number, const byte_stream& own, const byte_stream& result,
                        std::size_t piece_bytes);
 
   /// Gives bytes to one other member and takes as many as fit from it.
-  error swap(ucx_phase phase, std::size_t number, std::int32_t peer, std::span<const std::byte> give,
+  error swap(message_phase phase, std::size_t number, std::int32_t peer, std::span<const std::byte> give,
              std::span<std::byte> take);
 
   std::int32_t next(std::int32_t step) const { return (rank_ + step) % members_; }
-  void enter(ucx_phase phase, std::size_t piece);
+  void enter(message_phase phase, std::size_t piece);
   error before(std::size_t number) const { return around_ ? around_->before(number) : error{}; }
   error after(std::size_t number) const { return around_ ? around_->after(number) : error{}; }
 
-  ucx_worker& worker_;
-  ucx_staging& staging_;
+  messenger& worker_;
+  message_staging& staging_;
   const work& bundle_;
   const limits& until_;
   const probe& probe_;
   const std::int32_t rank_;
   const std::int32_t members_;
   const std::size_t element_;
-  ucx_stream input_;
-  ucx_stream output_;
-  const ucx_interludes* around_;
+  byte_stream input_;
+  byte_stream output_;
+  const piece_interludes* around_;
   std::size_t piece_bytes_;
 };
 

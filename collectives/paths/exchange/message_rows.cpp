@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "collectives/paths/bundle_bytes.hpp"
-#include "collectives/paths/ucx/ucx_exchange.hpp"
+#include "collectives/paths/exchange/message_exchange.hpp"
 
 namespace farandole {
 namespace {
@@ -21,21 +21,21 @@ std::size_t piece_of_row(std::int32_t members) {
   return std::max(least_row_bytes, rows_bytes / others) / 64 * 64;
 }
 
-std::size_t pieces_of(std::span<const ucx_stream> rows, std::size_t piece_bytes) {
+std::size_t pieces_of(std::span<const byte_stream> rows, std::size_t piece_bytes) {
   std::size_t longest = 0;
-  for (const ucx_stream& row : rows)
+  for (const byte_stream& row : rows)
     longest = std::max(longest, row.bytes());
   return (longest + piece_bytes - 1) / piece_bytes;
 }
 
-std::size_t length_of(const ucx_stream& row, std::size_t number, std::size_t piece_bytes) {
+std::size_t length_of(const byte_stream& row, std::size_t number, std::size_t piece_bytes) {
   const std::size_t from = number * piece_bytes;
   return from >= row.bytes() ? 0 : std::min(piece_bytes, row.bytes() - from);
 }
 
 /// A piece of a row: in the caller's memory if it lies there in one stretch, else packed to `spare`.
 template <class Spare>
-const std::byte* found_or_packed(const ucx_stream& row, std::size_t from, std::size_t bytes,
+const std::byte* found_or_packed(const byte_stream& row, std::size_t from, std::size_t bytes,
                                  const Spare& spare) {
   if (const std::byte* direct = row.whole(from, bytes))
     return direct;
@@ -47,10 +47,10 @@ const std::byte* found_or_packed(const ucx_stream& row, std::size_t from, std::s
 
 } // namespace
 
-std::vector<ucx_stream> ucx_exchange::by_member(side which, std::span<const std::size_t> sizes) const {
+std::vector<byte_stream> message_exchange::by_member(side which, std::span<const std::size_t> sizes) const {
   const auto count = static_cast<std::size_t>(members_);
   assert(sizes.size() == bundle_.parts.size() * count);
-  std::vector<ucx_stream> rows(count);
+  std::vector<byte_stream> rows(count);
   for (std::size_t at = 0; at < bundle_.parts.size(); ++at) {
     const std::byte* memory = which == side::input ? bundle_.parts[at].input : bundle_.parts[at].output;
     for (std::size_t member = 0; member < count; ++member) {
@@ -62,7 +62,7 @@ std::vector<ucx_stream> ucx_exchange::by_member(side which, std::span<const std:
   return rows;
 }
 
-error ucx_exchange::pipelined(std::size_t pieces, const begin_piece& begin, const finish_piece& finish) {
+error message_exchange::pipelined(std::size_t pieces, const begin_piece& begin, const finish_piece& finish) {
   for (std::size_t step = 0; step < pieces + 2; ++step) {
     if (step < pieces) {
       if (error problem = before(step))
@@ -81,10 +81,10 @@ error ucx_exchange::pipelined(std::size_t pieces, const begin_piece& begin, cons
 
 // ---- allgather and alltoall ----------------------------------------------------------------------
 
-error ucx_exchange::allgather() {
+error message_exchange::allgather() {
   const auto rank = static_cast<std::size_t>(rank_);
   const auto count = static_cast<std::size_t>(members_);
-  const std::vector<ucx_stream> rows = by_member(side::output, bundle_.gathered);
+  const std::vector<byte_stream> rows = by_member(side::output, bundle_.gathered);
   // Sent from there: should input and output be one, the place of the input belongs to somebody else.
   for (std::size_t at = 0; at < bundle_.parts.size(); ++at)
     if (const std::size_t bytes = bundle_.gathered[at * count + rank]; bytes != 0)
@@ -94,18 +94,18 @@ error ucx_exchange::allgather() {
   return pipelined(
       around_ ? around_->pieces : pieces_of(rows, piece_bytes),
       [&](std::size_t number) {
-        enter(ucx_phase::gather, number);
+        enter(message_phase::gather, number);
         receive_rows(number, rows, piece_bytes);
         send_row(number, rows[rank], piece_bytes);
       },
       [&](std::size_t number) { return finish_rows(number, rows, piece_bytes); });
 }
 
-error ucx_exchange::alltoall() {
+error message_exchange::alltoall() {
   const auto rank = static_cast<std::size_t>(rank_);
   const auto count = static_cast<std::size_t>(members_);
-  const std::vector<ucx_stream> sent = by_member(side::input, bundle_.sent);
-  const std::vector<ucx_stream> received = by_member(side::output, bundle_.received);
+  const std::vector<byte_stream> sent = by_member(side::input, bundle_.sent);
+  const std::vector<byte_stream> received = by_member(side::output, bundle_.received);
   for (std::size_t at = 0; at < bundle_.parts.size(); ++at) {
     const part& each = bundle_.parts[at];
     if (const std::size_t bytes = bundle_.sent[at * count + rank]; bytes != 0)
@@ -117,20 +117,20 @@ error ucx_exchange::alltoall() {
   return pipelined(
       std::max(pieces_of(sent, piece_bytes), pieces_of(received, piece_bytes)),
       [&](std::size_t number) {
-        enter(ucx_phase::gather, number);
+        enter(message_phase::gather, number);
         receive_rows(number, received, piece_bytes);
-        send_segments(ucx_phase::gather, number, sent, piece_bytes);
+        send_segments(message_phase::gather, number, sent, piece_bytes);
       },
       [&](std::size_t number) { return finish_rows(number, received, piece_bytes); });
 }
 
 /// Straight into the output where a piece lies inside one part.
-void ucx_exchange::receive_rows(std::size_t number, std::span<const ucx_stream> rows,
-                                std::size_t piece_bytes) {
+void message_exchange::receive_rows(std::size_t number, std::span<const byte_stream> rows,
+                                    std::size_t piece_bytes) {
   slot& in = staging_.of(number);
   const std::size_t from = number * piece_bytes;
   for (std::int32_t member = 0; member < members_; ++member) {
-    const ucx_stream& row = rows[static_cast<std::size_t>(member)];
+    const byte_stream& row = rows[static_cast<std::size_t>(member)];
     const std::size_t bytes = length_of(row, number, piece_bytes);
     if (member == rank_ || bytes == 0)
       continue;
@@ -138,25 +138,25 @@ void ucx_exchange::receive_rows(std::size_t number, std::span<const ucx_stream> 
     std::byte* target =
         direct != nullptr
             ? writable(direct)
-            : ucx_staging::reserve(in.incoming, piece_bytes * static_cast<std::size_t>(members_)) +
+            : message_staging::reserve(in.incoming, piece_bytes * static_cast<std::size_t>(members_)) +
                   piece_bytes * static_cast<std::size_t>(member);
-    worker_.receive(member, ucx_phase::gather, {target, bytes}, in.receives);
+    worker_.receive(member, message_phase::gather, {target, bytes}, in.receives);
   }
 }
 
-void ucx_exchange::send_row(std::size_t number, const ucx_stream& row, std::size_t piece_bytes) {
+void message_exchange::send_row(std::size_t number, const byte_stream& row, std::size_t piece_bytes) {
   slot& in = staging_.of(number);
   const std::size_t bytes = length_of(row, number, piece_bytes);
   if (bytes == 0)
     return;
-  const std::byte* source = found_or_packed(row, number * piece_bytes, bytes,
-                                            [&] { return ucx_staging::reserve(in.outgoing, piece_bytes); });
+  const std::byte* source = found_or_packed(
+      row, number * piece_bytes, bytes, [&] { return message_staging::reserve(in.outgoing, piece_bytes); });
   for (std::int32_t step = 1; step < members_; ++step)
-    worker_.send(next(step), ucx_phase::gather, {source, bytes}, in.sends);
+    worker_.send(next(step), message_phase::gather, {source, bytes}, in.sends);
 }
 
-void ucx_exchange::send_segments(ucx_phase phase, std::size_t number, std::span<const ucx_stream> segments,
-                                 std::size_t piece_bytes) {
+void message_exchange::send_segments(message_phase phase, std::size_t number,
+                                     std::span<const byte_stream> segments, std::size_t piece_bytes) {
   slot& in = staging_.of(number);
   for (std::int32_t step = 1; step < members_; ++step) {
     const auto target = static_cast<std::size_t>(next(step));
@@ -164,15 +164,15 @@ void ucx_exchange::send_segments(ucx_phase phase, std::size_t number, std::span<
     if (bytes == 0)
       continue;
     const std::byte* source = found_or_packed(segments[target], number * piece_bytes, bytes, [&] {
-      return ucx_staging::reserve(in.outgoing, piece_bytes * static_cast<std::size_t>(members_)) +
+      return message_staging::reserve(in.outgoing, piece_bytes * static_cast<std::size_t>(members_)) +
              piece_bytes * target;
     });
     worker_.send(next(step), phase, {source, bytes}, in.sends);
   }
 }
 
-error ucx_exchange::finish_rows(std::size_t number, std::span<const ucx_stream> rows,
-                                std::size_t piece_bytes) {
+error message_exchange::finish_rows(std::size_t number, std::span<const byte_stream> rows,
+                                    std::size_t piece_bytes) {
   slot& in = staging_.of(number);
   if (error problem = worker_.wait(in.receives, until_))
     return problem;
@@ -180,7 +180,7 @@ error ucx_exchange::finish_rows(std::size_t number, std::span<const ucx_stream> 
     return problem;
   const std::size_t from = number * piece_bytes;
   for (std::int32_t member = 0; member < members_; ++member) {
-    const ucx_stream& row = rows[static_cast<std::size_t>(member)];
+    const byte_stream& row = rows[static_cast<std::size_t>(member)];
     const std::size_t bytes = length_of(row, number, piece_bytes);
     if (member != rank_ && bytes != 0 && row.whole(from, bytes) == nullptr)
       unpack(in.incoming.data() + piece_bytes * static_cast<std::size_t>(member), row, from, bytes);
@@ -191,47 +191,47 @@ error ucx_exchange::finish_rows(std::size_t number, std::span<const ucx_stream> 
 // ---- reducescatter -------------------------------------------------------------------------------
 
 /// The first half of an allreduce, with segments that the bundle gives.
-error ucx_exchange::reducescatter() {
+error message_exchange::reducescatter() {
   const auto rank = static_cast<std::size_t>(rank_);
-  const std::vector<ucx_stream> segments = by_member(side::input, bundle_.sent);
-  ucx_stream result;
+  const std::vector<byte_stream> segments = by_member(side::input, bundle_.sent);
+  byte_stream result;
   for (std::size_t at = 0; at < bundle_.parts.size(); ++at)
     result.add(bundle_.parts[at].output, bundle_.sent[at * static_cast<std::size_t>(members_) + rank]);
   const std::size_t piece_bytes = piece_of_row(members_);
   return pipelined(
       pieces_of(segments, piece_bytes),
       [&](std::size_t number) {
-        enter(ucx_phase::scatter, number);
+        enter(message_phase::scatter, number);
         receive_segment(number, length_of(segments[rank], number, piece_bytes));
-        send_segments(ucx_phase::scatter, number, segments, piece_bytes);
+        send_segments(message_phase::scatter, number, segments, piece_bytes);
       },
       [&](std::size_t number) { return reduce_segment(number, segments[rank], result, piece_bytes); });
 }
 
-void ucx_exchange::receive_segment(std::size_t number, std::size_t bytes) {
+void message_exchange::receive_segment(std::size_t number, std::size_t bytes) {
   if (bytes == 0)
     return;
   slot& in = staging_.of(number);
-  std::byte* incoming = ucx_staging::reserve(in.incoming, bytes * static_cast<std::size_t>(members_));
+  std::byte* incoming = message_staging::reserve(in.incoming, bytes * static_cast<std::size_t>(members_));
   for (std::int32_t member = 0; member < members_; ++member)
     if (member != rank_)
-      worker_.receive(member, ucx_phase::scatter,
+      worker_.receive(member, message_phase::scatter,
                       {incoming + bytes * static_cast<std::size_t>(member), bytes}, in.receives);
 }
 
-error ucx_exchange::reduce_segment(std::size_t number, const ucx_stream& own, const ucx_stream& result,
-                                   std::size_t piece_bytes) {
+error message_exchange::reduce_segment(std::size_t number, const byte_stream& own, const byte_stream& result,
+                                       std::size_t piece_bytes) {
   slot& in = staging_.of(number);
   if (error problem = worker_.wait(in.receives, until_))
     return problem;
   if (error problem = worker_.wait(in.sends, until_))
     return problem;
-  enter(ucx_phase::gather, number);
+  enter(message_phase::gather, number);
   const std::size_t from = number * piece_bytes;
   const std::size_t bytes = length_of(own, number, piece_bytes);
   if (bytes == 0)
     return {};
-  std::byte* incoming = ucx_staging::reserve(in.incoming, bytes * static_cast<std::size_t>(members_));
+  std::byte* incoming = message_staging::reserve(in.incoming, bytes * static_cast<std::size_t>(members_));
   std::vector<const std::byte*> inputs(static_cast<std::size_t>(members_));
   for (std::size_t member = 0; member < inputs.size(); ++member)
     inputs[member] = incoming + bytes * member;
@@ -240,7 +240,7 @@ error ucx_exchange::reduce_segment(std::size_t number, const ucx_stream& own, co
   if (const std::byte* direct = result.whole(from, bytes)) {
     reduce_into(writable(direct), inputs, bytes);
   } else {
-    std::byte* results = ucx_staging::reserve(in.results, bytes);
+    std::byte* results = message_staging::reserve(in.results, bytes);
     reduce_into(results, inputs, bytes);
     unpack(results, result, from, bytes);
   }

@@ -13,7 +13,7 @@
 
 namespace farandole {
 
-class ucx_stream {
+class byte_stream {
 public:
   /// One stretch of the row: `bytes` long, at `memory`, or without memory when null.
   struct stretch {
@@ -52,9 +52,9 @@ private:
 /// The memory of an output stream, which the caller handed over to be written.
 std::byte* writable(const std::byte* memory);
 /// Copies a range out; `fill` writes `bytes` of the neutral element where there is no memory.
-void pack(const ucx_stream& from, std::size_t at, std::size_t bytes, std::byte* target,
+void pack(const byte_stream& from, std::size_t at, std::size_t bytes, std::byte* target,
           const std::function<void(std::byte*, std::size_t)>& fill);
 /// Copies `source` into a range of parts that the caller may write.
-void unpack(const std::byte* source, const ucx_stream& target, std::size_t at, std::size_t bytes);
+void unpack(const std::byte* source, const byte_stream& target, std::size_t at, std::size_t bytes);
 
 } // namespace farandole
