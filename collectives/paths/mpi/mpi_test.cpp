@@ -34,6 +34,11 @@ struct stand_in {
   bool initialized_elsewhere = false;
   int finalized = 0;
 
+  std::size_t asked() {
+    std::lock_guard lock(guard);
+    return entries.size();
+  }
+
   /// Pairs each receive with the earliest send that fits.
   void carry() {
     if (held)
@@ -218,7 +223,11 @@ TEST_CASE("mpi: after an abort nothing touches the caller's memory, even if MPI 
   some_members job(2);
   job.mpi.held = true;
   bytes input = numbers(0, 5000), output(20'000, std::byte{9});
-  std::thread ends([&] { job.abort.raise(); });
+  std::thread ends([&] {
+    for (const auto end = far(); job.mpi.asked() == 0 && steady_clock::now() < end;)
+      std::this_thread::yield();
+    job.abort.raise();
+  });
   const auto end = job.paths[0]->run(allreduce_of(input, output), job.until());
   ends.join();
   CHECK(end.error.kind == error_kind::disconnected);
