@@ -18,7 +18,7 @@ settings with(std::map<std::string, std::string> given) {
   return *values;
 }
 
-std::string refusal(std::map<std::string, std::string> given) {
+std::string what_meet_says(std::map<std::string, std::string> given) {
   auto values = with(std::move(given));
   CHECK(needs_mpi(values, {}));
   std::string secret;
@@ -56,9 +56,9 @@ TEST_CASE("MPI is asked only where it is needed", "[mpi]") {
 TEST_CASE("a process that mpirun did not start is told which setting wants it", "[mpi]") {
   const std::string size = "HOROVOD_SIZE", address = "HOROVOD_GLOO_RENDEZVOUS_ADDR";
   for (auto [name, value] : {std::pair{"FARANDOLE_CPU_PATH", "mpi"}, {"HOROVOD_CPU_OPERATIONS", "mpi"}}) {
-    const auto text = refusal({{size, "2"}, {address, "127.0.0.1"}, {name, value}});
+    const auto text = what_meet_says({{size, "2"}, {address, "127.0.0.1"}, {name, value}});
     CHECK(text.find(std::string(name) + "=mpi") == 0);
     CHECK(text.find("mpirun -np N") != std::string::npos);
   }
-  CHECK(refusal({{size, "1"}, {"FARANDOLE_CPU_PATH", "mpi"}}).empty()); // a job of one needs nobody
+  CHECK(what_meet_says({{size, "1"}, {"FARANDOLE_CPU_PATH", "mpi"}}).empty()); // a job of one needs nobody
 }

@@ -31,11 +31,11 @@ set_view view_of(const set_setup& how) {
   return {how.generation, how.place->number, place_of(how.shared->rank, how.place->ranks), members_of(how)};
 }
 
-/// The data path that the settings force: what their names say in one word, or "auto".
+/// The data path that the settings force, or "auto".
 std::string forced_path(const settings& values) {
   const auto& path = values.text(setting::cpu_path);
-  const bool by_mpi = path == "auto" && values.text(setting::cpu_operations) == "mpi";
-  return by_mpi ? "mpi" : path;
+  const auto& library = values.text(setting::cpu_operations);
+  return path == "auto" && (library == "mpi" || library == "ccl") ? library : path;
 }
 
 board_options board_of(const set_setup& how) {

@@ -65,7 +65,8 @@ error refusal(const std::string& forced) {
       return {error_kind::unimplemented, "FARANDOLE_CPU_PATH=" + forced + " needs " + std::string(row.needs) +
                                              "; unset it to let Farandole choose"};
   return {error_kind::unimplemented,
-          "FARANDOLE_CPU_PATH=" + forced + " is not in this build; use auto, local, ucx or mpi"};
+          "FARANDOLE_CPU_PATH=" + forced +
+              " (or HOROVOD_CPU_OPERATIONS) asks for what is not in this build; use auto, local, ucx or mpi"};
 }
 
 } // namespace
