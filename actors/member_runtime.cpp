@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actors/this_host.hpp"
+#include "collectives/paths/mpi/mpi_path.hpp"
 #include "collectives/plan/set_registry.hpp"
 
 namespace farandole {
@@ -23,16 +24,25 @@ log_options log_of(const settings& values) {
 member_runtime::member_runtime(settings values)
     : values_(std::move(values)), log_(log_of(values_)), standing_(std::make_shared<farandole::standing>()) {}
 
-expected<std::unique_ptr<member_runtime>> member_runtime::start(settings values, const std::string& secret) {
+expected<std::unique_ptr<member_runtime>> member_runtime::start(settings values, const std::string& secret,
+                                                                const mpi_facts& mpi) {
   std::unique_ptr<member_runtime> runtime{new member_runtime(std::move(values))};
   for (auto& warning : runtime->values_.warnings())
     runtime->log_.warning(warning);
-  if (auto problem = runtime->join(secret))
+  if (auto problem = runtime->join(secret, mpi))
     return problem;
   return runtime;
 }
 
-error member_runtime::join(const std::string& secret) {
+error member_runtime::join(std::string secret, const mpi_facts& mpi) {
+  if (needs_mpi(values_, mpi)) {
+    auto met = mpi_start::meet(values_, secret, mpi, log_);
+    if (!met)
+      return met.error();
+    mpi_ = std::move(*met);
+    if (mpi_)
+      standing_->mpi = mpi_->job();
+  }
   member_setup setup;
   setup.shared = standing_;
   setup.settings = values_;

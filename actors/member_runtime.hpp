@@ -10,6 +10,7 @@
 #include "actors/kit/log.hpp"
 #include "actors/kit/loop.hpp"
 #include "actors/member.hpp"
+#include "actors/mpi_start.hpp"
 #include "actors/standing.hpp"
 #include "messages/error.hpp"
 #include "messages/settings.hpp"
@@ -18,8 +19,9 @@ namespace farandole {
 
 class member_runtime {
 public:
-  /// Joins the job that the settings name. Blocks at most the start timeout.
-  static expected<std::unique_ptr<member_runtime>> start(settings values, const std::string& secret);
+  /// Joins the job that the settings name, or MPI. Blocks at most the start timeout.
+  static expected<std::unique_ptr<member_runtime>> start(settings values, const std::string& secret,
+                                                         const mpi_facts& mpi = {});
   ~member_runtime();
   member_runtime(const member_runtime&) = delete;
   member_runtime& operator=(const member_runtime&) = delete;
@@ -30,6 +32,8 @@ public:
   bool alive() const { return standing_->alive; }
   const member& self() const { return standing_->members[static_cast<std::size_t>(standing_->rank)]; }
   const farandole::standing& standing() const { return *standing_; }
+  /// Null where the job has no MPI.
+  const mpi_start* mpi() const { return mpi_.get(); }
   /// Of the global set.
   farandole::door& door() { return *standing_->global->door; }
   /// Of any; `invalid_argument` where there is no such set, or this process is not in it.
@@ -40,11 +44,12 @@ public:
 
 private:
   explicit member_runtime(settings values);
-  error join(const std::string& secret);
+  error join(std::string secret, const mpi_facts& mpi);
 
   settings values_;
   logger log_;
   std::shared_ptr<farandole::standing> standing_;
+  std::unique_ptr<mpi_start> mpi_; ///< may serve the rendezvous: goes after the member
   std::unique_ptr<loop_system> system_;
   member_actor member_;
   bool left_ = false;

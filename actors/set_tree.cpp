@@ -32,12 +32,19 @@ set_view view_of(const set_setup& how) {
   return {how.generation, how.place->number, place_of(how.shared->rank, how.place->ranks), members_of(how)};
 }
 
+/// The data path that the settings force, or "auto".
+std::string forced_path(const settings& values) {
+  const auto& path = values.text(setting::cpu_path);
+  const auto& library = values.text(setting::cpu_operations);
+  return path == "auto" && (library == "mpi" || library == "ccl") ? library : path;
+}
+
 board_options board_of(const set_setup& how) {
   board_options board;
   auto& values = how.settings;
+  const auto forced = forced_path(values);
   auto members = members_of(how);
   auto same_host = [&](const member& one) { return one.host == members.front().host; };
-  const auto& forced = values.text(setting::cpu_path);
   // A set of one has nobody to meet on a board.
   board.one_host = members.size() > 1 && std::all_of(members.begin(), members.end(), same_host);
   board.on = values.flag(setting::board) && (forced == "auto" || forced == "local");
@@ -105,7 +112,8 @@ path_options paths_of(const set_setup& how) {
   options.slots = static_cast<std::uint32_t>(how.settings.integer(setting::window_slots));
   options.board_bytes = board.on && board.one_host ? board.area_bytes : 0;
   options.adasum_message_bytes = static_cast<std::size_t>(how.settings.integer(setting::adasum_chunk));
-  options.wishes.forced = how.settings.text(setting::cpu_path);
+  options.wishes.forced = forced_path(how.settings);
+  options.mpi = how.shared->mpi;
   options.wishes.hierarchical_allreduce = how.settings.flag(setting::hierarchical_allreduce);
   options.wishes.hierarchical_allgather = how.settings.flag(setting::hierarchical_allgather);
   return options;

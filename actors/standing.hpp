@@ -18,6 +18,8 @@
 
 namespace farandole {
 
+struct mpi_job;
+
 /// One process set as this process has it.
 struct set_standing {
   // Set once, before the set can be found.
@@ -79,6 +81,7 @@ struct standing {
   bool dynamic_sets = false; ///< process sets may change after the start
   std::shared_ptr<set_standing> global = std::make_shared<set_standing>();
   set_table sets;
+  std::shared_ptr<const mpi_job> mpi; ///< null where the job has none
 
   /// Kind none: this member is in. Anything else: why it is not.
   std::promise<error> started;

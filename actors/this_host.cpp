@@ -8,8 +8,10 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -102,6 +104,38 @@ expected<std::string> resolve(const std::string& host) {
   auto text = text_of(reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr);
   freeaddrinfo(found);
   return text;
+}
+
+expected<std::string> make_secret() {
+  std::array<unsigned char, 32> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
+    return error{error_kind::unknown, std::string("getrandom: ") + std::strerror(errno)};
+  std::string text;
+  for (const auto byte : bytes) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+expected<std::string> address_for_others(const settings& values) {
+  if (auto& wanted = values.text(setting::interface); !wanted.empty())
+    return address_of_interface(wanted.substr(0, wanted.find(',')));
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0)
+    return error{error_kind::unknown,
+                 std::string("the network interfaces cannot be listed: ") + std::strerror(errno)};
+  std::string found;
+  for (auto* one = all; one && found.empty(); one = one->ifa_next)
+    if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET && (one->ifa_flags & IFF_UP) &&
+        !(one->ifa_flags & IFF_LOOPBACK))
+      found = text_of(reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr);
+  freeifaddrs(all);
+  if (found.empty())
+    return error{error_kind::unknown,
+                 "no network interface that is up has an IPv4 address for processes on other hosts; name one "
+                 "with HOROVOD_GLOO_IFACE"};
+  return found;
 }
 
 expected<std::string> job_secret(const settings& values) {

@@ -19,10 +19,17 @@ std::string host_name();
 /// missing.
 expected<std::string> own_address_towards(const std::string& remote_ip, const settings& values);
 
+/// An address of this host at which processes on other hosts can reach it: that of the interface setting, or
+/// of the first interface that is up.
+expected<std::string> address_for_others(const settings& values);
+
 /// Numeric IPv4 address of a host name. Blocks: not for the loop.
 expected<std::string> resolve(const std::string& host);
 
 /// From the inherited descriptor or the file that the settings name. Empty when they name none.
 expected<std::string> job_secret(const settings& values);
+
+/// A new one, at random.
+expected<std::string> make_secret();
 
 } // namespace farandole

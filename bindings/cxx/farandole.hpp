@@ -36,6 +36,9 @@ struct options {
   /// from 1 up. All members must name the same ones, or none of them starts. A set that is named twice, or
   /// holds every rank, exists once.
   std::vector<std::vector<std::int32_t>> process_sets = {};
+  /// The processes of MPI's world that are the job, in the order of its ranks: every one of them names the
+  /// same. Empty: all that mpirun started, if it started this one and no rendezvous is named.
+  std::vector<std::int32_t> mpi_ranks = {};
 };
 
 /// What to do with one tensor.
@@ -124,6 +127,12 @@ public:
   std::int32_t local_size() const;
   std::int32_t cross_rank() const;
   std::int32_t cross_size() const;
+  /// Whether MPI brought the members together, or moves their tensors; and whether any thread may then call
+  /// it.
+  bool has_mpi() const;
+  bool mpi_threads() const;
+  /// Whether this installation can do so.
+  static bool mpi_is_installed();
   /// Same local size on every host.
   bool is_homogeneous() const;
 

@@ -8,6 +8,7 @@
 #include "actors/member_runtime.hpp"
 #include "actors/this_host.hpp"
 #include "bindings/cxx/farandole.hpp"
+#include "collectives/paths/mpi/mpi_library.hpp"
 #include "messages/membership.hpp"
 #include "messages/set_change.hpp"
 
@@ -141,14 +142,15 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
   set_change sets{set_change_kind::found, 0, how.process_sets};
   if (auto problem = put_in_form(sets.sets))
     return problem;
-  auto values = settings::load({lookup_for(how), {}, {}});
+  const auto lookup = lookup_for(how);
+  auto values = settings::load({lookup, {}, {}});
   if (!values)
     return values.error();
   auto secret = how.secret.empty() ? job_secret(*values) : expected<std::string>(how.secret);
   if (!secret)
     return secret.error();
   const auto patience = values->duration(setting::start_timeout);
-  auto member = member_runtime::start(std::move(*values), *secret);
+  auto member = member_runtime::start(std::move(*values), *secret, {how.mpi_ranks, launched_by_mpi(lookup)});
   if (!member)
     return member.error();
   std::unique_ptr<runtime> started(new runtime(std::make_unique<state>(std::move(*member))));
@@ -188,6 +190,16 @@ std::int32_t runtime::cross_rank() const {
 }
 std::int32_t runtime::cross_size() const {
   return state_->member->self().cross_size;
+}
+
+bool runtime::has_mpi() const {
+  return state_->member->mpi() != nullptr;
+}
+bool runtime::mpi_threads() const {
+  return has_mpi() && state_->member->mpi()->threads();
+}
+bool runtime::mpi_is_installed() {
+  return farandole::mpi_is_installed();
 }
 
 bool runtime::is_homogeneous() const {

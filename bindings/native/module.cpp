@@ -28,8 +28,9 @@ struct python_runtime {
 };
 
 python_runtime start(const std::map<std::string, std::string>& settings, bool read_environment,
-                     const std::string& secret, const std::vector<std::vector<std::int32_t>>& process_sets) {
-  const options how{settings, read_environment, secret, process_sets};
+                     const std::string& secret, const std::vector<std::vector<std::int32_t>>& process_sets,
+                     const std::vector<std::int32_t>& mpi_ranks) {
+  const options how{settings, read_environment, secret, process_sets, mpi_ranks};
   // Shared with the starting thread, which may outlive an interrupted call.
   auto outcome = std::make_shared<std::optional<expected<std::unique_ptr<runtime>>>>();
   run_interruptibly([outcome, how] { outcome->emplace(runtime::start(how)); });
@@ -133,6 +134,7 @@ void define_runtime(nb::module_& module) {
       .def_static("start", &start, "settings"_a = std::map<std::string, std::string>{},
                   "read_environment"_a = true, "secret"_a = "",
                   "process_sets"_a = std::vector<std::vector<std::int32_t>>{},
+                  "mpi_ranks"_a = std::vector<std::int32_t>{},
                   "Joins the job that the settings and the environment name.")
       .def("shutdown", [](const python_runtime& self) { shut_down(self.running); })
       .def_prop_ro("alive", &ask<&runtime::alive>)
@@ -144,6 +146,10 @@ void define_runtime(nb::module_& module) {
       .def_prop_ro("cross_rank", &ask<&runtime::cross_rank>)
       .def_prop_ro("cross_size", &ask<&runtime::cross_size>)
       .def_prop_ro("is_homogeneous", &ask<&runtime::is_homogeneous>)
+      .def_prop_ro("has_mpi", &ask<&runtime::has_mpi>)
+      .def_prop_ro("mpi_threads", &ask<&runtime::mpi_threads>)
+      .def_static("mpi_is_installed", &runtime::mpi_is_installed,
+                  "Whether jobs may be brought together by MPI here.")
       .def("add_process_set", &add_process_set, "ranks"_a,
            "Adds a process set on all members at once; gives its number.")
       .def("remove_process_set", &remove_process_set, "set"_a, "Removes one on all members at once.")

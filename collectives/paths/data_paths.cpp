@@ -8,6 +8,7 @@
 #include "collectives/paths/hierarchical/hierarchical.hpp"
 #include "collectives/paths/local/handoff.hpp"
 #include "collectives/paths/local/local.hpp"
+#include "collectives/paths/mpi/mpi_path.hpp"
 #include "collectives/paths/solo.hpp"
 #include "collectives/paths/ucx/ucx_path.hpp"
 
@@ -90,8 +91,26 @@ error data_paths::open_all() {
   if (takes(path_kind::gloo))
     if (auto problem = take(open_gloo(), gloo_))
       return problem;
+  if (takes(path_kind::mpi))
+    if (auto problem = open_mpi())
+      return problem;
   if (takes(path_kind::hierarchical) && levels_.in_column())
     return take(open_ucx(levels_.column()), column_);
+  return {};
+}
+
+/// A member's slot is its rank in the job's communicator.
+error data_paths::open_mpi() {
+  if (!how_.mpi)
+    return {error_kind::unimplemented,
+            "FARANDOLE_CPU_PATH=mpi (HOROVOD_CPU_OPERATIONS=mpi) was set for the job, but this process was "
+            "started without MPI; set it for every process, and start them with mpirun"};
+  std::vector<std::int32_t> places;
+  for (auto& one : set_.members)
+    places.push_back(one.slot);
+  mpi_ = std::make_unique<mpi_path>(mpi_set{how_.mpi->engine, how_.mpi->group, set_.set, std::move(places),
+                                            set_.rank, waiting::decide(processes_here(set_))},
+                                    how_.adasum_message_bytes);
   return {};
 }
 
@@ -153,6 +172,9 @@ error data_paths::connect(std::span<const introduction> all, const limits& until
     if (auto problem = gloo_->connect(addresses, until))
       return problem;
   }
+  if (mpi_)
+    if (auto problem = mpi_->connect(until))
+      return problem;
   if (shares_memory())
     if (auto problem = share_window(all, until))
       return problem;
@@ -213,6 +235,8 @@ path& data_paths::choose(const work& bundle) {
     return *ucx_;
   case path_kind::gloo:
     return *gloo_;
+  case path_kind::mpi:
+    return *mpi_;
   case path_kind::solo:
   case path_kind::local:
     break;

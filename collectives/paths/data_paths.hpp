@@ -21,6 +21,8 @@ namespace farandole {
 class window_offer;
 class ucx_path;
 class gloo_path;
+class mpi_path;
+struct mpi_job;
 
 /// What the set looks like from this member.
 struct set_view {
@@ -42,6 +44,7 @@ struct path_options {
   std::size_t board_bytes = 0; ///< of each member's board area; 0: no board
   std::size_t adasum_message_bytes = std::size_t{1} << 30;
   path_wishes wishes;
+  std::shared_ptr<const mpi_job> mpi; ///< null where the job has no MPI
 };
 
 /// Used on its lane's thread, but for board().
@@ -69,6 +72,7 @@ private:
   bool takes(path_kind kind) const { return farandole::takes(routes_, kind); }
   bool shares_memory() const;
   error open_all();
+  error open_mpi();
   expected<std::unique_ptr<ucx_path>> open_ucx(std::span<const std::int32_t> ranks) const;
   expected<std::unique_ptr<gloo_path>> open_gloo() const;
   error connect_column(std::span<const introduction> all, const limits& until);
@@ -87,6 +91,7 @@ private:
   std::unique_ptr<ucx_path> column_; ///< until it, too, is handed on
   std::unique_ptr<path> hierarchical_;
   std::unique_ptr<gloo_path> gloo_;
+  std::unique_ptr<mpi_path> mpi_;
 };
 
 } // namespace farandole

@@ -40,6 +40,11 @@ constexpr path_row rows[] = {
      "nothing",
      [](const set_facts&) { return true; },
      {"", "", "", "", moves_nothing, "", ""}},
+    {path_kind::mpi,
+     "mpi",
+     "a job that mpirun started",
+     [](const set_facts&) { return true; },
+     {"", "", "", "", moves_nothing, "", ""}},
 };
 
 bool moves(const path_row& row, operation what) {
@@ -50,6 +55,8 @@ bool moves(const path_row& row, operation what) {
 bool wanted(const path_row& row, operation what, const path_wishes& wishes) {
   if (row.kind == path_kind::solo)
     return true;
+  if (row.kind == path_kind::mpi)
+    return wishes.forced == row.name;
   if (row.kind == path_kind::hierarchical)
     return wishes.forced == "auto" && (what == operation::allreduce   ? wishes.hierarchical_allreduce
                                        : what == operation::allgather ? wishes.hierarchical_allgather
@@ -63,7 +70,9 @@ error refusal(const std::string& forced) {
       return {error_kind::unimplemented, "FARANDOLE_CPU_PATH=" + forced + " needs " + std::string(row.needs) +
                                              "; unset it to let Farandole choose"};
   return {error_kind::unimplemented,
-          "FARANDOLE_CPU_PATH=" + forced + " is not in this build; use auto, local, ucx or gloo"};
+          "FARANDOLE_CPU_PATH=" + forced +
+              " (or HOROVOD_CPU_OPERATIONS) asks for what is not in this build; use auto, local, ucx, gloo or "
+              "mpi"};
 }
 
 } // namespace

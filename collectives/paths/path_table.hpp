@@ -17,7 +17,7 @@
 namespace farandole {
 
 /// In the order of preference.
-enum class path_kind : std::uint8_t { solo, hierarchical, local, ucx, gloo };
+enum class path_kind : std::uint8_t { solo, hierarchical, local, ucx, gloo, mpi };
 
 /// What a set looks like to a path.
 struct set_facts {

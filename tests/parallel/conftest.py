@@ -1,7 +1,7 @@
 """Every rank runs the same tests in the same order; the names of tensors come from the names of the tests.
 
-Run as ``horovodrun -np 2 python -m pytest tests/parallel``; with any number of ranks, one included. The files
-``test_launch*.py`` start jobs themselves and are run by a plain pytest. A test that hangs ends its process (see
+Run as ``horovodrun -np 2 python -m pytest tests/parallel``, or with ``mpirun``; any number of ranks, one included. The
+files ``test_launch*.py`` start jobs themselves and are run by a plain pytest. A test that hangs ends its process (see
 pyproject.toml), and with it the job.
 """
 
@@ -14,7 +14,7 @@ import pytest
 
 
 def _is_one_of_many() -> bool:
-    return "HOROVOD_RANK" in os.environ
+    return "HOROVOD_RANK" in os.environ or "OMPI_COMM_WORLD_RANK" in os.environ
 
 
 @pytest.hookimpl(tryfirst=True)

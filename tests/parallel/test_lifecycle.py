@@ -24,9 +24,11 @@ def works(size: int, name: str) -> bool:
 
 
 def test_ranks_are_numbered_as_the_launcher_says(rank: int, size: int) -> None:
-    assert rank == int(os.environ.get("HOROVOD_RANK", "0"))
-    assert size == int(os.environ.get("HOROVOD_SIZE", "1"))
-    assert hvd.local_rank() == int(os.environ.get("HOROVOD_LOCAL_RANK", "0"))
+    assert rank == int(os.environ.get("HOROVOD_RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "0")))
+    assert size == int(os.environ.get("HOROVOD_SIZE", os.environ.get("OMPI_COMM_WORLD_SIZE", "1")))
+    assert hvd.local_rank() == int(
+        os.environ.get("HOROVOD_LOCAL_RANK", os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK", "0"))
+    )
     assert hvd.cross_rank() == int(os.environ.get("HOROVOD_CROSS_RANK", "0"))
     assert sorted(hvd.allgather_object(rank)) == list(range(size))
     assert hvd.is_homogeneous()

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/paths/gloo/gloo_path.hpp"
+#include "collectives/paths/mpi/mpi_library.hpp"
 #include "collectives/paths/path_table.hpp"
 #include "collectives/paths/ucx/ucx_path.hpp"
 #include "tools/farandole/command_line.hpp"
@@ -44,11 +45,12 @@ build_facts find_facts(const std::string& program) {
     for (const char* label : {"TensorFlow", "PyTorch", "MXNet"})
       facts.frameworks.push_back({label, "", false, "no Python was found"});
   // "Gloo" means launch without MPI, and data paths that need none of these libraries.
-  facts.controllers = {{"MPI", false}, {"Gloo", true}};
-  facts.operations = {{"NCCL", false}, {"DDL", false}, {"CCL", false}, {"MPI", false}, {"Gloo", true}};
+  const bool mpi = static_cast<bool>(load_mpi());
+  facts.controllers = {{"MPI", mpi}, {"Gloo", true}};
+  facts.operations = {{"NCCL", false}, {"DDL", false}, {"CCL", false}, {"MPI", mpi}, {"Gloo", true}};
   const bool ucx = ucx_works();
   facts.paths = {{"board", true},        {"local", true}, {"ucx", ucx},   {"hierarchical", ucx},
-                 {"gloo", gloo_works()}, {"mpi", false},  {"ccl", false}, {"nccl", false}};
+                 {"gloo", gloo_works()}, {"mpi", mpi},    {"ccl", false}, {"nccl", false}};
   return facts;
 }
 

@@ -6,7 +6,6 @@
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <array>
@@ -15,6 +14,7 @@
 #include <iostream>
 
 #include "actors/launcher.hpp"
+#include "actors/this_host.hpp"
 #include "tools/farandole/worker_environment.hpp"
 
 namespace farandole {
@@ -25,18 +25,6 @@ constexpr const char* rendezvous_ip = "127.0.0.1";
 
 error wrong(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
-}
-
-expected<std::string> make_secret() {
-  std::array<unsigned char, 32> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    return error{error_kind::unknown, std::string("getrandom: ") + std::strerror(errno)};
-  std::string text;
-  for (const auto byte : bytes) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
-  return text;
 }
 
 /// Memory that every worker inherits and nobody can change. Workers share its offset, so they read it with

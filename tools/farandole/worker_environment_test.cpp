@@ -61,6 +61,14 @@ TEST_CASE("the launcher's environment is handed on, but not its own place in ano
   CHECK(std::find(got.begin(), got.end(), "ODD") != got.end());
 }
 
+TEST_CASE("what tells MPI and oneCCL which cores to use goes through to the workers", "[environment]") {
+  const std::vector<std::string> inherited = {"CCL_WORKER_COUNT=2", "CCL_WORKER_AFFINITY=4,5",
+                                              "I_MPI_PIN_DOMAIN=socket", "I_MPI_PIN_PROCESSOR_EXCLUDE_LIST=0"};
+  const auto got = worker_environment(inherited, second, job, settings::built_in());
+  for (const auto& entry : inherited)
+    CHECK(std::find(got.begin(), got.end(), entry) != got.end());
+}
+
 TEST_CASE("flags and the config file reach the workers in the variables' own units", "[environment]") {
   const auto got =
       worker_environment(std::vector<std::string>{"HOROVOD_FUSION_THRESHOLD=1"}, second, job,

@@ -66,6 +66,7 @@ class Runtime:
         read_environment: bool = True,
         secret: str = "",
         process_sets: Sequence[Sequence[int]] = [],
+        mpi_ranks: Sequence[int] = [],
     ) -> Runtime:
         """Joins the job that the settings and the environment name."""
 
@@ -88,6 +89,14 @@ class Runtime:
     def cross_size(self) -> int: ...
     @property
     def is_homogeneous(self) -> bool: ...
+    @property
+    def has_mpi(self) -> bool: ...
+    @property
+    def mpi_threads(self) -> bool: ...
+    @staticmethod
+    def mpi_is_installed() -> bool:
+        """Whether jobs may be brought together by MPI here."""
+
     def add_process_set(self, ranks: Sequence[int]) -> int:
         """Adds a process set on all members at once; gives its number."""
 

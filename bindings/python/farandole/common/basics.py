@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any, Optional, Sequence, Union
 
-from farandole.common import handles, job
+from farandole.common import handles, job, mpi
 from farandole.common import process_sets as sets
 from farandole.common.exceptions import HorovodInternalError
 from farandole.common.process_sets import ProcessSet
@@ -40,11 +40,14 @@ class HorovodBasics:
     ) -> None:
         """Joins the job that the environment names; a job of one process when it names none.
 
-        ``comm`` may be a list of ranks, which counts only under MPI. ``process_sets`` lists the sets that are to exist
-        besides the global one, the same on all ranks; ``"dynamic"`` allows sets to be added later.
+        ``comm`` may be a list of ranks of MPI's world, which counts only in a job that mpirun started, or a
+        communicator of mpi4py, whose processes are then the job. ``process_sets`` lists the sets that are to exist
+        besides the global one, the same on all ranks; ``"dynamic"`` allows sets to be added later. With a communicator,
+        sets may be made from communicators too: all ranks' are gathered, so that a split registers each of its parts.
         """
-        if comm is not None and not isinstance(comm, (list, tuple, range)):
-            raise ValueError("comm is not a list of ranks, and this build of Farandole has no MPI")
+        by_list = comm is None or isinstance(comm, (list, tuple, range))
+        if not by_list:
+            mpi.require_communicator(comm, "comm")
         if isinstance(process_sets, str):
             if process_sets.lower() != "dynamic":
                 raise ValueError(f"process_sets is a list of ProcessSet or 'dynamic', not {process_sets!r}")
@@ -54,10 +57,16 @@ class HorovodBasics:
         static_sets = list(process_sets or [])
         if any(not isinstance(each, ProcessSet) for each in static_sets):
             raise ValueError(f"process_sets is a list of ProcessSet or 'dynamic', not {process_sets!r}")
+        if by_list and any(each.mpi_comm is not None for each in static_sets):
+            raise NotImplementedError("process sets can be made from communicators only if comm is one")
+        mpi_ranks = list(comm or []) if by_list and mpi.launched() else [] if by_list else mpi.world_ranks(comm)
+        wanted = sets.wanted_ranks(static_sets, comm)
         try:
-            if job.start([each.ranks or [] for each in static_sets]):
+            if job.start(wanted, mpi_ranks):
                 sets.forget()
                 handles.kept.clear()  # of a job that has ended: the new one numbers its calls anew
+                if not by_list:
+                    sets.global_process_set.mpi_comm = comm.Dup()  # type: ignore[union-attr]
         except HorovodInternalError as problem:
             if problem.kind == "disconnected":  # this process has no place in the job any more
                 raise
@@ -117,17 +126,19 @@ class HorovodBasics:
         return job.place is not None and job.place.is_homogeneous
 
     def mpi_threads_supported(self) -> bool:
-        """``ValueError``: this build has no MPI."""
+        """Whether other threads may call MPI beside Farandole; ``ValueError`` in a job without MPI."""
         job.where()
-        raise ValueError("MPI is not enabled: this build of Farandole has none")
+        if not job.runtime.has_mpi:
+            raise ValueError("MPI is not enabled: neither did mpirun start this job, nor is the mpi path asked for")
+        return bool(job.runtime.mpi_threads)
 
     def mpi_enabled(self) -> bool:
-        """Whether MPI starts and connects the processes."""
-        return False
+        """Whether MPI brought the processes of the job together, or moves their tensors."""
+        return bool(job.runtime.has_mpi)
 
     def mpi_built(self) -> bool:
         """Whether MPI is built in."""
-        return False
+        return mpi.is_installed()
 
     def gloo_enabled(self) -> bool:
         """Whether processes connect without MPI; always so."""

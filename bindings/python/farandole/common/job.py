@@ -10,7 +10,7 @@ import atexit
 import os
 import threading
 from dataclasses import dataclass
-from typing import Any, List, NoReturn, Optional
+from typing import Any, List, NoReturn, Optional, Sequence
 
 from farandole.common.exceptions import HorovodInternalError
 
@@ -22,6 +22,7 @@ class _NotStarted:
 
     alive = False
     usable_here = True
+    has_mpi = False
 
     def submit(self, *_: object) -> NoReturn:
         """Refuses."""
@@ -76,10 +77,11 @@ def refuse_in_child() -> None:
         )
 
 
-def start(process_sets: List[List[int]]) -> bool:
+def start(process_sets: List[List[int]], mpi_ranks: Sequence[int] = ()) -> bool:
     """Joins the job that the environment names. A no-op while the job runs; starts anew when it has ended.
 
-    ``process_sets`` are to exist besides the global one. True if it joined.
+    ``process_sets`` are to exist besides the global one. ``mpi_ranks`` are the processes of MPI's world that are the
+    job, where MPI started them; none: all. True if it joined.
     """
     global runtime, place, _owner_pid
     with _guard:
@@ -89,7 +91,7 @@ def start(process_sets: List[List[int]]) -> bool:
             runtime.shutdown()
         from farandole import _native
 
-        started = _native.Runtime.start(process_sets=process_sets)
+        started = _native.Runtime.start(process_sets=process_sets, mpi_ranks=list(mpi_ranks))
         place = Place(
             rank=started.rank,
             size=started.size,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Dict, List, Optional, Sequence, Union
 
-from farandole.common import job
+from farandole.common import job, mpi
 from farandole.common.exceptions import HorovodInternalError
 
 
 class ProcessSet:
-    """A group of processes, given by their global ranks."""
+    """A group of processes, given by their global ranks or by a communicator of mpi4py."""
 
     process_set_id: Optional[int] = None
     ranks: Optional[List[int]] = None
@@ -23,10 +23,9 @@ class ProcessSet:
         try:
             ranks = list(ranks_or_comm)
         except TypeError:
-            raise ValueError(
-                f"a ProcessSet is made from a list of ranks, not from {type(ranks_or_comm).__name__}; "
-                "communicators need MPI, which this build of Farandole does not have"
-            ) from None
+            mpi.require_communicator(ranks_or_comm, "a ProcessSet")
+            self.mpi_comm = ranks_or_comm  # its ranks are known after init()
+            return
         if any(not isinstance(rank, int) for rank in ranks):
             raise ValueError(f"the ranks of a ProcessSet are integers: {ranks}")
         self.ranks = sorted(ranks)
@@ -76,6 +75,23 @@ def forget() -> None:
         for each in objects:
             each.process_set_id = None
     _registered.clear()
+    global_process_set.mpi_comm = None
+
+
+def wanted_ranks(static_sets: Sequence[ProcessSet], comm: Any) -> List[List[int]]:
+    """Global ranks of the sets that are to exist. Sets made from communicators learn theirs; ``comm`` is the job's."""
+    wanted = [each.ranks or [] for each in static_sets if each.mpi_comm is None]
+    parts = [each for each in static_sets if each.mpi_comm is not None]
+    if not parts:
+        return wanted
+    gathered = mpi.gather_sets(comm, [each.mpi_comm for each in parts])
+    for each, ranks in zip(parts, gathered[comm.Get_rank()]):
+        each.ranks = ranks
+    for position in range(len(parts)):
+        of_all_ranks = [each[position] for each in gathered]
+        distinct = {tuple(ranks) for ranks in of_all_ranks if ranks is not None}
+        wanted += [list(ranks) for ranks in sorted(distinct)]
+    return wanted
 
 
 def register(place: job.Place, static_sets: Sequence[ProcessSet]) -> None:
@@ -89,6 +105,8 @@ def register(place: job.Place, static_sets: Sequence[ProcessSet]) -> None:
     problem = None
     seen = {tuple(global_process_set.ranks)}
     for each in static_sets:
+        if each.mpi_comm is not None and each.ranks is None:
+            continue  # made from a communicator that this process is not in
         ranks = tuple(each.ranks or ())
         if ranks in seen:
             problem = problem or f"init() was given a process set of ranks {list(ranks)} that exists already"
@@ -120,6 +138,8 @@ def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet
     job.where()
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
+    if process_set.mpi_comm is not None:
+        raise NotImplementedError("a process set can be made from a communicator only in init()")
     try:
         number = job.runtime.add_process_set(process_set.ranks)
     except HorovodInternalError as problem:

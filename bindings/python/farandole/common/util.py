@@ -10,6 +10,7 @@ import sysconfig
 import warnings
 from typing import Any, Callable, Iterator, List, Optional, Sequence, TypeVar
 
+from farandole.common import mpi
 from farandole.common.exceptions import HorovodVersionMismatchError, get_version_mismatch_message
 
 EXTENSIONS = ["tensorflow", "torch", "mxnet"]
@@ -67,7 +68,7 @@ def gpu_available(ext_base_name: str, verbose: bool = False) -> bool:
 
 def mpi_built(verbose: bool = False) -> Optional[bool]:
     """Whether MPI is built in; None when no framework can be used."""
-    return _if_any_available(False)
+    return _if_any_available(mpi.is_installed())
 
 
 def gloo_built(verbose: bool = False) -> Optional[bool]:

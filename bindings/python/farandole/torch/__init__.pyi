@@ -463,8 +463,10 @@ def init(
 ) -> None:
     """Joins the job that the environment names; a job of one process when it names none.
 
-    ``comm`` may be a list of ranks, which counts only under MPI. ``process_sets`` lists the sets that are to exist
-    besides the global one, the same on all ranks; ``"dynamic"`` allows sets to be added later.
+    ``comm`` may be a list of ranks of MPI's world, which counts only in a job that mpirun started, or a
+    communicator of mpi4py, whose processes are then the job. ``process_sets`` lists the sets that are to exist
+    besides the global one, the same on all ranks; ``"dynamic"`` allows sets to be added later. With a communicator,
+    sets may be made from communicators too: all ranks' are gathered, so that a split registers each of its parts.
     """
 
 def is_homogeneous() -> bool:
@@ -490,10 +492,10 @@ def mpi_built() -> bool:
     """Whether MPI is built in."""
 
 def mpi_enabled() -> bool:
-    """Whether MPI starts and connects the processes."""
+    """Whether MPI brought the processes of the job together, or moves their tensors."""
 
 def mpi_threads_supported() -> bool:
-    """``ValueError``: this build has no MPI."""
+    """Whether other threads may call MPI beside Farandole; ``ValueError`` in a job without MPI."""
 
 def nccl_built() -> int:
     """The version code of NCCL that is built in, 0 for none."""

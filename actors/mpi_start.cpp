@@ -1,0 +1,209 @@
+#include "actors/mpi_start.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "actors/rendezvous.hpp"
+#include "actors/this_host.hpp"
+#include "collectives/paths/mpi/mpi_path.hpp"
+
+namespace farandole {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+/// No process set has this number.
+constexpr std::uint32_t meeting_set = 0xffffffff;
+
+error refuse(std::string text) {
+  return {error_kind::precondition, std::move(text)};
+}
+
+bool forces_mpi(const settings& values) {
+  return values.text(setting::cpu_path) == "mpi" ||
+         (values.text(setting::cpu_path) == "auto" && values.text(setting::cpu_operations) == "mpi");
+}
+
+/// The setting that asks for MPI, as a person wrote it.
+std::string who_asks(const settings& values) {
+  if (values.text(setting::cpu_path) == "mpi")
+    return "FARANDOLE_CPU_PATH=mpi";
+  if (forces_mpi(values))
+    return "HOROVOD_CPU_OPERATIONS=mpi";
+  if (values.text(setting::controller) == "mpi")
+    return "HOROVOD_CONTROLLER=mpi";
+  return "a job started by mpirun";
+}
+
+/// What rank 0 tells the others; of fixed length, so that it takes one message.
+struct meeting_point {
+  std::array<char, 64> ip{};
+  std::array<char, 512> secret{}; ///< empty: everybody has it
+  std::uint32_t port = 0;
+};
+
+template <std::size_t Size>
+void write(std::array<char, Size>& field, const std::string& text) {
+  std::memcpy(field.data(), text.data(), std::min(text.size(), Size - 1));
+}
+
+std::vector<std::int32_t> everybody(std::int32_t size) {
+  std::vector<std::int32_t> all(static_cast<std::size_t>(size));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+/// Whether a rendezvous that the settings name expects this very group.
+error check_place(const settings& values, const mpi_group& group) {
+  const auto rank = values.integer(setting::rank);
+  const auto size = values.integer(setting::size);
+  if (rank == group.rank && size == group.size)
+    return {};
+  return refuse(who_asks(values) + " needs one job for the launcher and for MPI, but this process is rank " +
+                std::to_string(rank) + " of " + std::to_string(size) + " for the launcher and rank " +
+                std::to_string(group.rank) + " of " + std::to_string(group.size) +
+                " for MPI; start it with mpirun alone, or unset the setting");
+}
+
+expected<std::vector<std::int32_t>> members_of(const mpi_facts& facts, const mpi_state& world) {
+  auto ranks = facts.ranks.empty() ? everybody(world.size) : facts.ranks;
+  for (auto rank : ranks)
+    if (rank < 0 || rank >= world.size || std::count(ranks.begin(), ranks.end(), rank) != 1)
+      return error{error_kind::invalid_argument, "rank " + std::to_string(rank) +
+                                                     " of comm is none of MPI's, which has " +
+                                                     std::to_string(world.size) + ", or comes twice"};
+  if (std::find(ranks.begin(), ranks.end(), world.rank) == ranks.end())
+    return error{error_kind::invalid_argument,
+                 "this process is rank " + std::to_string(world.rank) + " of MPI, and comm is without it"};
+  return ranks;
+}
+
+} // namespace
+
+std::int32_t launched_by_mpi(const environment_lookup& environment) {
+  if (!environment)
+    return 0;
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
+    if (const auto text = environment(name)) {
+      std::int32_t size = 0;
+      std::from_chars(text->data(), text->data() + text->size(), size);
+      return std::max(size, 0);
+    }
+  return 0;
+}
+
+bool needs_mpi(const settings& values, const mpi_facts& facts) {
+  const bool has_rendezvous = !values.text(setting::rendezvous_address).empty();
+  if (!facts.ranks.empty())
+    return true;
+  if (has_rendezvous)
+    return forces_mpi(values);
+  return facts.launched > 1 || forces_mpi(values) || values.text(setting::controller) == "mpi";
+}
+
+expected<std::unique_ptr<mpi_start>> mpi_start::meet(settings& values, std::string& secret,
+                                                     const mpi_facts& facts, logger& log) {
+  const bool launched_otherwise = !values.text(setting::rendezvous_address).empty();
+  if (facts.launched == 0 && facts.ranks.empty()) {
+    // Left to itself, MPI would make a world of one.
+    if (values.integer(setting::size) == 1)
+      return std::unique_ptr<mpi_start>();
+    return refuse(who_asks(values) + " needs processes that mpirun or mpiexec started, and this one was not "
+                                     "(OMPI_COMM_WORLD_SIZE is not set); start the job with mpirun -np N, or "
+                                     "unset the setting");
+  }
+  const auto until = clock::now() + values.duration(setting::start_timeout);
+  auto engine = mpi_engine::of_process(values.flag(setting::mpi_threads_disable), until);
+  if (!engine)
+    return error{engine.error().kind, who_asks(values) + ": " + engine.error().text};
+  const auto ranks = members_of(facts, (*engine)->world());
+  if (!ranks)
+    return ranks.error();
+  auto group = (*engine)->form(*ranks, until);
+  if (!group)
+    return group.error();
+  std::unique_ptr<mpi_start> met(new mpi_start);
+  met->job_ = std::make_shared<mpi_job>(mpi_job{*engine, *group});
+  if (launched_otherwise) {
+    if (auto problem = check_place(values, *group))
+      return problem;
+    return met;
+  }
+  met->brought_together_ = true;
+  values.assign(setting::rank, std::to_string(group->rank), setting_source::environment);
+  values.assign(setting::size, std::to_string(group->size), setting_source::environment);
+  if (group->size == 1)
+    return met;
+  if (group->rank == 0)
+    if (auto problem = met->serve(values, secret, log))
+      return problem;
+  if (auto problem = met->share(values, secret, until))
+    return problem;
+  return met;
+}
+
+error mpi_start::serve(const settings& values, const std::string& given, logger& log) {
+  auto secret = given.empty() ? make_secret() : expected<std::string>(given);
+  if (!secret)
+    return secret.error();
+  auto ip = job_->group.one_host ? expected<std::string>("127.0.0.1") : address_for_others(values);
+  if (!ip)
+    return ip.error();
+  rendezvous_options how;
+  how.size = job_->group.size;
+  how.settings = values;
+  how.links.credentials = std::make_shared<const tls_credentials>(*secret);
+  how.links.log = &log;
+  how.bind_ip = *ip;
+  how.log = &log;
+  system_ = std::make_unique<loop_system>();
+  auto service = start_rendezvous(system_->get(), how);
+  if (!service)
+    return service.error();
+  rendezvous_ = service->actor;
+  ip_ = *ip;
+  port_ = service->port;
+  made_secret_ = given.empty() ? *secret : std::string();
+  return {};
+}
+
+error mpi_start::share(settings& values, std::string& secret, clock::time_point until) {
+  meeting_point where;
+  write(where.ip, ip_);
+  write(where.secret, made_secret_);
+  where.port = port_;
+  auto bytes = std::as_writable_bytes(std::span(&where, 1));
+  const auto& group = job_->group;
+  mpi_messenger messages(mpi_set{job_->engine, group, meeting_set, everybody(group.size), group.rank,
+                                 waiting::decide(static_cast<unsigned>(group.size))});
+  message_ticket ticket;
+  if (group.rank != 0)
+    messages.receive(0, message_phase::tree, bytes, ticket);
+  else
+    for (std::int32_t rank = 1; rank < group.size; ++rank)
+      messages.send(rank, message_phase::tree, bytes, ticket);
+  const abort_token never;
+  if (auto problem = messages.wait(ticket, {never, until, values.cited(setting::start_timeout)}))
+    return problem;
+  if (where.secret.front() != 0)
+    secret = where.secret.data();
+  values.assign(setting::rendezvous_address, where.ip.data(), setting_source::rendezvous);
+  values.assign(setting::rendezvous_port, std::to_string(where.port), setting_source::rendezvous);
+  return {};
+}
+
+bool mpi_start::threads() const {
+  return job_->engine->world().level == mpi_level::multiple;
+}
+
+mpi_start::~mpi_start() {
+  if (rendezvous_)
+    caf::anon_send(rendezvous_, close_atom::value);
+  rendezvous_ = nullptr;
+}
+
+} // namespace farandole

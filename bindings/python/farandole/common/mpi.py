@@ -1,0 +1,62 @@
+"""What mpi4py's communicators say of a job and its process sets. Imports nothing of MPI: who has a communicator did."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, List, Optional, Sequence
+
+
+def is_installed() -> bool:
+    """Whether this installation can use MPI."""
+    from farandole import _native
+
+    return bool(_native.Runtime.mpi_is_installed())
+
+
+def launched() -> bool:
+    """Whether mpirun started this process, and nothing else gathers the job."""
+    by_mpi = any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE"))
+    return by_mpi and not os.environ.get("HOROVOD_GLOO_RENDEZVOUS_ADDR")
+
+
+def require_communicator(what: Any, place: str) -> None:
+    """``ValueError`` for anything but a communicator of mpi4py, or where Farandole has no MPI."""
+    module = sys.modules.get("mpi4py.MPI")
+    if module is None or not isinstance(what, module.Comm):
+        raise ValueError(f"{place} is made from a list of ranks or a communicator of mpi4py, not {what!r}")
+    if not is_installed():
+        raise ValueError(f"{place} is a communicator, and this installation of Farandole has no MPI")
+
+
+def world_ranks(comm: Any) -> List[int]:
+    """Ranks in MPI's world of a communicator's processes, in their order."""
+    return _ranks_in(comm, sys.modules["mpi4py.MPI"].COMM_WORLD)
+
+
+def _ranks_in(comm: Any, whole: Any) -> List[int]:
+    group = comm.Get_group()
+    numbers = list(group.Translate_ranks(list(range(group.size)), whole.Get_group()))
+    if any(number < 0 for number in numbers):
+        raise ValueError("the communicator has processes that are not in the one that it is a part of")
+    return numbers
+
+
+def gather_sets(comm: Any, communicators: Sequence[Any]) -> List[List[Optional[List[int]]]]:
+    """By rank: the ranks in ``comm`` of each of that process's communicators; None for one that it is not in.
+
+    Collective over ``comm``.
+    """
+    null = sys.modules["mpi4py.MPI"].COMM_NULL
+    own: Any
+    try:
+        own = [None if each == null else sorted(_ranks_in(each, comm)) for each in communicators]
+    except ValueError as problem:
+        own = str(problem)  # for all to hear: the others are waiting
+    gathered: List[Any] = comm.allgather(own)
+    for each in gathered:
+        if isinstance(each, str):
+            raise ValueError(each)
+    if len({len(each) for each in gathered}) > 1:
+        raise ValueError("init() was given another number of process sets from communicators on different ranks")
+    return gathered

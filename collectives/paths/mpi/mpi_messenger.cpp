@@ -1,0 +1,150 @@
+#include "collectives/paths/mpi/mpi_messenger.hpp"
+
+#include <cassert>
+#include <cstring>
+#include <utility>
+
+namespace farandole {
+namespace {
+
+// Of a tag, from the bottom: phase 3 bits, sequence 8, the rest for the set. Neighbouring works are told
+// apart by sequence, and which member sent it MPI tells by itself.
+constexpr unsigned phase_bits = 3;
+constexpr unsigned sequence_bits = 8;
+
+/// Idle messages that are kept for their memory.
+constexpr std::size_t most_idle = 64;
+
+} // namespace
+
+mpi_messenger::mpi_messenger(const mpi_set& set) : set_(set) {}
+
+mpi_messenger::~mpi_messenger() {
+  close();
+}
+
+void mpi_messenger::close() {
+  mailbox_->closed = true;
+  under_way_.clear();
+  if (!failure_)
+    failure_ = {error_kind::disconnected, "the mpi path is closed"};
+}
+
+std::int32_t mpi_messenger::tag(message_phase phase) const {
+  const auto limit = static_cast<std::uint32_t>(set_.job.tag_limit) + 1;
+  const std::uint32_t sets = limit >> (phase_bits + sequence_bits);
+  const auto sequence = static_cast<std::uint32_t>(sequence_ & ((1U << sequence_bits) - 1));
+  return static_cast<std::int32_t>(((set_.number % sets) << (phase_bits + sequence_bits)) |
+                                   (sequence << phase_bits) | static_cast<std::uint32_t>(phase));
+}
+
+error mpi_messenger::greet(const limits& until) {
+  message_ticket ticket;
+  for (std::int32_t peer = 0; peer < members(); ++peer) {
+    if (peer == rank())
+      continue;
+    receive(peer, message_phase::hello, {}, ticket);
+    send(peer, message_phase::hello, {}, ticket);
+  }
+  return wait(ticket, until);
+}
+
+mpi_message_ptr mpi_messenger::prepare(std::int32_t peer, message_phase phase, std::size_t bytes) {
+  mpi_message_ptr message;
+  if (idle_.empty()) {
+    message = std::make_shared<mpi_message>();
+    message->mailbox = mailbox_;
+  } else {
+    message = std::move(idle_.back());
+    idle_.pop_back();
+  }
+  message->group = set_.job.handle;
+  message->peer = set_.places[static_cast<std::size_t>(peer)];
+  message->tag = tag(phase);
+  message->bytes = bytes;
+  if (message->memory.size() < bytes)
+    message->memory.resize(bytes);
+  message->done.store(false, std::memory_order_relaxed);
+  message->code = 0;
+  return message;
+}
+
+void mpi_messenger::start(mpi_message_ptr message, std::byte* target, message_ticket& ticket) {
+  ++ticket.pending;
+  under_way_.push_back({message, target, &ticket});
+  set_.engine->post(std::move(message));
+}
+
+void mpi_messenger::send(std::int32_t peer, message_phase phase, std::span<const std::byte> bytes,
+                         message_ticket& ticket) {
+  if (failure_)
+    return;
+  auto message = prepare(peer, phase, bytes.size());
+  message->receives = false;
+  if (!bytes.empty())
+    std::memcpy(message->memory.data(), bytes.data(), bytes.size());
+  start(std::move(message), nullptr, ticket);
+}
+
+void mpi_messenger::receive(std::int32_t peer, message_phase phase, std::span<std::byte> bytes,
+                            message_ticket& ticket) {
+  if (failure_)
+    return;
+  auto message = prepare(peer, phase, bytes.size());
+  message->receives = true;
+  start(std::move(message), bytes.data(), ticket);
+}
+
+void mpi_messenger::look() {
+  collect();
+}
+
+/// Takes in what has ended. Only here the caller's memory is written.
+void mpi_messenger::collect() {
+  std::size_t kept = 0;
+  for (std::size_t at = 0; at < under_way_.size(); ++at) {
+    auto& each = under_way_[at];
+    auto& message = *each.message;
+    if (!message.done.load(std::memory_order_acquire)) {
+      if (kept != at)
+        under_way_[kept] = std::move(each);
+      ++kept;
+      continue;
+    }
+    if (message.code != 0 && !failure_)
+      failure_ = {error_kind::unknown, "MPI could not " + std::string(message.receives ? "receive" : "send") +
+                                           " a message: " + set_.engine->describe(message.code)};
+    if (message.receives && message.code == 0 && message.bytes > 0)
+      std::memcpy(each.target, message.memory.data(), message.bytes);
+    assert(each.ticket->pending > 0);
+    --each.ticket->pending;
+    if (idle_.size() < most_idle)
+      idle_.push_back(std::move(each.message));
+  }
+  under_way_.resize(kept);
+}
+
+error mpi_messenger::wait(const message_ticket& ticket, const limits& until) {
+  for (;;) {
+    auto& counter = mailbox_->done;
+    const auto before = counter.value.load(std::memory_order_acquire);
+    if (!failure_)
+      collect();
+    if (!failure_ && until.abort.raised())
+      failure_ = {error_kind::disconnected,
+                  "the operation was aborted: its generation or its process set has ended"};
+    if (failure_) {
+      const error why = failure_;
+      close();
+      return why;
+    }
+    if (ticket.pending == 0)
+      return {};
+    const auto end = set_.patience.until_reached(counter, before + 1, until.abort.word(), until.deadline);
+    if (end == wait_end::expired)
+      failure_ = {error_kind::timed_out,
+                  "the mpi path waited in vain: " + until.deadline_setting + " has passed"};
+  }
+}
+
+} // namespace farandole

@@ -1,0 +1,31 @@
+#include "collectives/paths/mpi/mpi_path.hpp"
+
+#include <algorithm>
+
+#include "collectives/paths/bundle_bytes.hpp"
+
+namespace farandole {
+namespace {
+
+/// MPI counts bytes in an int.
+constexpr std::size_t longest_message = std::size_t{1} << 30;
+
+} // namespace
+
+mpi_path::mpi_path(const mpi_set& set, std::size_t adasum_message_bytes) : messages_(set) {
+  staging_.adasum_message_bytes = std::min(adasum_message_bytes, longest_message);
+}
+
+outcome mpi_path::run(const work& bundle, const limits& until) {
+  if (broken_)
+    return {broken_};
+  if (auto problem = why_not_on_cpu(bundle, static_cast<std::size_t>(messages_.members())))
+    return {problem}; // nothing has been sent: the path remains
+  messages_.begin(bundle.sequence);
+  broken_ = message_exchange{messages_, staging_, bundle, until, {}, nullptr}.run();
+  if (broken_)
+    messages_.close();
+  return {broken_};
+}
+
+} // namespace farandole
