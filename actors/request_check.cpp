@@ -33,7 +33,9 @@ error wrong_reduction(const submission& what, std::int32_t members) {
   return {};
 }
 
-// Every member reads all inputs until the last has its segment, so no output may lie among them.
+// Every member reads all inputs until the last has its segment, so no output may lie among them. Of an output
+// that begins before them only the rows count that every member gets: who gets one more is not known here,
+// and what lies just behind the output of another may well be an input.
 error wrong_scatter(const submission& what, std::int32_t members) {
   if (what.signature.operation != operation::reducescatter)
     return {};
@@ -41,12 +43,14 @@ error wrong_scatter(const submission& what, std::int32_t members) {
     return refuse(what, "reducescatter of a scalar; give it a dimension first");
   if (!what.output)
     return {};
-  const auto rows = (what.signature.shape[0] + members - 1) / members;
+  const auto rows = what.signature.shape[0] / members;
   const auto segment = static_cast<std::size_t>(rows) * bytes_of_row(what.signature);
   const auto input =
       static_cast<std::size_t>(element_count(what.signature.shape)) * size_of(what.signature.dtype);
   const std::less<const std::byte*> before;
-  if (segment > 0 && before(what.output, what.input + input) && before(what.input, what.output + segment))
+  const auto begins_among = !before(what.output, what.input) && before(what.output, what.input + input);
+  const auto reaches_in = before(what.output, what.input) && before(what.input, what.output + segment);
+  if (begins_among || reaches_in)
     return refuse(what, "the output of a reducescatter overlaps its input");
   return {};
 }

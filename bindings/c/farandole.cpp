@@ -304,6 +304,31 @@ farandole_status farandole_remove_process_set(farandole_runtime* runtime, uint32
   return guarded(why, [&]() -> error { return runtime->member->remove_process_set(set); });
 }
 
+farandole_status farandole_list_process_sets(const farandole_runtime* runtime, uint32_t* sets,
+                                             size_t capacity, size_t* count, farandole_error* why) {
+  return guarded(why, [&]() -> error {
+    *count = 0;
+    for (auto& [set, ranks] : runtime->member->process_sets())
+      if ((*count)++ < capacity)
+        sets[*count - 1] = set;
+    return {};
+  });
+}
+
+farandole_status farandole_list_ranks(const farandole_runtime* runtime, uint32_t set, int32_t* ranks,
+                                      size_t capacity, size_t* count, farandole_error* why) {
+  return guarded(why, [&]() -> error {
+    *count = 0;
+    const auto all = runtime->member->process_sets();
+    const auto found = all.find(set);
+    if (found == all.end())
+      return refuse("there is no process set " + std::to_string(set));
+    *count = found->second.size();
+    std::copy_n(found->second.begin(), std::min(capacity, *count), ranks);
+    return {};
+  });
+}
+
 int farandole_poll(const farandole_handle* handle) {
   return handle->operation.settled() ? 1 : 0;
 }

@@ -208,6 +208,17 @@ FARANDOLE_API farandole_status farandole_add_process_set(farandole_runtime* runt
 FARANDOLE_API farandole_status farandole_remove_process_set(farandole_runtime* runtime, uint32_t set,
                                                             farandole_error* why);
 
+/* The process sets of this moment, ascending, the global one (0) among them, and the global ranks of one of
+ * them, ascending. Both write no more than `capacity` numbers, and to *count how many there are in all: call
+ * with 0 (the array may be NULL then), make room, call again. FARANDOLE_INVALID_ARGUMENT for an unknown set.
+ */
+FARANDOLE_API farandole_status farandole_list_process_sets(const farandole_runtime* runtime, uint32_t* sets,
+                                                           size_t capacity, size_t* count,
+                                                           farandole_error* why);
+FARANDOLE_API farandole_status farandole_list_ranks(const farandole_runtime* runtime, uint32_t set,
+                                                    int32_t* ranks, size_t capacity, size_t* count,
+                                                    farandole_error* why);
+
 /* 1 when the operation has ended, well or not. Never blocks. */
 FARANDOLE_API int farandole_poll(const farandole_handle* handle);
 

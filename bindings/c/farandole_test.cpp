@@ -65,7 +65,8 @@ private:
     farandole_setting settings[] = {{"HOROVOD_RANK", rank_text.c_str()},
                                     {"HOROVOD_SIZE", size_text.c_str()},
                                     {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1"},
-                                    {"HOROVOD_GLOO_RENDEZVOUS_PORT", port_.c_str()}};
+                                    {"HOROVOD_GLOO_RENDEZVOUS_PORT", port_.c_str()},
+                                    {"HOROVOD_DYNAMIC_PROCESS_SETS", "1"}};
     farandole_options options = FARANDOLE_OPTIONS_INIT;
     options.settings = settings;
     options.setting_count = std::size(settings);
@@ -324,4 +325,85 @@ TEST_CASE("handles outlive their runtime, which fails what was pending") {
   farandole_error why;
   CHECK(farandole_wait(kept.get(), -1, &why) == FARANDOLE_UNKNOWN);
   farandole_cancel(kept.get());
+}
+
+namespace {
+
+// By the two calls that the interface asks for.
+template <class Number, class List>
+std::vector<Number> listed(List list) {
+  std::size_t count = 0;
+  if (list(static_cast<Number*>(nullptr), std::size_t{0}, &count) != FARANDOLE_OK)
+    return {};
+  std::vector<Number> all(count);
+  list(all.data(), all.size(), &count);
+  return all;
+}
+
+std::vector<std::uint32_t> sets_of(const farandole_runtime* runtime) {
+  return listed<std::uint32_t>([&](auto* numbers, std::size_t capacity, std::size_t* count) {
+    return farandole_list_process_sets(runtime, numbers, capacity, count, nullptr);
+  });
+}
+
+std::vector<std::int32_t> ranks_of(const farandole_runtime* runtime, std::uint32_t set) {
+  return listed<std::int32_t>([&](auto* numbers, std::size_t capacity, std::size_t* count) {
+    return farandole_list_ranks(runtime, set, numbers, capacity, count, nullptr);
+  });
+}
+
+/// What a member saw of a set's life.
+struct sight {
+  farandole_status added = FARANDOLE_UNKNOWN, differing = FARANDOLE_OK, removed = FARANDOLE_UNKNOWN;
+  std::uint32_t set = 0;
+  std::vector<std::uint32_t> before, after;
+  std::vector<std::int32_t> ranks, ranks_after;
+  answer inside, end;
+  float sum = 0;
+
+  explicit sight(farandole_runtime* runtime) {
+    const std::int32_t members[] = {2, 1}, own[] = {farandole_rank(runtime)};
+    const farandole_process_set wanted{members, 2}, other{own, 1};
+    added = farandole_add_process_set(runtime, &wanted, &set, nullptr);
+    before = sets_of(runtime);
+    ranks = ranks_of(runtime, set);
+    tensor one(runtime, "sum", {1});
+    auto asked = one.what();
+    asked.set = set;
+    farandole_handle* handle = nullptr;
+    inside.status = farandole_submit(runtime, &asked, &handle, nullptr);
+    one.adopt(handle);
+    if (handle)
+      inside = one.wait();
+    sum = one.output[0];
+    std::uint32_t none = 0;
+    differing = farandole_add_process_set(runtime, &other, &none, nullptr);
+    removed = farandole_remove_process_set(runtime, set, nullptr);
+    after = sets_of(runtime);
+    ranks_after = ranks_of(runtime, set);
+    end = tensor(runtime, "nobody leaves before all have come here", {1}).reduce();
+  }
+};
+
+} // namespace
+
+TEST_CASE("process sets are added, listed and removed through the C interface") {
+  job together(3);
+  std::vector<std::unique_ptr<sight>> seen(3);
+  together.run(
+      [&](farandole_runtime* runtime, std::size_t rank) { seen[rank] = std::make_unique<sight>(runtime); });
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    auto& one = *seen.at(rank);
+    CHECK(one.added == FARANDOLE_OK);
+    CHECK(one.set == 1);
+    CHECK(one.before == std::vector<std::uint32_t>{0, 1});
+    CHECK(one.ranks == std::vector<std::int32_t>{1, 2});
+    CHECK(one.inside.status == (rank == 0 ? FARANDOLE_INVALID_ARGUMENT : FARANDOLE_OK));
+    CHECK(one.sum == (rank == 0 ? 0 : 2));
+    CHECK(one.differing == FARANDOLE_INVALID_ARGUMENT);
+    CHECK(one.removed == FARANDOLE_OK);
+    CHECK(one.after == std::vector<std::uint32_t>{0});
+    CHECK(one.ranks_after.empty());
+    CHECK(one.end.text == "");
+  }
 }

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import farandole.numpy as hvd
 import numpy
@@ -45,21 +45,22 @@ class Task:
         generator = numpy.random.default_rng([self.number, 11, rank])
         return generator.integers(low, 3, (first, *self.shape[1:])).astype(self.dtype)
 
-    def submit(self, rank: int, size: int) -> int:
+    def submit(self, rank: int, size: int, ranks: Optional[Sequence[int]] = None, **where: Any) -> int:
+        """In a process set, with ``ranks`` its members, ``rank`` and ``size`` count within it."""
         array, op = self.brought(rank, size), getattr(hvd, self.op)
         if self.kind == "allreduce":
-            return hvd.allreduce_async(array, name=self.name, op=op)
+            return hvd.allreduce_async(array, name=self.name, op=op, **where)
         if self.kind == "allreduce_":
-            return hvd.allreduce_async_(array, name=self.name, op=op)
+            return hvd.allreduce_async_(array, name=self.name, op=op, **where)
         if self.kind == "grouped_allreduce":
-            return hvd.grouped_allreduce_async([array, array[:1]], name=self.name, op=op)
+            return hvd.grouped_allreduce_async([array, array[:1]], name=self.name, op=op, **where)
         if self.kind == "allgather":
-            return hvd.allgather_async(array, name=self.name)
+            return hvd.allgather_async(array, name=self.name, **where)
         if self.kind == "broadcast":
-            return hvd.broadcast_async(array, self.root, name=self.name)
+            return hvd.broadcast_async(array, ranks[self.root] if ranks else self.root, name=self.name, **where)
         if self.kind == "alltoall":
-            return hvd.alltoall_async(array, self.rows(size)[rank], name=self.name)
-        return hvd.reducescatter_async(array, name=self.name, op=op)
+            return hvd.alltoall_async(array, self.rows(size)[rank], name=self.name, **where)
+        return hvd.reducescatter_async(array, name=self.name, op=op, **where)
 
     def check(self, result: Any, rank: int, size: int) -> None:
         everybody = [self.brought(each, size) for each in range(size)]

@@ -13,6 +13,7 @@
 #include "messages/settings_page.hpp"
 #include "tools/farandole/check.hpp"
 #include "tools/farandole/command_line.hpp"
+#include "tools/farandole/operations_page.hpp"
 #include "tools/farandole/rendezvous.hpp"
 #include "tools/farandole/run.hpp"
 
@@ -30,6 +31,7 @@ usage: farandole <command> ...
   rendezvous  serves a job whose processes something else starts, on this host or on others
   check       shows what this build can do, and every setting with its value and where it came from
   settings    prints the table of settings (--markdown: as the page docs/settings.md)
+  operations  prints what every operation takes and where it runs, as Markdown
   help        prints this, or the help of a command: farandole help run
 
 horovodrun is the same as farandole run.
@@ -103,6 +105,18 @@ int show_settings(const std::vector<std::string>& words) {
   return asked ? 0 : bad_usage;
 }
 
+int show_operations(const std::vector<std::string>& words) {
+  if (words.empty()) {
+    std::cout << operations_tables() << std::flush;
+    return 0;
+  }
+  const bool asked = words == std::vector<std::string>{"--help"} || words == std::vector<std::string>{"-h"};
+  (asked ? std::cout : std::cerr)
+      << "usage: farandole operations\n\nPrints, as Markdown, where every operation "
+         "runs and which element types and reductions it takes.\n";
+  return asked ? 0 : bad_usage;
+}
+
 int choose(const std::string& called_as, std::vector<std::string> words) {
   const auto name = called_as.substr(called_as.rfind('/') + 1);
   if (name == "horovodrun")
@@ -124,6 +138,8 @@ int choose(const std::string& called_as, std::vector<std::string> words) {
     return run_rendezvous(words);
   if (command == "settings")
     return show_settings(words);
+  if (command == "operations")
+    return show_operations(words);
   if (command == "--version" || command == "-v" || command == "version") {
     std::cout << "farandole " FARANDOLE_VERSION " (Horovod interface " << interface_version << ")"
               << std::endl;

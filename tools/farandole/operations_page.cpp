@@ -1,0 +1,124 @@
+#include "tools/farandole/operations_page.hpp"
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "actors/request_check.hpp"
+#include "collectives/operation.hpp"
+#include "collectives/paths/path_table.hpp"
+
+namespace farandole {
+
+namespace {
+
+// Asked on behalf of a set of this size: a power of two, which Adasum needs.
+constexpr std::int32_t members = 2;
+
+std::string columns(std::size_t count) {
+  std::string line = "|";
+  for (std::size_t i = 0; i < count; ++i)
+    line += " --- |";
+  return line + "\n";
+}
+
+std::string cell(std::string_view text) {
+  return " " + std::string(text) + " |";
+}
+
+bool moves(const path_row& path, operation what) {
+  return path.why_not[static_cast<std::size_t>(what)].empty();
+}
+
+bool takes(operation what, dtype type, reduce_op reduction) {
+  intent asked;
+  asked.name = "tensor";
+  asked.signature.operation = what;
+  asked.signature.dtype = type;
+  asked.signature.reduce_op = reduction;
+  asked.signature.root = row_of(what).has_root ? 0 : -1;
+  asked.signature.shape = {members};
+  return !wrong_request(asked, members);
+}
+
+std::string dtypes_of(operation what, reduce_op reduction) {
+  std::string taken, refused;
+  for (std::size_t i = 0; i < dtype_count; ++i) {
+    const auto type = static_cast<dtype>(i);
+    auto& list = takes(what, type, reduction) ? taken : refused;
+    list += (list.empty() ? "" : ", ") + std::string(to_string(type));
+  }
+  if (taken.empty())
+    return "–";
+  return refused.empty() ? "all" : refused.find(',') == std::string::npos ? "all but " + refused : taken;
+}
+
+bool has_tensor(const operation_row& row) {
+  return row.cacheable; // what has an id has a tensor
+}
+
+std::string where_it_runs() {
+  std::string text = "## Where each operation runs\n\n| operation |", reasons;
+  for (const auto& path : path_table())
+    text += cell(path.name);
+  text += " board |\n" + columns(path_table().size() + 2);
+  for (const auto& asked : operation_table) {
+    text += "|" + cell(asked.name);
+    for (const auto& path : path_table()) {
+      text += cell(moves(path, asked.id) ? "yes" : "–");
+      if (!moves(path, asked.id))
+        reasons += "- " + std::string(asked.name) + " not by " + std::string(path.name) + ": " +
+                   std::string(path.why_not[static_cast<std::size_t>(asked.id)]) + "\n";
+    }
+    text += cell(asked.on_board ? "small" : "–") + "\n";
+  }
+  text += "\nA path is taken from left to right, the first that the set and the settings allow. Each needs "
+          "of a set:\n\n";
+  for (const auto& path : path_table())
+    text += "- " + std::string(path.name) + ": " + std::string(path.needs) + "\n";
+  text += "- board: several members, all on one host; the tensor small and its name known "
+          "(`FARANDOLE_BOARD`, `FARANDOLE_BOARD_LIMIT`)\n";
+  return text + "\nWhat is not moved, and why:\n\n" + reasons;
+}
+
+std::string what_each_takes() {
+  std::string text = "\n## What each takes\n\n| operation |";
+  for (std::size_t i = 0; i < reduce_op_count; ++i)
+    text += cell(to_string(static_cast<reduce_op>(i)));
+  text += " without reduction |\n" + columns(reduce_op_count + 2);
+  for (const auto& asked : operation_table) {
+    if (!has_tensor(asked))
+      continue;
+    text += "|" + cell(asked.name);
+    for (std::size_t i = 0; i < reduce_op_count; ++i)
+      text += cell(asked.reduces ? dtypes_of(asked.id, static_cast<reduce_op>(i)) : "–");
+    text += cell(asked.reduces ? "–" : dtypes_of(asked.id, reduce_op::sum)) + "\n";
+  }
+  text += "\nElement types:";
+  for (std::size_t i = 0; i < dtype_count; ++i)
+    text += (i ? ", " : " ") + std::string(to_string(static_cast<dtype>(i)));
+  return text + ". Adasum needs a number of ranks that is a power of two.\n";
+}
+
+std::string how_ranks_agree() {
+  std::string text = "\n## What ranks must agree on, and what the runtime makes of it\n\n"
+                     "| operation | same shape | own first dimension | scalars | root | fused | by id | with "
+                     "joined ranks |\n" +
+                     columns(8);
+  const auto said = [](bool yes) { return cell(yes ? "yes" : "–"); };
+  for (const auto& asked : operation_table) {
+    const bool tensor = has_tensor(asked);
+    text += "|" + cell(asked.name) + said(tensor && asked.same_shape) + said(asked.first_dim_free) +
+            said(tensor && !asked.has_rows) + said(asked.has_root) + said(asked.fusible) +
+            said(asked.cacheable) + said(asked.takes_zeros) + "\n";
+  }
+  return text;
+}
+
+} // namespace
+
+std::string operations_tables() {
+  return where_it_runs() + what_each_takes() + how_ranks_agree();
+}
+
+} // namespace farandole
