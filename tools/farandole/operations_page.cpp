@@ -31,7 +31,7 @@ bool moves(const path_row& path, operation what) {
 }
 
 bool takes(operation what, dtype type, reduce_op reduction) {
-  intent asked;
+  submission asked;
   asked.name = "tensor";
   asked.signature.operation = what;
   asked.signature.dtype = type;
