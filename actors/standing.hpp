@@ -78,7 +78,7 @@ struct standing {
   std::int32_t rank = 0;
   std::vector<member> members;
   std::shared_ptr<const relay_tree> tree; ///< who speaks with whom
-  bool dynamic_sets = false; ///< process sets may change after the start
+  bool dynamic_sets = false;              ///< process sets may change after the start
   std::shared_ptr<set_standing> global = std::make_shared<set_standing>();
   set_table sets;
   std::shared_ptr<const mpi_job> mpi; ///< null where the job has none

@@ -13,7 +13,7 @@ namespace farandole {
 
 struct relay_options {
   std::size_t least_members = 64; ///< from so many on there are relays; 0: never
-  std::size_t fan_in = 16;        ///< most hosts below one relay, next to its own
+  std::size_t fan_in = 8;         ///< most hosts below one relay, next to its own
 };
 
 class relay_tree {

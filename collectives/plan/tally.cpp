@@ -131,7 +131,6 @@ tally::count tally::add(row_id row, const member_mask& who, const request& what,
 }
 
 tally::count tally::add_known(row_id row, const member_mask& who, std::chrono::nanoseconds now) {
-  assert(!asked_any(row, who));
   auto& head = heads_[row];
   if (head.opened == 0)
     start(head, now);

@@ -101,8 +101,10 @@ private:
         world_.system().spawn(fusion_scheduler, place, bundling, caf::actor_cast<outbound_actor>(post_));
     negotiator_ = world_.system().spawn(negotiator, place, rules, stage_.scheduler,
                                         caf::actor_cast<member_watcher_actor>(watcher_));
-    world_.watch(caf::actor_cast<caf::actor>(stage_.scheduler));
-    world_.watch(caf::actor_cast<caf::actor>(negotiator_));
+    if (options.measured) {
+      world_.watch(caf::actor_cast<caf::actor>(stage_.scheduler));
+      world_.watch(caf::actor_cast<caf::actor>(negotiator_));
+    }
   }
 
   // What was done so far is taken off at the beginning, and added at the end.

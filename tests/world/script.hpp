@@ -22,7 +22,8 @@ struct job_options {
 
   // Hosts, and the relays that speak for them; 0 ranks on a host: everybody speaks with the leader.
   std::int32_t host_ranks = 0;
-  std::size_t fan_in = 16;
+  std::size_t fan_in = 8;
+  bool measured = false; ///< the leader's processor time is
 
   // A member submits up to so many tensors at once, then waits up to so long.
   std::uint64_t at_once = 60;

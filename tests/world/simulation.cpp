@@ -1,6 +1,7 @@
 #include "tests/world/simulation.hpp"
 
 #include "actors/kit/scheduler.hpp"
+#include "tests/world/own_thread.hpp"
 
 #include <caf/scheduled_actor.hpp>
 
@@ -79,6 +80,7 @@ public:
   }
 
   std::unordered_set<caf::actor_id> watched_;
+  std::unique_ptr<own_thread> apart_; ///< where the watched ones run
   std::chrono::nanoseconds watched_time_{0};
   std::uint64_t trace_ = hash_start;
   std::uint64_t steps_ = 0;
@@ -89,9 +91,12 @@ private:
     auto* who = watched_.empty() ? nullptr : dynamic_cast<caf::scheduled_actor*>(job);
     if (!who || !watched_.contains(who->id()))
       return job->resume(this, 1);
-    const auto begin = thread_time();
-    const auto result = job->resume(this, 1);
-    watched_time_ += thread_time() - begin;
+    auto result = caf::resumable::resume_later;
+    apart_->run([&] {
+      const auto begin = thread_time();
+      result = job->resume(this, 1);
+      watched_time_ += thread_time() - begin;
+    });
     return result;
   }
 
@@ -163,6 +168,8 @@ std::uint64_t simulation::steps() const {
   return scheduler_->steps_;
 }
 void simulation::watch(const caf::actor& who) {
+  if (!scheduler_->apart_)
+    scheduler_->apart_ = std::make_unique<own_thread>();
   scheduler_->watched_.insert(who.id());
 }
 std::chrono::nanoseconds simulation::watched_time() const {

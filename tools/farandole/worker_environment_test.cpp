@@ -63,7 +63,8 @@ TEST_CASE("the launcher's environment is handed on, but not its own place in ano
 
 TEST_CASE("what tells MPI and oneCCL which cores to use goes through to the workers", "[environment]") {
   const std::vector<std::string> inherited = {"CCL_WORKER_COUNT=2", "CCL_WORKER_AFFINITY=4,5",
-                                              "I_MPI_PIN_DOMAIN=socket", "I_MPI_PIN_PROCESSOR_EXCLUDE_LIST=0"};
+                                              "I_MPI_PIN_DOMAIN=socket",
+                                              "I_MPI_PIN_PROCESSOR_EXCLUDE_LIST=0"};
   const auto got = worker_environment(inherited, second, job, settings::built_in());
   for (const auto& entry : inherited)
     CHECK(std::find(got.begin(), got.end(), entry) != got.end());
