@@ -69,10 +69,11 @@ error refusal(const std::string& forced) {
     if (forced == row.name)
       return {error_kind::unimplemented, "FARANDOLE_CPU_PATH=" + forced + " needs " + std::string(row.needs) +
                                              "; unset it to let Farandole choose"};
-  return {error_kind::unimplemented,
-          "FARANDOLE_CPU_PATH=" + forced +
-              " (or HOROVOD_CPU_OPERATIONS) asks for what is not in this build; use auto, local, ucx, gloo or "
-              "mpi"};
+  return {
+      error_kind::unimplemented,
+      "FARANDOLE_CPU_PATH=" + forced +
+          " (or HOROVOD_CPU_OPERATIONS) asks for what is not in this build; use auto, local, ucx, gloo or "
+          "mpi"};
 }
 
 } // namespace

@@ -18,7 +18,8 @@ bool has_rest(const requests& what) {
 } // namespace
 
 relay::relay(relay_rules rules)
-    : rules_(std::move(rules)), everyone_(rules_.ranks.size()), joined_(rules_.ranks.size()) {
+    : rules_(std::move(rules)), everyone_(rules_.ranks.size()), joined_(rules_.ranks.size()),
+      pause_(rules_.pause) {
   for (std::size_t member = 0; member < rules_.ranks.size(); ++member)
     everyone_.add(member);
   for (const auto& branch : rules_.branches) {
@@ -250,13 +251,28 @@ rank_runs relay::runs(const member_mask& who) const {
 
 gathered relay::due(std::chrono::nanoseconds now) {
   emit_overdue(now);
-  if ((ready_ids_.empty() && out_.empty()) || (last_sent_ && now < *last_sent_ + rules_.pause))
+  if (ready_ids_.empty() && out_.empty())
     return {};
+  if (last_sent_ && now < *last_sent_ + pause_) {
+    ++held_back_;
+    return {};
+  }
+  adapt_pause(now);
   last_sent_ = now;
   for (auto& one : ready_ids_)
     out_.ids.push_back({std::move(one.ids), runs(one.who)});
   ready_ids_.clear();
   return std::exchange(out_, {});
+}
+
+void relay::adapt_pause(std::chrono::nanoseconds now) {
+  constexpr std::uint32_t few = 1, many = 3;
+  const bool idle = last_sent_ && now >= *last_sent_ + 2 * pause_;
+  if (idle || held_back_ <= few)
+    pause_ = rules_.pause;
+  else if (held_back_ >= many)
+    pause_ = std::min(2 * pause_, rules_.longest_pause);
+  held_back_ = 0;
 }
 
 void relay::emit_overdue(std::chrono::nanoseconds now) {
@@ -296,7 +312,7 @@ std::optional<std::chrono::nanoseconds> relay::wake_at() {
   std::optional<std::chrono::nanoseconds> wake;
   const auto at = [&](std::chrono::nanoseconds when) { wake = wake ? std::min(*wake, when) : when; };
   if (!ready_ids_.empty() || !out_.empty())
-    at(last_sent_ ? *last_sent_ + rules_.pause : std::chrono::nanoseconds::min());
+    at(last_sent_ ? *last_sent_ + pause_ : std::chrono::nanoseconds::min());
   if (!held_ids_.empty())
     at(held_ids_.front().since + rules_.id_patience);
   if (!held_full_.empty())

@@ -30,8 +30,11 @@ struct relay_rules {
   /// sends one where others send an id is found out only when it goes up.
   std::chrono::nanoseconds full_patience = std::chrono::milliseconds(2);
   std::chrono::nanoseconds id_patience = std::chrono::milliseconds(10);
-  /// Least time between two messages: what becomes ready meanwhile goes up together.
+  /// Least time between two messages: what becomes ready meanwhile goes up together. It doubles while much
+  /// becomes ready in each, as in a backward pass, up to the longest; a caller that waits for one tensor
+  /// after the other waits for the short one.
   std::chrono::nanoseconds pause = std::chrono::microseconds(200);
+  std::chrono::nanoseconds longest_pause = std::chrono::milliseconds(2);
 };
 
 class relay {
@@ -85,6 +88,7 @@ private:
   bool complete(const full_row& row) const;
   void emit(std::uint32_t id, const member_mask& who);
   void emit(full_row& row);
+  void adapt_pause(std::chrono::nanoseconds now);
   void emit_overdue(std::chrono::nanoseconds now);
   void drop_stale();
   void forget(std::uint32_t id);
@@ -103,6 +107,8 @@ private:
   std::vector<ready_ids> ready_ids_;
   gathered out_; ///< ready, but for ids
   std::optional<std::chrono::nanoseconds> last_sent_;
+  std::chrono::nanoseconds pause_; ///< as long as it is now
+  std::uint32_t held_back_ = 0;    ///< times that something was ready within it
 };
 
 } // namespace farandole

@@ -87,6 +87,34 @@ TEST_CASE("what becomes ready within the pause goes up together, at its end") {
   CHECK(one.due(1200us).ids == std::vector<gathered_ids>{{{2, 3}, {}}});
 }
 
+TEST_CASE("a stream of requests lengthens the pause, and a caller that waits for each has the short one") {
+  auto one = made();
+  std::uint32_t id = 0;
+  std::chrono::nanoseconds now = 1ms;
+  const auto ask = [&] {
+    ++id;
+    for (auto rank : {4, 5, 6})
+      one.take(rank, ids({id}), now);
+    CHECK(!one.take(8, below_8({id}), now));
+    return !one.due(now).empty();
+  };
+  int messages = 0;
+  for (int i = 0; i < 500; ++i, now += 50us)
+    messages += ask();
+  CHECK(messages > 5);
+  CHECK(messages < 25); // in 25 ms; one every 200 us would be 125
+  now += 10ms;
+  CHECK(ask());
+  for (int i = 0; i < 10; ++i) {
+    now += 50us; // the next is asked for as soon as the last was answered
+    CHECK_FALSE(ask());
+    REQUIRE(one.wake_at());
+    CHECK(*one.wake_at() - now <= 150us);
+    now = *one.wake_at();
+    CHECK(!one.due(now).empty());
+  }
+}
+
 TEST_CASE("what waits for others goes up after a while, and the rest of it as soon as it has come") {
   auto one = made();
   one.take(5, ids({7}), 1ms);

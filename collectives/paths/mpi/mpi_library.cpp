@@ -22,7 +22,7 @@ std::string find_module() {
   // A program that was found on PATH does not know where it lies.
   const std::string folder = slash != std::string::npos ? own.substr(0, slash) : "/proc/self/exe/..";
   for (const char* place : places)
-    if (const std::string path = folder + place + file_name; ::access(path.c_str(), R_OK) == 0)
+    if (std::string path = folder + place + file_name; ::access(path.c_str(), R_OK) == 0)
       return path;
   return {};
 }

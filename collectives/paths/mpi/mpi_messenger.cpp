@@ -134,7 +134,7 @@ error mpi_messenger::wait(const message_ticket& ticket, const limits& until) {
       failure_ = {error_kind::disconnected,
                   "the operation was aborted: its generation or its process set has ended"};
     if (failure_) {
-      const error why = failure_;
+      error why = failure_;
       close();
       return why;
     }

@@ -3,9 +3,12 @@
 
 #include <mpi.h>
 
+#include <bit>
 #include <climits>
+#include <cstdint>
 #include <cstring>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 namespace farandole {
@@ -14,19 +17,21 @@ namespace {
 /// Part of the agreement between equal builds; only create_group uses it.
 constexpr int forming_tag = 17;
 
+// Open MPI's handles are pointers, MPICH's are numbers.
 template <class Handle>
-mpi_handle number_of(const Handle& handle) {
-  static_assert(sizeof handle <= sizeof(mpi_handle));
-  mpi_handle number = 0;
-  std::memcpy(&number, &handle, sizeof handle);
-  return number;
+mpi_handle number_of(Handle handle) {
+  if constexpr (std::is_pointer_v<Handle>)
+    return std::bit_cast<std::uintptr_t>(handle);
+  else
+    return static_cast<mpi_handle>(handle);
 }
 
 template <class Handle>
 Handle handle_of(mpi_handle number) {
-  Handle handle;
-  std::memcpy(&handle, &number, sizeof handle);
-  return handle;
+  if constexpr (std::is_pointer_v<Handle>)
+    return std::bit_cast<Handle>(static_cast<std::uintptr_t>(number));
+  else
+    return static_cast<Handle>(number);
 }
 
 mpi_level level_of(int provided) {
