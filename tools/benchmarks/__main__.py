@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import collectives, network, operation, report
+from benchmarks import collectives, network, operation, report, sets
 
 
 def parse() -> argparse.Namespace:
@@ -25,6 +25,10 @@ def parse() -> argparse.Namespace:
     wire.add_argument("--rounds", type=int, default=7)
     wire.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
 
+    side = commands.add_parser("sets", help="small operations of a process set, alone and beside a busy set")
+    side.add_argument("--rounds", type=int, default=5)
+    side.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
+
     one = commands.add_parser("op", help="one work under Farandole alone, for profilers")
     one.add_argument("work", help="a work's name, a size in bytes, or TENSORSxBYTES")
     one.add_argument("--np", type=int, default=2)
@@ -43,6 +47,12 @@ def main() -> int:
         print(text)
         if arguments.write:
             report.write("network", text)
+        return 0
+    if arguments.command == "sets":
+        text = sets.markdown(sets.measure(arguments.rounds), arguments.rounds)
+        print(text)
+        if arguments.write:
+            report.write("sets", text)
         return 0
     rounds = 2 if arguments.smoke else arguments.rounds
     measured = [collectives.measure(np, rounds, arguments.horovod_python, arguments.smoke) for np in arguments.np]
