@@ -36,7 +36,9 @@ error relay::take(std::int32_t rank, const requests& what, std::chrono::nanoseco
   if (!member)
     return {error_kind::invalid_argument,
             "rank " + std::to_string(rank) + " broke the protocol: it is not in this process set"};
+  const auto before = emitted_;
   take(*member, what, now);
+  moments_ += emitted_ != before ? 1 : 0;
   return {};
 }
 
@@ -78,6 +80,7 @@ error relay::take(std::int32_t sender, const gathered& what, std::chrono::nanose
   for (const auto& one : what.apart)
     if (auto member = position(one.rank); !member || !branch->second.has(*member))
       return impossible();
+  const auto before = emitted_;
   for (const auto& one : what.ids)
     for (auto id : one.ids)
       ask(id, *named(sender, one.ranks), now);
@@ -85,6 +88,7 @@ error relay::take(std::int32_t sender, const gathered& what, std::chrono::nanose
     ask(one.what, *named(sender, one.ranks), now);
   for (const auto& one : what.apart)
     take(*position(one.rank), one.what, now);
+  moments_ += emitted_ != before ? 1 : 0;
   return {};
 }
 
@@ -233,6 +237,7 @@ void relay::forget(std::uint32_t id) {
 // ---- up -----------------------------------------------------------------------------------------
 
 void relay::emit(std::uint32_t id, const member_mask& who) {
+  ++emitted_;
   auto same = std::find_if(ready_ids_.begin(), ready_ids_.end(),
                            [&](const ready_ids& one) { return one.who == who; });
   if (same == ready_ids_.end())
@@ -253,10 +258,8 @@ gathered relay::due(std::chrono::nanoseconds now) {
   emit_overdue(now);
   if (ready_ids_.empty() && out_.empty())
     return {};
-  if (last_sent_ && now < *last_sent_ + pause_) {
-    ++held_back_;
+  if (last_sent_ && now < *last_sent_ + pause_)
     return {};
-  }
   adapt_pause(now);
   last_sent_ = now;
   for (auto& one : ready_ids_)
@@ -268,11 +271,11 @@ gathered relay::due(std::chrono::nanoseconds now) {
 void relay::adapt_pause(std::chrono::nanoseconds now) {
   constexpr std::uint32_t few = 1, many = 3;
   const bool idle = last_sent_ && now >= *last_sent_ + 2 * pause_;
-  if (idle || held_back_ <= few)
+  if (idle || moments_ <= few)
     pause_ = rules_.pause;
-  else if (held_back_ >= many)
+  else if (moments_ >= many)
     pause_ = std::min(2 * pause_, rules_.longest_pause);
-  held_back_ = 0;
+  moments_ = 0;
 }
 
 void relay::emit_overdue(std::chrono::nanoseconds now) {

@@ -108,7 +108,8 @@ private:
   gathered out_; ///< ready, but for ids
   std::optional<std::chrono::nanoseconds> last_sent_;
   std::chrono::nanoseconds pause_; ///< as long as it is now
-  std::uint32_t held_back_ = 0;    ///< times that something was ready within it
+  std::uint64_t emitted_ = 0;      ///< ids that became ready, ever
+  std::uint32_t moments_ = 0;      ///< messages since the last one sent that made some ready
 };
 
 } // namespace farandole
