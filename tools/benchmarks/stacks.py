@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.works import Work
+from benchmarks.works import Work, named_tensors
 
 Tensors = list[Any]
 Verbs = dict[str, Callable[[Any], Any]]
@@ -80,7 +80,7 @@ class HorovodInterface(Stack):
 
     def several(self, work: Work, tensors: Tensors) -> Callable[[], Tensors]:
         hvd = self.hvd
-        named = [(tensor, f"{work.name}.{index}") for index, tensor in enumerate(tensors)]
+        named = named_tensors(work, tensors)
 
         def one_by_one() -> Tensors:
             handles = [hvd.allreduce_async_(tensor, name=name, op=hvd.Sum) for tensor, name in named]

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.stacks import Stack, Tensors, stack_named
-from benchmarks.works import Work
+from benchmarks.works import Work, named_tensors
 
 Answer = dict[str, Any]
 
@@ -122,7 +122,7 @@ class Worker:
         """Seconds one asynchronous call takes its caller, without the wait that follows."""
         assert self.stack is not None
         hvd: Any = getattr(self.stack, "hvd")  # noqa: B009 - only stacks with Horovod's interface have it
-        named = [(tensor, f"{work.name}.{index}") for index, tensor in enumerate(self.tensors_of(work))]
+        named = named_tensors(work, self.tensors_of(work))
         best = float("inf")
         for _ in range(work.warm + work.count):
             begin = time.perf_counter()

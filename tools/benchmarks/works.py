@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Optional
 
 MIB = 1 << 20
 
@@ -40,6 +40,12 @@ class Work:
     @property
     def bytes(self) -> int:
         return 4 * sum(self.elements)
+
+
+def named_tensors(work: Work, tensors: list[Any]) -> list[tuple[Any, str]]:
+    """Tensors with names like those of a model's gradients: in ASCII, and the same in every block."""
+    prefix = work.name.replace(" × ", "x").replace(" ", "_")
+    return [(tensor, f"{prefix}.{index}.weight") for index, tensor in enumerate(tensors)]
 
 
 RESNET = tuple(resnet50_gradients())
