@@ -98,9 +98,9 @@ def measure(rounds: int) -> Network:
             hosts.limit(RATE)
             workers = hosts.job(WORKER.format(elements=BYTES // 4, rounds=rounds, address=hosts.addresses[1]))
             for round in range(rounds + 1):
-                workers[0].read_until(rf"^round {round}$")
+                workers[0].read_until(rf"^round {round}\n")
                 print(f"bench: two hosts at {RATE}: round {round} of {rounds}", file=sys.stderr)
-            taken = json.loads(workers[0].read_until(r"^taken (.*)$").group(1))
+            taken = json.loads(workers[0].read_until(r"^taken (.*)\n").group(1))
             for worker in workers:
                 worker.end()
         finally:
