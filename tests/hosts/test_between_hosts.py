@@ -97,5 +97,5 @@ def test_a_member_killed_in_the_middle_is_named_on_every_other_host(hosts: Hosts
     workers = hosts.job(KILLED)
     killed = len(workers) - 1
     for worker in workers[:killed]:
-        problem = worker.read_until(r"^ended: (.*)$").group(1)
+        problem = worker.read_until(r"^ended: (.*)\n").group(1)
         assert re.search(rf"\brank {killed}\b", problem), problem

@@ -120,7 +120,7 @@ class Hosts:
             + ["--secret-file", str(self._secret)],
             settings,
         )
-        return process.read_until(re.escape(self.addresses[0]) + r":(\d+)").group(1)
+        return process.read_until(re.escape(self.addresses[0]) + r":(\d+)\s").group(1)
 
     def job(self, script: str, per_host: int = 1, settings: Optional[Dict[str, str]] = None) -> List[Process]:
         """One job over all hosts, its workers by rank; each runs the script with `hvd` imported."""
