@@ -16,32 +16,12 @@
 #include <string>
 #include <vector>
 
+#include "collectives/paths/forked_words_testing.hpp"
 #include "collectives/paths/paths_testing.hpp"
 #include "collectives/paths/ucx/ucx_path.hpp"
 #include "collectives/paths/ucx/ucx_tag.hpp"
 
 namespace farandole::testing {
-
-inline bool put(int socket, const std::string& word) {
-  const std::uint64_t length = word.size();
-  std::string framed(reinterpret_cast<const char*>(&length), sizeof length);
-  framed += word;
-  for (std::size_t at = 0; at < framed.size();) {
-    const ssize_t sent = ::send(socket, framed.data() + at, framed.size() - at, MSG_NOSIGNAL);
-    if (sent <= 0)
-      return false;
-    at += static_cast<std::size_t>(sent);
-  }
-  return true;
-}
-
-inline bool take(int socket, std::string& word) {
-  std::uint64_t length = 0;
-  if (::recv(socket, &length, sizeof length, MSG_WAITALL) != static_cast<ssize_t>(sizeof length))
-    return false;
-  word.resize(length);
-  return length == 0 || ::recv(socket, word.data(), length, MSG_WAITALL) == static_cast<ssize_t>(length);
-}
 
 /// What a member knows in its child process.
 struct member {

@@ -1,32 +1,16 @@
 #include "collectives/paths/ucx/ucx_worker.hpp"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <cassert>
 #include <cstdlib>
 #include <cstring>
 
+#include "collectives/paths/signals_blocked.hpp"
+
 namespace farandole {
 namespace {
 
 using clock = std::chrono::steady_clock;
-
-/// Threads that UCX starts get no signals: they belong to the process' owner.
-class signals_blocked {
-public:
-  signals_blocked() {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~signals_blocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  signals_blocked(const signals_blocked&) = delete;
-  signals_blocked& operator=(const signals_blocked&) = delete;
-
-private:
-  sigset_t before_;
-};
 
 } // namespace
 
