@@ -112,9 +112,22 @@ error ucx_worker::connect(std::span<const std::string> addresses, std::int32_t r
     failure_ = problem;
     return problem;
   }
-  // A silent peer is not noticed when it dies before anything was sent to it, so both ends speak first.
   greeting_ = greeting(generation_, set_, rank_, members());
   greetings_.resize(greeting_.size() * peers_.size());
+  // A silent peer is not noticed when it dies before anything was sent to it, so both ends speak first.
+  if (error problem = greet(until))
+    return problem;
+  // An endpoint has a connection for each device, and each becomes one only while both ends are driven. So
+  // nobody stops driving its worker before all others have said that theirs are made.
+  if (error problem = flush(until))
+    return problem;
+  if (error problem = greet(until))
+    return problem;
+  connecting_ = false;
+  return flush(until);
+}
+
+error ucx_worker::greet(const limits& until) {
   for (std::int32_t peer = 0; peer < members(); ++peer) {
     if (peer == rank_)
       continue;
@@ -134,8 +147,7 @@ error ucx_worker::connect(std::span<const std::string> addresses, std::int32_t r
       return failure_;
     }
   }
-  connecting_ = false;
-  return flush(until);
+  return {};
 }
 
 error ucx_worker::create_endpoints(std::span<const std::string> addresses) {

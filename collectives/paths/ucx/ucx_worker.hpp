@@ -34,7 +34,8 @@ public:
   ucx_worker& operator=(const ucx_worker&) = delete;
 
   std::string address() const;
-  /// Makes an endpoint to each member and proves it with a message each way.
+  /// Makes an endpoint to each member and proves it with messages each way. When it is through, nobody needs
+  /// this member again before its next work.
   error connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until);
 
   std::int32_t rank() const override { return rank_; }
@@ -88,6 +89,8 @@ private:
   ucx_worker(const ucx_library& ucx, const ucx_options& options);
   error start(const ucx_options& options);
   error create_endpoints(std::span<const std::string> addresses);
+  /// Says who this member is to all others, and hears and checks the same of each.
+  error greet(const limits& until);
 
   static void on_sent(void* request, ucs_status_t status, void* owner);
   static void on_received(void* request, ucs_status_t status, const ucp_tag_recv_info_t* info, void* owner);
