@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/pending.hpp"
+#include "actors/door/pending.hpp"
 #include "collectives/plan/relay_tree.hpp"
 #include "collectives/plan/stall.hpp"
 #include "collectives/plan/verdict.hpp"

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "actors/post.hpp"
-#include "actors/set_keeper.hpp"
+#include "actors/set/set_keeper.hpp"
 
 namespace farandole {
 

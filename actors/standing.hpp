@@ -10,8 +10,8 @@
 #include <mutex>
 #include <vector>
 
-#include "actors/door.hpp"
-#include "actors/lane.hpp"
+#include "actors/door/door.hpp"
+#include "actors/set/lane.hpp"
 #include "collectives/paths/local/board.hpp"
 #include "collectives/plan/relay_tree.hpp"
 #include "messages/membership.hpp"

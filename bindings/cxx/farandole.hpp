@@ -56,7 +56,7 @@ struct submission {
   std::span<const std::int64_t> splits;
 };
 
-struct pending; // actors/pending.hpp
+struct pending; // actors/door/pending.hpp
 
 /// One operation in flight. Copies share it. Dropping every copy is allowed: the operation goes on and its
 /// buffers must stay valid until it is settled (on_settled tells when).

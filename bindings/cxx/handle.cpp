@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/door.hpp"
-#include "actors/pending.hpp"
+#include "actors/door/door.hpp"
+#include "actors/door/pending.hpp"
 #include "bindings/cxx/farandole.hpp"
 
 namespace farandole {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/lane.hpp"
+#include "actors/set/lane.hpp"
 #include "messages/error.hpp"
 
 namespace farandole::testing {

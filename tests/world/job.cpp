@@ -2,9 +2,9 @@
 
 #include <numeric>
 
-#include "actors/fusion_scheduler.hpp"
-#include "actors/gatherer.hpp"
-#include "actors/negotiator.hpp"
+#include "actors/set/fusion_scheduler.hpp"
+#include "actors/set/gatherer.hpp"
+#include "actors/set/negotiator.hpp"
 #include "tests/world/player.hpp"
 #include "tests/world/simulation.hpp"
 

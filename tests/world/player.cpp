@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "actors/worker.hpp"
+#include "actors/set/worker.hpp"
 
 namespace farandole::testing {
 

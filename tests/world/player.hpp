@@ -10,9 +10,9 @@
 #include <memory>
 #include <vector>
 
-#include "actors/door.hpp"
+#include "actors/door/door.hpp"
 #include "actors/interfaces.hpp"
-#include "actors/lane.hpp"
+#include "actors/set/lane.hpp"
 #include "tests/world/chronicle.hpp"
 #include "tests/world/dice.hpp"
 #include "tests/world/script.hpp"

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "actors/process.hpp"
+#include "actors/launch/process.hpp"
 
 namespace farandole {
 

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/request_check.hpp"
+#include "actors/door/request_check.hpp"
 #include "collectives/operation.hpp"
 #include "collectives/paths/path_table.hpp"
 

@@ -8,7 +8,7 @@
 #include <iostream>
 #include <iterator>
 
-#include "actors/launcher.hpp"
+#include "actors/launch/launcher.hpp"
 #include "messages/settings.hpp"
 
 namespace farandole {

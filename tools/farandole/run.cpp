@@ -13,7 +13,7 @@
 #include <cstring>
 #include <iostream>
 
-#include "actors/launcher.hpp"
+#include "actors/launch/launcher.hpp"
 #include "actors/this_host.hpp"
 #include "tools/farandole/worker_environment.hpp"
 

@@ -1,0 +1,340 @@
+#include "actors/door/door.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+#include "actors/door/request_check.hpp"
+#include "collectives/operation.hpp"
+#include "collectives/plan/group.hpp"
+
+namespace farandole {
+
+namespace {
+
+// The same on every rank and in every step, so that grouped tensors, too, can go by their ids.
+std::uint32_t number_of(std::span<const submission> members) {
+  std::vector<std::string_view> names;
+  for (auto& one : members)
+    names.push_back(one.name);
+  return group_number(names);
+}
+
+} // namespace
+
+door::door(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring,
+           std::vector<std::int32_t> ranks)
+    : set_(set), size_(size), capacity_(capacity), ranks_(std::move(ranks)), ring_(std::move(ring)) {}
+
+door::~door() {
+  take_queue();
+  for (auto* item = news_.load(); item;)
+    delete std::exchange(item, item->next);
+}
+
+// ---- framework threads ---------------------------------------------------------------------------
+
+expected<pending_ptr> door::submit(const submission& what) {
+  std::lock_guard guard(mutex_);
+  read_news();
+  if (table_.size() >= capacity_)
+    sweep();
+  if (auto problem = check(what))
+    return problem;
+  auto* known = look_up(what.name);
+  if (in_flight(known))
+    return error{error_kind::invalid_argument,
+                 std::string(what.name) +
+                     ": an operation of this name is already in flight in this process set; wait for it "
+                     "(synchronize) or use another name"};
+  return admit(known ? *known : entry_of(what.name), what, 0, 0);
+}
+
+expected<pending_ptr> door::submit(const set_change& what) {
+  std::lock_guard guard(mutex_);
+  if (ended_)
+    return ended_;
+  auto& known = entry_of(set_change_name);
+  if (in_flight(&known))
+    return error{error_kind::invalid_argument,
+                 "this rank is adding or removing a process set already; wait for that first"};
+  auto operation = pending_ptr::make();
+  operation->name = set_change_name;
+  operation->change = what;
+  operation->home = weak_from_this();
+  known.last = operation;
+  enqueue(operation);
+  return operation;
+}
+
+expected<std::vector<pending_ptr>> door::submit_group(std::span<const submission> what) {
+  std::lock_guard guard(mutex_);
+  read_news();
+  if (table_.size() >= capacity_)
+    sweep();
+  for (std::size_t i = 0; i < what.size(); ++i) {
+    if (auto problem = check(what[i]))
+      return problem;
+    auto same = [&](const submission& other) { return other.name == what[i].name; };
+    if (in_flight(look_up(what[i].name)) ||
+        std::any_of(what.begin(), what.begin() + static_cast<std::ptrdiff_t>(i), same))
+      return error{error_kind::invalid_argument,
+                   std::string(what[i].name) +
+                       ": an operation of this name is already in flight in this process "
+                       "set; the whole group was refused"};
+  }
+  std::vector<pending_ptr> all;
+  all.reserve(what.size());
+  auto group = number_of(what);
+  for (auto& one : what)
+    all.push_back(admit(entry_of(one.name), one, group, static_cast<std::uint32_t>(what.size())));
+  return all;
+}
+
+error door::check(const submission& what) const {
+  if (ended_)
+    return ended_;
+  if (auto problem = wrong_request(what, size_, ranks_))
+    return problem;
+  if (table_.size() >= capacity_)
+    return {error_kind::overloaded,
+            std::string(what.name) + ": " + std::to_string(capacity_) +
+                " names are in use already; wait for some operations before submitting more"};
+  return {};
+}
+
+door::entry* door::look_up(std::string_view name) {
+  auto position = table_.find(name);
+  return position == table_.end() ? nullptr : &position->second;
+}
+
+// A name is free again as soon as its last operation is settled; one that sits complete on the board is
+// settled here.
+bool door::in_flight(const entry* known) {
+  if (!known || !known->last)
+    return false;
+  auto& last = *known->last;
+  return !last.settled() && !last.try_settle();
+}
+
+door::entry& door::entry_of(std::string_view name) {
+  auto position = table_.find(name);
+  if (position == table_.end())
+    position = table_.emplace(std::string(name), entry{}).first;
+  return position->second;
+}
+
+// An operation that asks for this. Names recur from step to step: when nobody else holds the last one of this
+// name any more, it is used again, and with it everything that is the same.
+pending_ptr door::blank(entry& known, const submission& what) {
+  if (known.last && known.last.alone()) {
+    known.last->renew();
+    if (!(known.last->signature == what.signature))
+      known.last->signature = what.signature;
+    return known.last;
+  }
+  auto operation = pending_ptr::make();
+  operation->name = what.name;
+  operation->signature = what.signature;
+  operation->set = set_;
+  operation->home = weak_from_this();
+  known.last = operation;
+  return operation;
+}
+
+pending_ptr door::admit(entry& known, const submission& what, std::uint32_t group, std::uint32_t group_size) {
+  auto operation = blank(known, what);
+  operation->input = what.input;
+  operation->output = what.output;
+  operation->lends = row_of(what.signature.operation).has_rows && !what.output;
+  operation->bytes =
+      static_cast<std::size_t>(element_count(what.signature.shape)) * size_of(what.signature.dtype);
+  operation->splits = splits_of(what, size_);
+  operation->group = group;
+  operation->group_size = group_size;
+  submitted_.fetch_add(1, std::memory_order_relaxed);
+
+  if (known.knows(*operation)) {
+    if (sit_down(known, operation))
+      return operation;
+    operation->id = known.id;
+  } else if (known.id != 0) {
+    stand_up(known, *operation);
+  }
+  if (what.signature.operation == operation::join)
+    for (auto& [name, other] : table_)
+      stand_up(other, *operation);
+  enqueue(operation);
+  if (table_.size() >= sweep_at_)
+    sweep();
+  return operation;
+}
+
+// Publishes on the board if the tensor has a seat there.
+bool door::sit_down(entry& known, const pending_ptr& operation) {
+  if (!known.seat)
+    return false;
+  operation->seat = known.seat;
+  operation->round = known.next_round++;
+  operation->start_on_board();
+  known.seat->board().publish(known.seat->cell(), operation->round, operation->input);
+  on_board_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+// This member will not publish the tensor's next round: the request says so, and the id is forgotten.
+void door::stand_up(entry& known, pending& operation) {
+  if (known.seat)
+    operation.left.push_back({known.id, known.next_round});
+  else if (operation.signature.operation == operation::join)
+    return; // ids without a seat stay good while somebody has joined
+  names_.erase(known.id);
+  known.id = 0;
+  known.seat.reset();
+}
+
+void door::withdraw(pending& operation) {
+  if (operation.change)
+    return; // the others may count on it already
+  auto order = pending_ptr::make();
+  order->name = operation.name;
+  order->set = set_;
+  order->withdrawal = true;
+  std::lock_guard guard(mutex_);
+  // On the board, this member would have to take back a round that others may have read already: it stays.
+  if (operation.now() == phase::queued && !ended_)
+    enqueue(std::move(order));
+}
+
+void door::look_after(pending& operation) {
+  auto order = pending_ptr::make();
+  order->watched = pending_ptr::share(&operation).release();
+  std::lock_guard guard(mutex_);
+  if (operation.now() == phase::boarded && !ended_)
+    enqueue(std::move(order));
+}
+
+void door::close() {
+  std::lock_guard guard(mutex_);
+  if (!ended_)
+    ended_ = {error_kind::unknown, "Farandole has been shut down; call init() again to go on"};
+  ring_ = nullptr;
+}
+
+void door::enqueue(pending_ptr operation) {
+  auto* raw = operation.release();
+  auto* head = queue_.load(std::memory_order_relaxed);
+  do
+    raw->next = head;
+  while (!queue_.compare_exchange_weak(head, raw, std::memory_order_release, std::memory_order_relaxed));
+  if (!head && ring_)
+    ring_();
+}
+
+// Names that nobody uses any more: settled, and without an id.
+void door::sweep() {
+  std::erase_if(table_, [](const auto& item) {
+    auto& known = item.second;
+    return known.id == 0 && (!known.last || known.last->settled());
+  });
+  sweep_at_ = std::max<std::size_t>(1024, 2 * table_.size());
+}
+
+// ---- the loop ------------------------------------------------------------------------------------
+
+std::vector<pending_ptr> door::take_queue() {
+  std::vector<pending_ptr> all;
+  for (auto* raw = queue_.exchange(nullptr, std::memory_order_acquire); raw;)
+    all.push_back(pending_ptr::adopt(std::exchange(raw, raw->next)));
+  std::reverse(all.begin(), all.end());
+  return all;
+}
+
+void door::learn(std::uint32_t id, const pending& own, std::shared_ptr<board_seat> where) {
+  post(new news{id, false, own.name, own.signature, own.group, own.group_size, std::move(where), nullptr});
+}
+
+void door::forget(std::uint32_t id) {
+  post(new news{id, true, {}, {}, 0, 0, nullptr, nullptr});
+}
+
+void door::post(news* item) {
+  item->next = news_.load(std::memory_order_relaxed);
+  while (
+      !news_.compare_exchange_weak(item->next, item, std::memory_order_release, std::memory_order_relaxed)) {
+  }
+}
+
+// Under the lock.
+void door::read_news() {
+  if (!news_.load(std::memory_order_relaxed))
+    return;
+  news* oldest = nullptr;
+  for (auto* item = news_.exchange(nullptr, std::memory_order_acquire); item;) {
+    auto* next = item->next;
+    item->next = oldest;
+    oldest = std::exchange(item, next);
+  }
+  while (oldest) {
+    apply(*oldest);
+    delete std::exchange(oldest, oldest->next);
+  }
+}
+
+void door::apply(news& item) {
+  if (item.forgotten)
+    return forget_here(item.id);
+  auto& known = entry_of(item.name);
+  if (known.id != item.id) {
+    names_.erase(known.id);
+    known.id = item.id;
+    known.next_round = 0;
+    names_[known.id] = item.name;
+  }
+  known.signature = std::move(item.signature);
+  known.group = item.group;
+  known.group_size = item.group_size;
+  known.seat = std::move(item.where);
+}
+
+void door::forget_here(std::uint32_t id) {
+  auto named = names_.find(id);
+  if (named == names_.end())
+    return;
+  if (auto position = table_.find(named->second); position != table_.end() && position->second.id == id) {
+    position->second.id = 0;
+    position->second.seat.reset();
+  }
+  names_.erase(named);
+}
+
+door::attempt door::retract(board_round what, pending_ptr& taken) {
+  std::unique_lock guard(mutex_, std::try_to_lock);
+  if (!guard.owns_lock())
+    return attempt::busy;
+  read_news();
+  auto named = names_.find(what.id);
+  if (named == names_.end())
+    return attempt::done;
+  auto& known = table_.find(named->second)->second;
+  auto sitting = known.last && known.last->now() == phase::boarded && known.last->round == what.round;
+  if (sitting && known.last->advance(phase::boarded, phase::queued)) {
+    known.seat->board().retract(known.seat->cell(), what.round);
+    taken = known.last;
+  }
+  forget_here(what.id);
+  return attempt::done;
+}
+
+door::attempt door::end(const error& why) {
+  std::unique_lock guard(mutex_, std::try_to_lock);
+  if (!guard.owns_lock())
+    return attempt::busy;
+  read_news();
+  ended_ = why;
+  for (auto& [name, known] : table_)
+    if (known.last && known.last->now() == phase::boarded && !known.last->try_settle())
+      known.last->claim_and_settle(phase::boarded, why);
+  return attempt::done;
+}
+
+} // namespace farandole

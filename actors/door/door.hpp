@@ -1,0 +1,140 @@
+// Where framework threads enter: submit, and the board. The loop's side takes what was queued and tells what
+// ids mean.
+//
+// Framework threads share one mutex here. The loop never waits for it: it posts news (ids learnt and
+// forgotten) on a lock-free stack that the next submitter reads, takes the queue with one exchange, and where
+// it must touch the table itself (retract, end) it only tries the lock and comes back later.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "actors/door/board_seat.hpp"
+#include "actors/door/pending.hpp"
+#include "actors/door/request_check.hpp"
+#include "messages/negotiation.hpp"
+
+namespace farandole {
+
+/// One process set's door.
+class door : public std::enable_shared_from_this<door> {
+public:
+  /// `ring` tells the loop that the queue is no longer empty; called from framework threads.
+  /// At most `capacity` operations may be in flight.
+  /// `ranks`: global ranks of a process set's members; none for the global set.
+  door(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring,
+       std::vector<std::int32_t> ranks = {});
+  ~door();
+
+  // ---- framework threads ----
+
+  /// `what.set` is not looked at: the caller has chosen the door by it.
+  expected<pending_ptr> submit(const submission& what);
+  /// All or none; they become ready together.
+  expected<std::vector<pending_ptr>> submit_group(std::span<const submission> what);
+  /// Asks, with all other members, for a change of the process sets; one at a time. The global set's door.
+  expected<pending_ptr> submit(const set_change& what);
+  /// Takes an operation back if it has not been scheduled.
+  void withdraw(pending& operation);
+  /// Nobody may come to wait for this operation, yet its end must be told: on the board, the loop looks after
+  /// it.
+  void look_after(pending& operation);
+  /// The runtime is going: nothing enters any more, and the loop is not rung again. Waits for the lock.
+  void close();
+
+  // ---- the loop ----
+
+  /// Everything queued since the last call, oldest first.
+  std::vector<pending_ptr> take_queue();
+  /// What `own` asked for is known as an id from now on: the same name, signature and group may go by it; on
+  /// the board if `where` is given.
+  void learn(std::uint32_t id, const pending& own, std::shared_ptr<board_seat> where);
+  void forget(std::uint32_t id);
+
+  /// What became of a try that must not wait.
+  enum class attempt { done, busy };
+  /// Forgets the id; an operation that waits on the board in just this round is taken back into `taken`.
+  attempt retract(board_round what, pending_ptr& taken);
+  /// No operation enters any more: submit answers `why`. What sits on the board is settled: well if its round
+  /// is complete, else with `why`.
+  attempt end(const error& why);
+
+  // ---- anybody ----
+
+  std::uint64_t submitted() const { return submitted_.load(std::memory_order_relaxed); }
+  std::uint64_t on_board() const { return on_board_.load(std::memory_order_relaxed); }
+
+private:
+  struct entry {
+    pending_ptr last;     ///< in flight, or settled and not yet swept
+    std::uint32_t id = 0; ///< 0: not known to the leader, as far as we heard
+    farandole::signature signature;
+    std::uint32_t group = 0;
+    std::uint32_t group_size = 0;
+    std::shared_ptr<board_seat> seat;
+    std::uint64_t next_round = 0;
+
+    bool knows(const pending& operation) const {
+      return id != 0 && group == operation.group && group_size == operation.group_size &&
+             signature == operation.signature;
+    }
+  };
+  struct text_hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+  using table = std::unordered_map<std::string, entry, text_hash, std::equal_to<>>;
+  struct news {
+    std::uint32_t id = 0;
+    bool forgotten = false;
+    std::string name; ///< from here on: of what was learnt
+    farandole::signature signature;
+    std::uint32_t group = 0;
+    std::uint32_t group_size = 0;
+    std::shared_ptr<board_seat> where;
+    news* next = nullptr;
+  };
+
+  error check(const submission& what) const;
+  entry* look_up(std::string_view name);
+  static bool in_flight(const entry* known);
+  entry& entry_of(std::string_view name);
+  pending_ptr admit(entry& known, const submission& what, std::uint32_t group, std::uint32_t group_size);
+  pending_ptr blank(entry& known, const submission& what);
+  bool sit_down(entry& known, const pending_ptr& operation);
+  void stand_up(entry& known, pending& operation);
+  void enqueue(pending_ptr operation);
+  void post(news* item);
+  void read_news();
+  void apply(news& item);
+  void forget_here(std::uint32_t id);
+  void sweep();
+
+  const std::uint32_t set_;
+  const std::int32_t size_;
+  const std::size_t capacity_;
+  const std::vector<std::int32_t> ranks_;
+  std::function<void()> ring_; ///< under the mutex
+
+  std::mutex mutex_;
+  table table_;
+  std::unordered_map<std::uint32_t, std::string> names_; ///< of ids
+  error ended_;
+  std::size_t sweep_at_ = 1024;
+
+  std::atomic<pending*> queue_{nullptr};
+  std::atomic<news*> news_{nullptr};
+  std::atomic<std::uint64_t> submitted_{0};
+  std::atomic<std::uint64_t> on_board_{0};
+};
+
+} // namespace farandole

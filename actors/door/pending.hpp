@@ -1,0 +1,184 @@
+// One operation in flight: what was asked, whose buffers it may touch, and how its caller learns the end.
+// Framework threads, the loop and a lane share it by reference count; its state word says who may settle it.
+//
+//   boarded ──(all cells published; a framework thread claims)──▶ claimed ──▶ settled
+//      │  └──(retracted by the loop)──▶ queued
+//   queued ──(the lane, or the loop when it fails before it was started)──▶ claimed ──▶ settled
+//
+// A waiter sleeps on the word itself, so each change that matters to it also wakes it.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/door/board_seat.hpp"
+#include "actors/door/result_memory.hpp"
+#include "messages/error.hpp"
+#include "messages/negotiation.hpp"
+#include "messages/result.hpp"
+
+namespace farandole {
+
+class door;
+
+enum class phase : std::uint32_t { queued = 0, settled = 1, boarded = 2, claimed = 3 };
+
+struct pending {
+  pending() = default;
+  pending(const pending&) = delete;
+  pending& operator=(const pending&) = delete;
+  ~pending();
+
+  /// As it was made, but for what recurs when the same is asked again (name, signature, set, home). For who
+  /// holds it alone.
+  void renew();
+
+  // What was asked; written before the operation is shared, constant afterwards.
+  std::string name;
+  farandole::signature signature;
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+  std::size_t bytes = 0; ///< of the input
+  /// alltoall: rows for each member, by rank. Not part of the signature: members need not agree on them, and
+  /// an id serves steps with different ones.
+  std::vector<std::int64_t> splits;
+  std::uint32_t set = 0;
+  std::uint32_t group = 0;
+  std::uint32_t group_size = 0;
+
+  /// Where it came in; empty for what never can be taken back.
+  std::weak_ptr<farandole::door> home;
+
+  // How it reaches the leader; the door writes these before it queues the operation.
+  std::uint32_t id = 0;             ///< 0: by full request
+  std::vector<board_round> left;    ///< board rounds given up with it
+  std::optional<set_change> change; ///< of the process sets; no tensor
+  bool withdrawal = false;          ///< takes `name` back; no operation of its own
+  pending* watched = nullptr; ///< asks the loop to look after this one, on the board; no operation of its
+                              ///< own. Holds a reference
+  pending* next = nullptr;    ///< the door's queue
+
+  // Where it sits on the board; valid in phases boarded and claimed.
+  std::shared_ptr<board_seat> seat;
+  std::uint64_t round = 0;
+
+  // How it ended; valid once settled.
+  error problem;
+  farandole::result outcome;
+  result_memory::block owned; ///< memory behind outcome.bytes, where the caller gave none
+  /// Whether there will be such memory: it goes when the caller has no handle any more, while the operation
+  /// may be kept longer. Constant afterwards.
+  bool lends = false;
+
+  phase now() const { return static_cast<phase>(word_.load(std::memory_order_acquire)); }
+  bool settled() const { return now() == phase::settled; }
+  const std::atomic<std::uint32_t>& word() const { return word_; }
+
+  /// Before the operation is shared.
+  void start_on_board() {
+    word_.store(static_cast<std::uint32_t>(phase::boarded), std::memory_order_relaxed);
+  }
+
+  /// Moves from one phase to another if it is there; wakes waiters when it did.
+  bool advance(phase from, phase to);
+
+  /// Ends the operation: the caller must have claimed it (or own it alone). Writes `how`, wakes, calls back.
+  void settle(error how);
+
+  /// Claims from `from` and settles; false if somebody else did.
+  bool claim_and_settle(phase from, error how);
+
+  /// Settles the operation if it sits on the board and its round is complete. True when it is settled.
+  /// Framework threads.
+  bool try_settle();
+
+  /// Waits for a phase other than `seen`, a signal, or `until`; not at all once settled. Spurious returns are
+  /// allowed.
+  void wait_for_change(phase seen, std::chrono::steady_clock::time_point until) const;
+
+  /// While one lives, every change of phase wakes sleepers on word() that got there by another way than
+  /// wait_for_change (futex_waitv with a word of shared memory).
+  class watcher {
+  public:
+    explicit watcher(const pending& watched) : watched_(watched) {
+      watched_.waiters_.fetch_add(1, std::memory_order_seq_cst);
+    }
+    watcher(const watcher&) = delete;
+    watcher& operator=(const watcher&) = delete;
+    ~watcher() { watched_.waiters_.fetch_sub(1, std::memory_order_relaxed); }
+
+  private:
+    const pending& watched_;
+  };
+
+  /// Of an operation that lends: one more handle, and one less. It begins with one.
+  void hold() { handles_.fetch_add(1, std::memory_order_relaxed); }
+  void let_go();
+
+  /// See handle::on_settled.
+  void on_settled(std::function<void()> callback);
+
+private:
+  std::atomic<std::uint32_t> word_{0};
+  mutable std::atomic<std::uint32_t> waiters_{0};
+  std::atomic<std::function<void()>*> callback_{nullptr};
+  std::atomic<std::uint32_t> references_{1};
+  std::atomic<std::uint32_t> handles_{1};
+  std::atomic<bool> dropped_{false};
+
+  void drop_memory();
+
+  friend class pending_ptr;
+};
+
+/// Shares a pending operation.
+class pending_ptr {
+public:
+  pending_ptr() = default;
+  static pending_ptr make() { return adopt(new pending); }
+  /// Takes over one reference.
+  static pending_ptr adopt(pending* raw) {
+    pending_ptr result;
+    result.raw_ = raw;
+    return result;
+  }
+  static pending_ptr share(pending* raw) {
+    if (raw)
+      raw->references_.fetch_add(1, std::memory_order_relaxed);
+    return adopt(raw);
+  }
+  pending_ptr(const pending_ptr& other) : pending_ptr(share(other.raw_)) {}
+  pending_ptr(pending_ptr&& other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
+  pending_ptr& operator=(pending_ptr other) noexcept {
+    std::swap(raw_, other.raw_);
+    return *this;
+  }
+  ~pending_ptr() { drop(raw_); }
+
+  /// Gives up the reference without dropping it.
+  pending* release() { return std::exchange(raw_, nullptr); }
+  pending* get() const { return raw_; }
+  pending* operator->() const { return raw_; }
+  pending& operator*() const { return *raw_; }
+  explicit operator bool() const { return raw_ != nullptr; }
+
+  /// Nobody else holds it, nor can come to: others share only what they hold.
+  bool alone() const { return raw_ && raw_->references_.load(std::memory_order_acquire) == 1; }
+
+private:
+  static void drop(pending* raw) {
+    if (raw && raw->references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      delete raw;
+  }
+  pending* raw_ = nullptr;
+};
+
+} // namespace farandole

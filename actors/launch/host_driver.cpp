@@ -1,0 +1,79 @@
+#include "actors/launch/host_driver.hpp"
+
+#include <unistd.h>
+
+#include <cassert>
+
+#include "actors/kit/clock.hpp"
+
+namespace farandole {
+
+host_driver_actor::behavior_type host_driver(host_driver_actor::stateful_pointer<host_driver_state> self,
+                                             const host_driver_spec& spec, output_writer* writer) {
+  return self->state.begin(spec, writer);
+}
+
+host_driver_actor::behavior_type host_driver_state::begin(const host_driver_spec& spec,
+                                                          output_writer* writer) {
+  assert(!spec.slots.empty());
+  spec_ = spec;
+  writer_ = writer;
+  rules_ = std::make_unique<job_ending>(static_cast<std::int32_t>(spec_.slots.size()), spec_.times);
+  return {
+      [this](start_atom) { start(); },
+      [this](interrupt_atom, int signal) { follow(rules_->interrupted(signal, now(self_))); },
+      [this](const slot_ended& what) { ended(what); },
+      [this](const slot_finished&) { finished(); },
+      [this](due_atom) { follow(rules_->due(now(self_))); },
+  };
+}
+
+void host_driver_state::start() {
+  assert(slots_.empty());
+  const slot_owner_actor me = caf::actor_cast<host_driver_actor>(self_);
+  for (const auto& spec : spec_.slots)
+    slots_.push_back(self_->spawn(slot, spec, writer_, me));
+  for (const auto& each : slots_)
+    self_->send(each, start_atom::value);
+}
+
+void host_driver_state::ended(const slot_ended& what) {
+  const bool ran = what.failure.empty();
+  if (spec_.slot_exited)
+    spec_.slot_exited(what.slot, ran ? what.how.text() : "could not be started: " + what.failure);
+  follow(ran ? rules_->ended(what.slot, what.how, now(self_))
+             : rules_->could_not_start(what.slot, what.failure, now(self_)));
+}
+
+void host_driver_state::follow(const job_ending::step& step) {
+  for (const auto& line : step.lines)
+    say(line);
+  if (step.signal != 0)
+    for (const auto& each : slots_)
+      self_->send(each, signal_atom::value, step.signal);
+  if (step.call_next)
+    self_->delayed_send(self_, *step.call_next - now(self_), due_atom::value);
+}
+
+void host_driver_state::finished() {
+  if (++finished_ < slots_.size())
+    return;
+  summarise();
+  spec_.finished(rules_->code());
+  self_->quit();
+}
+
+void host_driver_state::summarise() {
+  if (rules_->first_failure() < 0)
+    return;
+  say("Horovod detected that one or more processes exited with non-zero status. The first one that did so "
+      "was:");
+  say("Process name: " + std::to_string(rules_->first_failure()));
+  say("Exit code: " + std::to_string(rules_->code()));
+}
+
+void host_driver_state::say(const std::string& line) {
+  writer_->write(STDERR_FILENO, line + "\n");
+}
+
+} // namespace farandole

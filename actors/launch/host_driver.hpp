@@ -1,0 +1,67 @@
+// Starts the processes of a job on this host and sees them end: one slot actor a process, and the rules of
+// job_ending for what one end means for the others.
+#pragma once
+
+#include <caf/all.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/launch/job_ending.hpp"
+#include "actors/launch/slot.hpp"
+
+namespace farandole {
+
+using interrupt_atom = caf::atom_constant<caf::atom("interrupt")>;
+using due_atom = caf::atom_constant<caf::atom("due")>;
+
+using host_driver_actor = caf::typed_actor<
+    /// Start all processes.
+    caf::reacts_to<start_atom>,
+    /// The launcher got this signal: end the job.
+    caf::reacts_to<interrupt_atom, int>,
+    /// From a slot.
+    caf::reacts_to<slot_ended>, caf::reacts_to<slot_finished>,
+    /// INTERNAL: a time that job_ending asked for has come.
+    caf::reacts_to<due_atom>>;
+
+struct host_driver_spec {
+  std::vector<slot_spec> slots; ///< position equals slot
+  job_ending::times times;
+  /// Called on the loop when a process has ended, with how in words: "exited with code 3".
+  std::function<void(std::int32_t slot, const std::string& how)> slot_exited;
+  /// Called on the loop, once, when all is over: with the launcher's exit code. The actor is gone after it.
+  std::function<void(int code)> finished;
+};
+
+class host_driver_state {
+public:
+  static inline const char* name = "host driver";
+
+  explicit host_driver_state(host_driver_actor::pointer self) : self_(self) {}
+
+  host_driver_actor::behavior_type begin(const host_driver_spec& spec, output_writer* writer);
+
+private:
+  void start();
+  void ended(const slot_ended& what);
+  void finished();
+  void follow(const job_ending::step& step);
+  void say(const std::string& line);
+  void summarise();
+
+  host_driver_actor::pointer self_;
+  host_driver_spec spec_;
+  output_writer* writer_ = nullptr;
+  std::unique_ptr<job_ending> rules_;
+  std::vector<slot_actor> slots_;
+  std::size_t finished_ = 0;
+};
+
+host_driver_actor::behavior_type host_driver(host_driver_actor::stateful_pointer<host_driver_state> self,
+                                             const host_driver_spec& spec, output_writer* writer);
+
+} // namespace farandole

@@ -1,0 +1,66 @@
+// When does a job end, and how? One worker that fails ends it for all: the others get some time to notice and
+// to say what they have to say, then SIGTERM, then SIGKILL. A signal to the launcher does the same without
+// that time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/launch/process.hpp"
+
+namespace farandole {
+
+class job_ending {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  struct times {
+    std::chrono::nanoseconds grace; ///< from the first failure to SIGTERM
+    std::chrono::nanoseconds kill_after = std::chrono::seconds{5};
+    /// Signals that come this soon after another are the same one: terminals and wrappers send it twice.
+    std::chrono::nanoseconds same_signal = std::chrono::milliseconds{500};
+  };
+
+  /// What to do now.
+  struct step {
+    int signal = 0;                      ///< send this to every process that has not ended; 0: nothing
+    std::vector<std::string> lines;      ///< tell people
+    std::optional<time_point> call_next; ///< call due() then
+    bool done = false;                   ///< every process has ended
+  };
+
+  job_ending(std::int32_t processes, times allowed) : allowed_(allowed), running_(processes) {}
+
+  step ended(std::int32_t process, const process_end& how, time_point now);
+  /// It never ran. Counts as a failure with code 127.
+  step could_not_start(std::int32_t process, const std::string& why, time_point now);
+  /// The launcher was told to end, by a signal. The second time it is meant seriously.
+  step interrupted(int signal, time_point now);
+  /// The time asked for by `call_next` has come; an earlier call does nothing.
+  step due(time_point now);
+
+  /// 0, the code of the first failure, or 128 + the signal that ended the launcher.
+  int code() const { return code_; }
+  /// The process that failed first; -1 if none did.
+  std::int32_t first_failure() const { return first_failure_; }
+
+private:
+  enum class phase : std::uint8_t { running, grace, terminating, killing };
+
+  step fail(std::int32_t process, int code, std::string line, time_point now);
+  void signal_all(step& what, time_point now);
+  void finish(step& what);
+
+  times allowed_;
+  std::int32_t running_;
+  phase phase_ = phase::running;
+  time_point next_{};
+  std::optional<time_point> interrupted_;
+  int code_ = 0;
+  std::int32_t first_failure_ = -1;
+};
+
+} // namespace farandole

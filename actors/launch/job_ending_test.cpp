@@ -1,0 +1,123 @@
+#include "actors/launch/job_ending.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <signal.h>
+
+using namespace farandole;
+using namespace std::chrono_literals;
+
+namespace {
+
+const job_ending::time_point start{};
+job_ending three() {
+  return job_ending{3, {.grace = 2s, .kill_after = 5s}};
+}
+constexpr process_end well{0, 0};
+constexpr process_end badly{3, 0};
+constexpr process_end killed{128 + SIGKILL, SIGKILL};
+
+} // namespace
+
+TEST_CASE("a job whose processes all end well ends with 0 and says nothing", "[ending]") {
+  auto job = three();
+  for (int process : {2, 0}) {
+    const auto step = job.ended(process, well, start);
+    CHECK_FALSE(step.done);
+    CHECK(step.lines.empty());
+    CHECK_FALSE(step.call_next);
+  }
+  CHECK(job.ended(1, well, start).done);
+  CHECK(job.code() == 0);
+  CHECK(job.first_failure() == -1);
+}
+
+TEST_CASE("the first failure gives the code, and the others are given time before any signal", "[ending]") {
+  auto job = three();
+  const auto step = job.ended(1, badly, start);
+  CHECK(step.signal == 0);
+  CHECK(step.call_next == start + 2s);
+  CHECK(step.lines == std::vector<std::string>{"Process 1 exit with status code 3.",
+                                               "Terminating remaining workers after failure of Process 1."});
+  CHECK(job.ended(0, {1, 0}, start + 1s).lines ==
+        std::vector<std::string>{"Process 0 exit with status code 1."});
+  CHECK(job.ended(2, {1, 0}, start + 1s).done);
+  CHECK(job.code() == 3);
+  CHECK(job.first_failure() == 1);
+}
+
+TEST_CASE("who does not end by itself gets SIGTERM, and five seconds later SIGKILL", "[ending]") {
+  auto job = three();
+  job.ended(1, badly, start);
+  CHECK(job.due(start + 1s).signal == 0);
+  CHECK(job.due(start + 1s).call_next == start + 2s);
+  const auto first = job.due(start + 2s);
+  CHECK(first.signal == SIGTERM);
+  CHECK(first.call_next == start + 7s);
+  CHECK(job.due(start + 7s).signal == SIGKILL);
+  CHECK(job.due(start + 8s).signal == 0);
+}
+
+TEST_CASE("what ends after the launcher's signal is no failure worth a line", "[ending]") {
+  auto job = three();
+  job.ended(1, badly, start);
+  job.due(start + 2s);
+  CHECK(job.ended(0, {128 + SIGTERM, SIGTERM}, start + 2s).lines.empty());
+  CHECK(job.ended(2, killed, start + 7s).done);
+  CHECK(job.code() == 3);
+}
+
+TEST_CASE("a process killed by a signal fails with 128 and the signal", "[ending]") {
+  job_ending job{1, {.grace = 2s}};
+  const auto step = job.ended(0, killed, start);
+  CHECK(step.done);
+  CHECK(step.lines == std::vector<std::string>{"Process 0 exit with status code 137."});
+  CHECK(job.code() == 137);
+}
+
+TEST_CASE("an interrupt sends SIGTERM at once, a second one SIGKILL", "[ending]") {
+  auto job = three();
+  const auto step = job.interrupted(SIGINT, start);
+  CHECK(step.signal == SIGTERM);
+  CHECK(step.call_next == start + 5s);
+  CHECK(job.interrupted(SIGINT, start + 1s).signal == SIGKILL);
+  for (int process : {0, 1})
+    job.ended(process, killed, start + 1s);
+  CHECK(job.ended(2, killed, start + 1s).done);
+  CHECK(job.code() == 128 + SIGINT);
+  CHECK(job.first_failure() == -1);
+}
+
+TEST_CASE("an interrupt that comes twice at once counts once", "[ending]") {
+  auto job = three();
+  CHECK(job.interrupted(SIGINT, start).signal == SIGTERM);
+  const auto step = job.interrupted(SIGINT, start + 1ms);
+  CHECK(step.signal == 0);
+  CHECK(step.lines.empty());
+  CHECK(job.due(start + 5s).signal == SIGKILL);
+}
+
+TEST_CASE("an interrupt after a failure keeps the failure's code", "[ending]") {
+  auto job = three();
+  job.ended(1, badly, start);
+  CHECK(job.interrupted(SIGTERM, start).signal == SIGTERM);
+  CHECK(job.code() == 3);
+}
+
+TEST_CASE("a process that cannot be started ends the others without delay", "[ending]") {
+  auto job = three();
+  const auto step = job.could_not_start(0, "x: command not found", start);
+  CHECK(step.signal == SIGTERM);
+  CHECK(step.lines.front() == "Process 0 could not be started: x: command not found");
+  CHECK(job.code() == 127);
+  CHECK(job.could_not_start(1, "x: command not found", start).lines.size() == 1);
+  CHECK(job.ended(2, {128 + SIGTERM, SIGTERM}, start).done);
+}
+
+TEST_CASE("an early or late call of due does nothing", "[ending]") {
+  auto job = three();
+  CHECK(job.due(start + 100s).signal == 0);
+  for (int process : {0, 1, 2})
+    job.ended(process, well, start);
+  CHECK(job.due(start + 100s).signal == 0);
+}

@@ -1,0 +1,144 @@
+#include "actors/launch/launcher.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+
+#include "actors/kit/log.hpp"
+#include "actors/kit/loop.hpp"
+#include "actors/launch/host_driver.hpp"
+#include "actors/launch/process_keeper.hpp"
+#include "actors/rendezvous.hpp"
+
+namespace farandole {
+
+namespace {
+
+sigset_t ending_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP})
+    sigaddset(&set, number);
+  return set;
+}
+
+log_options log_options_of(const settings& values) {
+  return {log_level_from(values.text(setting::log_level)).value_or(log_level::warning),
+          values.flag(setting::log_hide_time)};
+}
+
+} // namespace
+
+/// Ends in reverse order: output is written before the actors' system goes, the keeper goes last.
+struct launcher::parts {
+  parts(process_keeper started, const launcher_options& how)
+      : keeper(std::move(started)), values(how.values), log(log_options_of(how.values)) {}
+
+  process_keeper keeper;
+  settings values;
+  logger log;
+  loop_system system;
+  output_writer writer;
+  std::optional<rendezvous_service> rendezvous;
+};
+
+launcher::launcher(std::unique_ptr<parts> made) : parts_(std::move(made)) {}
+
+launcher::~launcher() {
+  if (parts_->rendezvous)
+    caf::anon_send(parts_->rendezvous->actor, close_atom::value);
+  // A reader of our output that does not read must not make this process unstoppable.
+  const auto signals = ending_signals();
+  ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+}
+
+expected<std::unique_ptr<launcher>> launcher::open(const launcher_options& options) {
+  const auto signals = ending_signals();
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  ::signal(SIGPIPE, SIG_IGN); // a closed pipe is an error of one write here, not the end of the job
+  auto keeper = process_keeper::start();
+  if (!keeper)
+    return keeper.error();
+  auto made = std::make_unique<parts>(std::move(*keeper), options);
+  rendezvous_options how;
+  how.size = options.size;
+  how.settings = options.values;
+  how.links.credentials = std::make_shared<const tls_credentials>(options.secret);
+  how.links.log = &made->log;
+  how.bind_ip = options.bind_ip;
+  how.port = options.port;
+  how.log = &made->log;
+  auto service = start_rendezvous(made->system.get(), how);
+  if (!service)
+    return service.error();
+  made->rendezvous = *service;
+  return std::unique_ptr<launcher>(new launcher(std::move(made)));
+}
+
+std::uint16_t launcher::port() const {
+  return parts_->rendezvous->port;
+}
+
+error launcher::copy_output(slot_spec& slot, const std::string& folder) {
+  const char* names[2] = {"/stdout", "/stderr"};
+  for (int number : {0, 1}) {
+    auto file = parts_->writer.open(folder + names[number]);
+    if (!file)
+      return file.error();
+    slot.files[number] = *file;
+  }
+  return {};
+}
+
+void launcher::serve() {
+  const auto signals = ending_signals();
+  int number = 0;
+  while (::sigwait(&signals, &number) == EINTR) {
+  }
+}
+
+int launcher::run(std::vector<slot_spec> slots) {
+  descriptor done{::eventfd(0, EFD_CLOEXEC)};
+  const auto signals = ending_signals();
+  descriptor interrupts{::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
+  assert(done && interrupts);
+  for (auto& slot : slots)
+    slot.process.keeper = &parts_->keeper;
+
+  std::atomic<int> code{0};
+  host_driver_spec spec;
+  spec.slots = std::move(slots);
+  spec.times.grace = parts_->values.duration(setting::exit_grace);
+  spec.slot_exited = [rendezvous = parts_->rendezvous->actor](std::int32_t slot, const std::string& how) {
+    caf::anon_send(rendezvous, slot_exited{slot, how});
+  };
+  spec.finished = [&code, ring = done.get()](int result) {
+    code = result;
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto count = ::write(ring, &one, sizeof one);
+  };
+  const auto driver = parts_->system.get().spawn(host_driver, spec, &parts_->writer);
+  caf::anon_send(driver, start_atom::value);
+
+  pollfd watched[2] = {{done.get(), POLLIN, 0}, {interrupts.get(), POLLIN, 0}};
+  for (;;) {
+    // No deadline: a job takes as long as it takes, and both descriptors end the wait.
+    if (::poll(watched, 2, -1) < 0)
+      assert(errno == EINTR);
+    if (watched[0].revents != 0)
+      return code;
+    signalfd_siginfo info;
+    while (::read(interrupts.get(), &info, sizeof info) == sizeof info)
+      caf::anon_send(driver, interrupt_atom::value, static_cast<int>(info.ssi_signo));
+  }
+}
+
+} // namespace farandole

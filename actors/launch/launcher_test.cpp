@@ -1,0 +1,202 @@
+#include "actors/launch/launcher.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+using namespace farandole;
+
+namespace {
+
+/// Standard output and errors go to files as long as it lives.
+class captured {
+public:
+  captured() {
+    for (int number : {0, 1}) {
+      char name[] = "/tmp/farandole-test-XXXXXX";
+      files_[number] = descriptor{::mkstemp(name)};
+      ::unlink(name);
+      before_[number] = descriptor{::fcntl(number + 1, F_DUPFD_CLOEXEC, 3)};
+      ::dup2(files_[number].get(), number + 1);
+    }
+  }
+  ~captured() {
+    for (int number : {0, 1})
+      ::dup2(before_[number].get(), number + 1);
+  }
+  std::string text(int number) const {
+    std::string result(1 << 20, '\0');
+    const auto count = ::pread(files_[number].get(), result.data(), result.size(), 0);
+    result.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    return result;
+  }
+
+private:
+  descriptor files_[2], before_[2];
+};
+
+struct result {
+  int code;
+  std::string out, err;
+};
+
+std::vector<slot_spec> shells(const std::vector<std::string>& scripts) {
+  std::vector<slot_spec> slots;
+  for (const auto& script : scripts) {
+    slot_spec slot;
+    slot.slot = static_cast<std::int32_t>(slots.size());
+    slot.label = std::to_string(slot.slot);
+    slot.process.arguments = {"sh", "-c", script};
+    slot.process.environment = {"PATH=/usr/bin:/bin"};
+    slot.linger = std::chrono::nanoseconds(0);
+    slots.push_back(slot);
+  }
+  return slots;
+}
+
+result run(std::vector<slot_spec> slots, const char* grace_s = "0") {
+  launcher_options options;
+  options.size = static_cast<std::int32_t>(slots.size());
+  options.secret = "a secret of a test";
+  REQUIRE_FALSE(options.values.assign(setting::exit_grace, grace_s, setting_source::flag));
+  const captured output;
+  int code = -1;
+  {
+    auto job = launcher::open(options);
+    REQUIRE(job);
+    CHECK((*job)->port() != 0);
+    code = (*job)->run(std::move(slots));
+  } // what was written is out
+  return {code, output.text(0), output.text(1)};
+}
+
+/// Waits until a process has ended, whoever its parent is.
+bool ends(pid_t id) {
+  const descriptor watched{static_cast<int>(::syscall(SYS_pidfd_open, id, 0))};
+  if (!watched)
+    return true;
+  pollfd ended{watched.get(), POLLIN, 0};
+  return ::poll(&ended, 1, 30000) == 1;
+}
+
+} // namespace
+
+TEST_CASE("a job whose processes end well ends with 0, and every line has its rank", "[launcher]") {
+  const auto got = run(shells({"echo a; echo b >&2", "printf c"}));
+  CHECK(got.code == 0);
+  CHECK((got.out == "[0]<stdout>:a\n[1]<stdout>:c\n" || got.out == "[1]<stdout>:c\n[0]<stdout>:a\n"));
+  CHECK(got.err == "[0]<stderr>:b\n");
+}
+
+TEST_CASE("the first failure is named and its code is the launcher's", "[launcher]") {
+  const auto got = run(shells({"sleep 1000", "exit 3"}));
+  CHECK(got.code == 3);
+  CHECK(got.err ==
+        "Process 1 exit with status code 3.\n"
+        "Terminating remaining workers after failure of Process 1.\n"
+        "Horovod detected that one or more processes exited with non-zero status. The first one that did "
+        "so was:\nProcess name: 1\nExit code: 3\n");
+}
+
+TEST_CASE("a process that is killed gives 128 and the signal", "[launcher]") {
+  CHECK(run(shells({"kill -KILL $$"})).code == 137);
+}
+
+TEST_CASE("a command that cannot be found ends the job with 127 and its name", "[launcher]") {
+  auto slots = shells({"", ""});
+  for (auto& slot : slots)
+    slot.process.arguments = {"no-such-program-anywhere"};
+  const auto got = run(slots);
+  CHECK(got.code == 127);
+  CHECK(got.err.find("no-such-program-anywhere: command not found") != std::string::npos);
+}
+
+TEST_CASE("after a failure the others get SIGTERM and may still speak", "[launcher]") {
+  // The second waits for the first to be ready; a fifo would be one more file.
+  const auto got =
+      run(shells({"trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done", "kill -USR1 $$"}),
+          "1");
+  CHECK(got.code == 128 + SIGUSR1);
+  CHECK(got.out == "[0]<stdout>:ready\n[0]<stdout>:bye\n");
+}
+
+TEST_CASE("SIGTERM to the launcher ends the job in order", "[launcher]") {
+  const auto got = run(shells({"kill -TERM $PPID; sleep 1000", "sleep 1000"}));
+  CHECK(got.code == 128 + SIGTERM);
+  CHECK(got.err == "farandole: Terminated; ending the workers\n");
+}
+
+TEST_CASE("what a process leaves behind in its group ends with it", "[launcher]") {
+  const auto got = run(shells({"sleep 1000 & echo $!"}));
+  CHECK(got.code == 0);
+  REQUIRE(got.out.starts_with("[0]<stdout>:"));
+  CHECK(ends(std::stoi(got.out.substr(12))));
+}
+
+TEST_CASE("much output arrives whole", "[launcher]") {
+  const auto got = run(shells({"seq 1 20000", "seq 1 20000 >&2"}));
+  std::string wanted;
+  for (int number = 1; number <= 20000; ++number)
+    wanted += "[0]<stdout>:" + std::to_string(number) + "\n";
+  CHECK(got.out == wanted);
+  CHECK(got.err.ends_with("[1]<stderr>:20000\n"));
+}
+
+TEST_CASE("copies of the output hold the same lines", "[launcher]") {
+  char name[] = "/tmp/farandole-test-XXXXXX";
+  REQUIRE(::mkdtemp(name));
+  const std::string folder = name;
+  {
+    const captured output;
+    auto job = launcher::open({.size = 1, .secret = "a secret of a test"});
+    REQUIRE(job);
+    auto slots = shells({"echo a; echo b >&2"});
+    REQUIRE_FALSE((*job)->copy_output(slots[0], folder + "/rank.0"));
+    CHECK((*job)->run(slots) == 0);
+  }
+  const auto content = [&](const char* file) {
+    std::ifstream in(folder + "/rank.0/" + file);
+    return (std::ostringstream() << in.rdbuf()).str();
+  };
+  CHECK(content("stdout") == "[0]<stdout>:a\n");
+  CHECK(content("stderr") == "[0]<stderr>:b\n");
+  for (const char* each : {"/rank.0/stdout", "/rank.0/stderr"})
+    ::unlink((folder + each).c_str());
+  for (const char* each : {"/rank.0", ""})
+    ::rmdir((folder + each).c_str());
+}
+
+TEST_CASE("no process outlives a launcher that is killed, and no child of one either", "[launcher]") {
+  int ends_of_pipe[2];
+  REQUIRE(::pipe2(ends_of_pipe, O_CLOEXEC) == 0);
+  descriptor told{ends_of_pipe[0]}, tell{ends_of_pipe[1]};
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    launcher_options options;
+    options.secret = "a secret of a test";
+    auto job = launcher::open(options);
+    auto slots =
+        shells({"sleep 1000 & echo $$ $! >&" + std::to_string(tell.get()) + "; kill -KILL $PPID; wait"});
+    slots[0].process.inherited = {tell.get()};
+    ::_exit(job ? (*job)->run(slots) : 1);
+  }
+  tell.close();
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL));
+  char text[64] = {};
+  REQUIRE(::read(told.get(), text, sizeof text - 1) > 0);
+  pid_t worker = 0, its_child = 0;
+  REQUIRE(static_cast<bool>(std::istringstream(text) >> worker >> its_child));
+  CHECK(ends(worker));
+  CHECK(ends(its_child));
+}

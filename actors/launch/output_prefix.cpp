@@ -1,0 +1,59 @@
+#include "actors/launch/output_prefix.hpp"
+
+namespace farandole {
+
+void output_prefix::open_line(std::string& out, std::string_view stamp) {
+  if (!in_line_) {
+    out += stamp;
+    out += prefix_;
+  }
+  out += held_;
+  held_.clear();
+}
+
+std::string output_prefix::take(std::string_view bytes, std::string_view stamp) {
+  std::string out;
+  if (after_return_ && !bytes.empty()) {
+    after_return_ = false;
+    if (bytes.front() == '\n') {
+      out += '\n';
+      bytes.remove_prefix(1);
+    }
+  }
+  for (auto end = bytes.find_first_of("\r\n"); end != std::string_view::npos;
+       end = bytes.find_first_of("\r\n")) {
+    const bool pair = bytes[end] == '\r' && end + 1 < bytes.size() && bytes[end + 1] == '\n';
+    after_return_ = bytes[end] == '\r' && end + 1 == bytes.size();
+    open_line(out, stamp);
+    out += bytes.substr(0, end + 1 + pair);
+    in_line_ = false;
+    bytes.remove_prefix(end + 1 + pair);
+  }
+  held_ += bytes;
+  if (held_.size() <= longest_held)
+    return out;
+  // Cut in front of the last character that may be incomplete: bytes 10xxxxxx continue one.
+  std::size_t cut = held_.size();
+  for (int step = 0; step < 3 && (static_cast<unsigned char>(held_[cut - 1]) & 0xc0) == 0x80; ++step)
+    --cut;
+  if ((static_cast<unsigned char>(held_[cut - 1]) & 0xc0) == 0xc0)
+    --cut;
+  std::string rest = held_.substr(cut);
+  held_.resize(cut);
+  open_line(out, stamp);
+  in_line_ = true;
+  held_ = std::move(rest);
+  return out;
+}
+
+std::string output_prefix::end(std::string_view stamp) {
+  std::string out;
+  if (held_.empty() && !in_line_)
+    return out;
+  open_line(out, stamp);
+  out += '\n';
+  in_line_ = false;
+  return out;
+}
+
+} // namespace farandole

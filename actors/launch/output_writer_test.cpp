@@ -1,0 +1,93 @@
+#include "actors/launch/output_writer.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <future>
+#include <memory>
+
+using namespace farandole;
+
+namespace {
+
+struct pipe_ends {
+  descriptor read, write;
+  pipe_ends() {
+    int fds[2];
+    REQUIRE(::pipe2(fds, O_CLOEXEC) == 0);
+    read = descriptor{fds[0]};
+    write = descriptor{fds[1]};
+  }
+};
+
+std::string all_of(int fd) {
+  std::string text;
+  char buffer[1 << 16];
+  for (ssize_t count = 0; (count = ::read(fd, buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<std::size_t>(count));
+  return text;
+}
+
+} // namespace
+
+TEST_CASE("what was queued is written before the writer ends, in order", "[output]") {
+  pipe_ends pipe;
+  {
+    output_writer writer;
+    for (int number = 0; number < 100; ++number)
+      writer.write(pipe.write.get(), std::to_string(number) + "\n");
+  }
+  pipe.write.close();
+  std::string wanted;
+  for (int number = 0; number < 100; ++number)
+    wanted += std::to_string(number) + "\n";
+  CHECK(all_of(pipe.read.get()) == wanted);
+}
+
+TEST_CASE("a reader that does not read fills the queue, and reading again makes room", "[output]") {
+  pipe_ends pipe;
+  auto writer = std::make_unique<output_writer>();
+  const std::string piece(1 << 16, 'x');
+  std::size_t written = 0;
+  while (!writer->full()) { // the pipe itself takes only a little
+    writer->write(pipe.write.get(), piece);
+    written += piece.size();
+  }
+  std::promise<void> room;
+  writer->when_there_is_room([&] { room.set_value(); });
+  auto reading = std::async(std::launch::async, [&] { return all_of(pipe.read.get()).size(); });
+  CHECK(room.get_future().wait_for(std::chrono::seconds(30)) == std::future_status::ready);
+  CHECK_FALSE(writer->full());
+  writer.reset();
+  pipe.write.close();
+  CHECK(reading.get() == written);
+}
+
+TEST_CASE("room that is there is told at once", "[output]") {
+  output_writer writer;
+  bool told = false;
+  writer.when_there_is_room([&] { told = true; });
+  CHECK(told);
+}
+
+TEST_CASE("a file is made with its folders, and one that cannot be made is named", "[output]") {
+  char name[] = "/tmp/farandole-test-XXXXXX";
+  REQUIRE(::mkdtemp(name));
+  const std::string folder = name;
+  {
+    output_writer writer;
+    const auto file = writer.open(folder + "/a/b/stdout");
+    REQUIRE(file);
+    writer.write(*file, "text\n");
+    const auto wrong = writer.open(folder + "/a/b/stdout/x");
+    REQUIRE_FALSE(wrong);
+    CHECK(wrong.error().text.find(folder + "/a/b/stdout/x") != std::string::npos);
+  }
+  const descriptor file{::open((folder + "/a/b/stdout").c_str(), O_RDONLY)};
+  CHECK(all_of(file.get()) == "text\n");
+  ::unlink((folder + "/a/b/stdout").c_str());
+  for (const char* each : {"/a/b", "/a", ""})
+    ::rmdir((folder + each).c_str());
+}

@@ -1,0 +1,187 @@
+#include "actors/launch/process.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <string_view>
+
+#include "actors/launch/process_keeper.hpp"
+
+namespace farandole {
+
+namespace {
+
+std::string reason(int number) {
+  return std::strerror(number);
+}
+
+std::string_view variable(const std::vector<std::string>& environment, std::string_view name) {
+  for (const auto& entry : environment)
+    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
+      return std::string_view(entry).substr(name.size() + 1);
+  return {};
+}
+
+expected<std::string> find_program(const std::string& name, std::string_view path) {
+  if (name.find('/') != std::string::npos)
+    return name;
+  for (std::string_view rest = path; !name.empty();) {
+    const auto colon = rest.find(':');
+    const auto folder = rest.substr(0, colon);
+    std::string candidate = (folder.empty() ? "." : std::string(folder)) + "/" + name;
+    if (::access(candidate.c_str(), X_OK) == 0)
+      return candidate;
+    if (colon == std::string_view::npos)
+      break;
+    rest.remove_prefix(colon + 1);
+  }
+  return error{error_kind::invalid_argument, name + ": command not found"};
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (const auto& text : texts)
+    result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+/// All that the child needs, made before the fork: after it only async-signal-safe calls are allowed.
+struct launch {
+  std::string program;
+  std::vector<char*> arguments;
+  std::vector<char*> shell_arguments; ///< for a script without a first line that names its interpreter
+  std::vector<char*> environment;
+  std::vector<int> inherited;
+  pid_t launcher;
+  int keeper;
+  int input, output, errors, failure;
+};
+
+[[noreturn]] void give_up(int failure) {
+  const int number = errno;
+  [[maybe_unused]] const auto count = ::write(failure, &number, sizeof number);
+  ::_exit(127);
+}
+
+void reset_signals() {
+  for (int number = 1; number < NSIG; ++number)
+    ::signal(number, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+[[noreturn]] void run_child(const launch& what) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != what.launcher)
+    ::_exit(127); // the launcher died before the line above
+  if (what.keeper >= 0 && !process_keeper::enter(what.keeper, ::getpid()))
+    give_up(what.failure);
+  reset_signals();
+  if (::dup2(what.input, 0) < 0 || ::dup2(what.output, 1) < 0 || ::dup2(what.errors, 2) < 0)
+    give_up(what.failure);
+  for (const int fd : what.inherited)
+    if (::fcntl(fd, F_SETFD, 0) < 0)
+      give_up(what.failure);
+  ::execve(what.program.c_str(), what.arguments.data(), what.environment.data());
+  if (errno == ENOEXEC)
+    ::execve("/bin/sh", what.shell_arguments.data(), what.environment.data());
+  give_up(what.failure);
+}
+
+expected<std::pair<descriptor, descriptor>> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return error{error_kind::unknown, "pipe2: " + reason(errno)};
+  return std::pair{descriptor{ends[0]}, descriptor{ends[1]}};
+}
+
+} // namespace
+
+expected<process> start_process(const process_spec& spec) {
+  assert(!spec.arguments.empty());
+  auto program = find_program(spec.arguments.front(), variable(spec.environment, "PATH"));
+  if (!program)
+    return program.error();
+  auto output = make_pipe(), errors = make_pipe(), failure = make_pipe();
+  for (const auto* made : {&output, &errors, &failure})
+    if (!*made)
+      return made->error();
+  descriptor input{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+
+  auto arguments = pointers(spec.arguments);
+  auto shell_arguments = arguments;
+  shell_arguments.front() = const_cast<char*>(program->c_str());
+  static const char shell[] = "/bin/sh";
+  shell_arguments.insert(shell_arguments.begin(), const_cast<char*>(shell));
+  const launch what{*program,
+                    std::move(arguments),
+                    std::move(shell_arguments),
+                    pointers(spec.environment),
+                    spec.inherited,
+                    ::getpid(),
+                    spec.keeper ? spec.keeper->entrance() : -1,
+                    input.get(),
+                    output->second.get(),
+                    errors->second.get(),
+                    failure->second.get()};
+  const pid_t child = ::fork();
+  if (child < 0)
+    return error{error_kind::unknown, "fork: " + reason(errno)};
+  if (child == 0)
+    run_child(what);
+
+  failure->second.close();
+  int number = 0;
+  ssize_t count = 0;
+  do { // ends when the child executes or gives up: either takes no more than a moment
+    count = ::read(failure->first.get(), &number, sizeof number);
+  } while (count < 0 && errno == EINTR);
+  process started{child, descriptor{static_cast<int>(::syscall(SYS_pidfd_open, child, 0))},
+                  std::move(output->first), std::move(errors->first)};
+  if (count == 0 && started.watched)
+    return started;
+  const std::string why = count == 0 ? "pidfd_open: " + reason(errno) : *program + ": " + reason(number);
+  started.signal(SIGKILL);
+  started.reap(spec.keeper);
+  return error{error_kind::invalid_argument, why};
+}
+
+process_end process::ending() const {
+  siginfo_t info{};
+  while (::waitid(P_PID, static_cast<id_t>(id), &info, WEXITED | WNOWAIT) < 0)
+    assert(errno == EINTR);
+  if (info.si_code == CLD_EXITED)
+    return {info.si_status, 0};
+  return {128 + info.si_status, info.si_status};
+}
+
+void process::signal(int number) const {
+  assert(id > 0);
+  ::kill(-id, number);
+}
+
+void process::reap(const process_keeper* keeper) {
+  if (keeper)
+    keeper->leave(id);
+  while (::waitpid(id, nullptr, 0) < 0)
+    assert(errno == EINTR);
+  id = -1;
+}
+
+std::string process_end::text() const {
+  if (signal != 0)
+    return "was killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
+  return "exited with code " + std::to_string(code);
+}
+
+} // namespace farandole

@@ -1,0 +1,128 @@
+#include "actors/launch/process.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include "actors/launch/process_keeper.hpp"
+
+using namespace farandole;
+
+namespace {
+
+constexpr int patience_ms = 30000; // nothing here takes that long; a hang fails instead of hanging
+
+process_spec shell(const std::string& script) {
+  process_spec spec;
+  spec.arguments = {"sh", "-c", script};
+  spec.environment = {"PATH=/usr/bin:/bin", "GREETING=hello"};
+  return spec;
+}
+
+process started(const process_spec& spec) {
+  auto result = start_process(spec);
+  if (!result)
+    FAIL(result.error().text);
+  return std::move(*result);
+}
+
+bool readable(int fd) {
+  pollfd ready{fd, POLLIN, 0};
+  return ::poll(&ready, 1, patience_ms) == 1;
+}
+
+std::string all_of(int fd) {
+  std::string text;
+  char buffer[256];
+  while (readable(fd)) {
+    const auto count = ::read(fd, buffer, sizeof buffer);
+    if (count <= 0)
+      break;
+    text.append(buffer, static_cast<std::size_t>(count));
+  }
+  return text;
+}
+
+process_end finished(process& what) {
+  REQUIRE(readable(what.watched.get()));
+  const auto how = what.ending();
+  what.reap(nullptr);
+  return how;
+}
+
+} // namespace
+
+TEST_CASE("a process runs in its own group, with its environment and an empty input", "[process]") {
+  auto child = started(shell("echo $GREETING $0; cat; ps -o pgid= -p $$ >/dev/null; echo err >&2; exit 3"));
+  CHECK(all_of(child.output.get()) == "hello sh\n");
+  CHECK(all_of(child.errors.get()) == "err\n");
+  CHECK(::getpgid(child.id) == child.id);
+  const auto how = finished(child);
+  CHECK(how.code == 3);
+  CHECK(how.text() == "exited with code 3");
+}
+
+TEST_CASE("a process that a signal ends has 128 and the signal as its code", "[process]") {
+  auto child = started(shell("sleep 1000"));
+  child.signal(SIGKILL);
+  const auto how = finished(child);
+  CHECK(how.code == 137);
+  CHECK(how.signal == SIGKILL);
+  CHECK(how.text() == "was killed by signal 9 (Killed)");
+}
+
+TEST_CASE("a program that is not there, or is none, is refused with its name", "[process]") {
+  for (const char* name : {"no-such-program-anywhere", "/etc/passwd", "/nonexistent/x"}) {
+    auto spec = shell("");
+    spec.arguments = {name};
+    const auto result = start_process(spec);
+    REQUIRE_FALSE(result);
+    CHECK(result.error().text.find(name) != std::string::npos);
+  }
+}
+
+TEST_CASE("only the descriptors that were named are inherited", "[process]") {
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  const descriptor read_end{ends[0]}, write_end{ends[1]};
+  const auto look = "for fd in " + std::to_string(ends[0]) + " " + std::to_string(ends[1]) +
+                    "; do [ -e /proc/self/fd/$fd ] && echo $fd; done; exit 0";
+  auto spec = shell(look);
+  spec.inherited = {ends[1]};
+  auto child = started(spec);
+  CHECK(all_of(child.output.get()) == std::to_string(ends[1]) + "\n");
+  CHECK(finished(child).code == 0);
+}
+
+TEST_CASE("signals that the launcher has blocked or ignored are the program's again", "[process]") {
+  sigset_t set, before;
+  sigfillset(&set);
+  ::pthread_sigmask(SIG_SETMASK, &set, &before);
+  const auto ignored = ::signal(SIGPIPE, SIG_IGN);
+  auto child = started(shell("grep -E '^Sig(Blk|Ign)' /proc/self/status"));
+  ::signal(SIGPIPE, ignored);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  CHECK(all_of(child.output.get()) == "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+  CHECK(finished(child).code == 0);
+}
+
+TEST_CASE("the keeper kills the groups that are still entered, and no others, when its pipe closes",
+          "[process]") {
+  auto keeper = process_keeper::start();
+  REQUIRE(keeper);
+  auto spec = shell("sleep 1000 & wait");
+  spec.keeper = &*keeper;
+  auto kept = started(spec);
+  auto left = started(spec);
+  keeper->leave(left.id);
+  { const auto gone = std::move(*keeper); }
+  CHECK(finished(kept).signal == SIGKILL);
+  CHECK(all_of(kept.output.get()).empty()); // its child has ended too, or the pipe would stay open
+  pollfd still{left.watched.get(), POLLIN, 0};
+  CHECK(::poll(&still, 1, 0) == 0);
+  left.signal(SIGKILL);
+  finished(left);
+}

@@ -1,0 +1,101 @@
+// One worker process of a job: starts it, passes its output on with the rank in front, tells the host driver
+// when it has ended, and afterwards ends what it left behind in its process group.
+#pragma once
+
+#include <caf/all.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "actors/kit/loop.hpp"
+#include "actors/launch/output_prefix.hpp"
+#include "actors/launch/output_writer.hpp"
+#include "actors/launch/slot_spec.hpp"
+
+namespace farandole {
+
+/// The slot's process runs no more, or never ran (then `failure` says why).
+struct slot_ended {
+  std::int32_t slot = 0;
+  process_end how;
+  std::string failure;
+};
+
+/// The slot's output has been passed on and its group is empty; the slot is gone.
+struct slot_finished {
+  std::int32_t slot = 0;
+};
+
+using slot_owner_actor = caf::typed_actor<caf::reacts_to<slot_ended>, caf::reacts_to<slot_finished>>;
+
+using start_atom = caf::atom_constant<caf::atom("start")>;
+using signal_atom = caf::atom_constant<caf::atom("signal")>;
+using ended_atom = caf::atom_constant<caf::atom("ended")>;
+using output_atom = caf::atom_constant<caf::atom("output")>;
+using room_atom = caf::atom_constant<caf::atom("room")>;
+using overdue_atom = caf::atom_constant<caf::atom("overdue")>;
+
+using slot_actor = caf::typed_actor<
+    /// Start the process.
+    caf::reacts_to<start_atom>,
+    /// Send this signal to the process and its group, if it has not ended.
+    caf::reacts_to<signal_atom, int>,
+    /// INTERNAL: the process has ended.
+    caf::reacts_to<ended_atom>,
+    /// INTERNAL: stream 0 (output) or 1 (errors) can be read.
+    caf::reacts_to<output_atom, int>,
+    /// INTERNAL: the writer takes output again.
+    caf::reacts_to<room_atom>,
+    /// INTERNAL: what the process left behind had its time.
+    caf::reacts_to<overdue_atom>>;
+
+class slot_state {
+public:
+  static inline const char* name = "slot";
+
+  explicit slot_state(slot_actor::pointer self) : self_(self) {}
+  ~slot_state();
+
+  slot_actor::behavior_type begin(slot_spec spec, output_writer* writer, slot_owner_actor driver);
+
+private:
+  struct stream {
+    descriptor_watch watch;
+    output_prefix prefix{""};
+    int target = -1;
+    int file = -1;
+  };
+
+  void start();
+  void open(int number, descriptor pipe);
+  void send_signal(int number);
+  void ended();
+  void read(int number);
+  void close(int number);
+  void pass_on(stream& from, std::string text);
+  void pause();
+  void resume();
+  void finish_if_silent();
+  void finish();
+  std::string stamp() const;
+
+  slot_actor::pointer self_;
+  slot_spec spec_;
+  output_writer* writer_ = nullptr;
+  slot_owner_actor driver_;
+  farandole::process process_;
+  descriptor_watch watched_;
+  stream streams_[2];
+  bool has_ended_ = false;
+  bool paused_ = false;
+};
+
+slot_actor::behavior_type slot(slot_actor::stateful_pointer<slot_state> self, const slot_spec& spec,
+                               output_writer* writer, const slot_owner_actor& driver);
+
+} // namespace farandole
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_ended)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_finished)

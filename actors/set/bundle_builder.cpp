@@ -1,0 +1,113 @@
+#include "actors/set/bundle_builder.hpp"
+
+#include <cassert>
+#include <string>
+#include <utility>
+
+#include "actors/door/request_check.hpp"
+#include "collectives/operation.hpp"
+
+namespace farandole {
+
+namespace {
+
+work work_of(const bundle& what, std::span<const std::int32_t> ranks) {
+  work moved;
+  moved.sequence = what.sequence;
+  moved.operation = what.operation;
+  moved.dtype = what.dtype;
+  moved.reduce_op = what.reduce_op;
+  moved.prescale = what.prescale;
+  moved.postscale = what.postscale;
+  moved.root = place_of(what.root, ranks);
+  moved.parts.reserve(what.entries.size());
+  return moved;
+}
+
+std::string called(const bundle_entry& entry) {
+  return entry.id ? "id " + std::to_string(entry.id) : entry.name;
+}
+
+// What the schedule wants of a tensor that this member has not submitted, or has otherwise.
+std::string complaint(const bundle& what, const bundle_entry& entry, const pending_ptr& own, bool joined) {
+  if (!own)
+    return joined && row_of(what.operation).takes_zeros ? "" : "which this rank has not submitted";
+  if (own->signature.operation != what.operation || own->signature.dtype != what.dtype)
+    return "which this rank has submitted as " + std::string(row_of(own->signature.operation).name) + " of " +
+           std::string(to_string(own->signature.dtype));
+  if (!row_of(what.operation).has_rows)
+    return {};
+  const auto& extents = own->signature.shape;
+  if (extents.empty() ||
+      (what.operation == operation::allgather && entry.row_elements != elements_of_row(extents)))
+    return "whose rows are others than those of the shape " + to_string(extents) + " submitted here";
+  return {};
+}
+
+} // namespace
+
+expected<std::unique_ptr<lane_job>>
+bundle_builder::build(const bundle& what, std::vector<pending_ptr> operations, bool joined) const {
+  assert(operations.size() == what.entries.size());
+  const auto broken = [&](const std::string& text) {
+    return error{error_kind::unknown, "bundle " + std::to_string(what.sequence) + text};
+  };
+  auto job = std::make_unique<lane_job>();
+  job->bundle = work_of(what, ranks_);
+  job->operations = std::move(operations);
+  if (what.operation == operation::alltoall && what.entries.size() != 1)
+    return broken(" holds " + std::to_string(what.entries.size()) + " tensors; an alltoall goes alone");
+  for (std::size_t i = 0; i < what.entries.size(); ++i) {
+    if (auto text = complaint(what, what.entries[i], job->operations[i], joined); !text.empty())
+      return broken(" names tensor " + called(what.entries[i]) + ", " + text);
+    add_part(what.entries[i], i, *job);
+  }
+  return job;
+}
+
+void bundle_builder::add_part(const bundle_entry& entry, std::size_t index, lane_job& job) const {
+  auto& moved = job.bundle;
+  auto& operation = job.operations[index];
+  part one;
+  one.input_bytes = static_cast<std::size_t>(entry.elements) * size_of(moved.dtype);
+  if (operation) {
+    one.input = operation->input;
+    one.output = operation->output;
+    one.input_bytes = operation->bytes;
+  }
+  switch (moved.operation) {
+  case operation::allgather: {
+    auto row_bytes = static_cast<std::size_t>(entry.row_elements) * size_of(moved.dtype);
+    for (auto rows : entry.first_dims)
+      moved.gathered.push_back(static_cast<std::size_t>(rows) * row_bytes);
+    operation->outcome.first_dims = entry.first_dims;
+    one.output = nullptr; // the lane allocates it
+    break;
+  }
+  case operation::alltoall:
+    for (auto rows : operation->splits)
+      moved.sent.push_back(static_cast<std::size_t>(rows) * bytes_of_row(operation->signature));
+    one.output = nullptr; // the lane allocates it once the members have told each other its size
+    break;
+  case operation::reducescatter:
+    add_segments(*operation, moved);
+    break;
+  default:
+    break;
+  }
+  moved.parts.push_back(one);
+}
+
+// Rows that cannot be dealt out evenly go to the first members, one each.
+void bundle_builder::add_segments(pending& operation, work& moved) const {
+  const auto rows = static_cast<std::size_t>(operation.signature.shape.at(0));
+  const auto row_bytes = bytes_of_row(operation.signature);
+  for (std::size_t member = 0; member < members_; ++member) {
+    const auto own = rows / members_ + (member < rows % members_ ? 1 : 0);
+    moved.sent.push_back(own * row_bytes);
+    if (member == rank_)
+      operation.outcome.first_dims = {static_cast<std::int64_t>(own)};
+  }
+}
+
+} // namespace farandole

@@ -1,0 +1,43 @@
+// The leader's mouth: puts what is ready into one order of bundles (collectives/plan/fusion) and tells all
+// members. One for each (generation, set), on the set's leader, beside the negotiator.
+#pragma once
+
+#include <optional>
+
+#include "actors/interfaces.hpp"
+#include "actors/set/negotiator.hpp"
+#include "collectives/plan/fusion.hpp"
+
+namespace farandole {
+
+class fusion_scheduler_state {
+public:
+  fusion_scheduler_state(fusion_scheduler_actor::pointer self) : self_(self) {}
+  fusion_scheduler_actor::behavior_type start(const set_place& where, const fusion_options& options,
+                                              outbound_actor post);
+
+  static inline const char* name = "fusion_scheduler";
+
+private:
+  void decided(const verdict& what);
+  void answer(const verdict& what);
+  void finished(std::uint64_t sequence);
+  void tick();
+  void emit_due();
+  void tell(std::int32_t rank, schedule what);
+  void arm();
+  std::chrono::nanoseconds now() const;
+
+  fusion_scheduler_actor::pointer self_;
+  set_place where_;
+  std::optional<fusion> plan_;
+  outbound_actor post_;
+  std::optional<std::chrono::nanoseconds> armed_; ///< when the next tick comes
+  bool ended_ = false;
+};
+
+fusion_scheduler_actor::behavior_type
+fusion_scheduler(fusion_scheduler_actor::stateful_pointer<fusion_scheduler_state> self, set_place where,
+                 fusion_options options, outbound_actor post);
+
+} // namespace farandole

@@ -1,0 +1,177 @@
+#include "actors/set/lane.hpp"
+
+#include <csignal>
+#include <new>
+#include <numeric>
+#include <pthread.h>
+
+#include "actors/set/split_exchange.hpp"
+#include "collectives/operation.hpp"
+#include "collectives/paths/data_paths.hpp"
+
+namespace farandole {
+
+namespace {
+
+// Outputs whose size is known only now live with their operation.
+error allocate_outputs(lane_job& job, result_memory& memory) {
+  if (!row_of(job.bundle.operation).has_rows)
+    return {};
+  for (std::size_t i = 0; i < job.bundle.parts.size(); ++i) {
+    if (job.bundle.parts[i].output)
+      continue;
+    auto& operation = *job.operations[i];
+    const auto& dims = operation.outcome.first_dims;
+    const auto rows = std::accumulate(dims.begin(), dims.end(), std::int64_t{0});
+    const auto total = static_cast<std::size_t>(rows) * bytes_of_row(operation.signature);
+    operation.owned = memory.take(total);
+    if (!operation.owned)
+      return {error_kind::unknown, operation.name + ": no memory for the " + std::to_string(total) +
+                                       " bytes that " + std::string(row_of(job.bundle.operation).name) +
+                                       " brings"};
+    operation.outcome.bytes = {operation.owned.get(), total};
+    job.bundle.parts[i].output = operation.owned.get();
+  }
+  return {};
+}
+
+} // namespace
+
+lane_job::~lane_job() {
+  settle({error_kind::disconnected, "the generation ended before this operation was run"});
+}
+
+void lane_job::settle(const error& how) {
+  for (auto& operation : operations)
+    if (auto mine = std::exchange(operation, {}); mine && !mine->settled())
+      mine->settle(how);
+}
+
+lane_thread::lane_thread(wiring how) : wiring_(std::move(how)) {
+  // The thread inherits a mask that blocks every signal: they are for the framework's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { loop(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(thread_.native_handle(), wiring_.name.c_str());
+}
+
+void lane_thread::stop() {
+  abort({error_kind::unknown, "Farandole has been shut down; call init() again to go on"});
+  stop_ = true;
+  push([] {});
+  if (thread_.joinable())
+    thread_.join();
+}
+
+void lane_thread::finish() {
+  push([this] { stop_ = true; });
+}
+
+void lane_thread::run(std::unique_ptr<lane_job> job) {
+  // std::function must be copyable; the job is not.
+  auto shared = std::make_shared<std::unique_ptr<lane_job>>(std::move(job));
+  push([this, shared] { execute(**shared); });
+}
+
+void lane_thread::call(std::function<void()> task) {
+  push(std::move(task));
+}
+
+void lane_thread::push(std::function<void()> task) {
+  {
+    std::lock_guard guard(mutex_);
+    queue_.push_back(std::move(task));
+  }
+  queued_.fetch_add(1, std::memory_order_seq_cst);
+  queued_.notify_one();
+}
+
+void lane_thread::abort(error why) {
+  {
+    std::lock_guard guard(mutex_);
+    if (!aborted_)
+      aborted_ = std::move(why);
+  }
+  token_.raise();
+}
+
+error lane_thread::reason() const {
+  std::lock_guard guard(mutex_);
+  return aborted_;
+}
+
+void lane_thread::use(std::unique_ptr<data_paths> paths) {
+  paths_ = std::move(paths);
+}
+
+void lane_thread::loop() {
+  while (!stop_) {
+    auto seen = queued_.load(std::memory_order_seq_cst);
+    std::vector<std::function<void()>> tasks;
+    {
+      std::lock_guard guard(mutex_);
+      tasks.swap(queue_);
+    }
+    for (auto& task : tasks)
+      task();
+    if (tasks.empty())
+      queued_.wait(seen);
+  }
+  // What belongs to this thread goes with it.
+  paths_.reset();
+}
+
+void lane_thread::execute(lane_job& job) {
+  // The lane numbers works anew.
+  const auto sequence = job.bundle.sequence;
+  std::uint64_t bytes = 0;
+  for (auto& one : job.bundle.parts)
+    bytes += one.input_bytes;
+  auto why = reason();
+  if (!why && !paths_)
+    why = {error_kind::unknown, "the data paths are not connected"};
+  if (!why)
+    why = move(job);
+  job.settle(why);
+  wiring_.finished(sequence, bytes, why);
+}
+
+error lane_thread::move(lane_job& job) {
+  const limits until{token_, std::chrono::steady_clock::now() + wiring_.operation_timeout,
+                     wiring_.timeout_citation};
+  if (job.bundle.operation == operation::alltoall)
+    if (auto problem = exchange_splits(job, until))
+      return problem;
+  if (auto problem = allocate_outputs(job, *results_))
+    return problem;
+  return run_work(job.bundle, until);
+}
+
+error lane_thread::exchange_splits(lane_job& job, const limits& until) {
+  auto& operation = *job.operations.at(0);
+  split_exchange exchange(operation.splits);
+  auto question = exchange.question();
+  if (auto problem = run_work(question, until))
+    return problem;
+  if (auto problem = exchange.answer(operation.name, bytes_of_row(operation.signature), job.bundle))
+    return problem;
+  operation.outcome.first_dims = exchange.received();
+  return {};
+}
+
+// Paths tell works apart by their number. Members run equal bundles in equal order, and what a bundle needs
+// besides its own work follows from its operation alone, so counting gives equal numbers on all of them; a
+// member that gives up in between has ended the generation.
+error lane_thread::run_work(work& what, const limits& until) {
+  what.sequence = works_++;
+  auto why = paths_->choose(what).run(what, until).error;
+  // The one that aborted knows why; the path only knows that.
+  if (why.kind == error_kind::disconnected)
+    if (auto told = reason())
+      why = told;
+  return why;
+}
+
+} // namespace farandole

@@ -1,0 +1,84 @@
+#include "actors/set/mover.hpp"
+
+#include <utility>
+
+namespace farandole {
+
+void mover_state::begin(mover_setup how) {
+  setup_ = std::move(how);
+  // Sockets and UCX workers are opened on the thread that uses them.
+  setup_.lane->call([lane = setup_.lane.get(), set = setup_.set, options = setup_.paths,
+                     me = caf::actor_cast<mover_actor>(self)] {
+    auto opened = data_paths::open(set, options);
+    if (!opened) {
+      caf::anon_send(me, generation_broken{opened.error().text});
+      return;
+    }
+    auto mine = (*opened)->introduce();
+    lane->use(std::move(*opened));
+    caf::anon_send(me, mine);
+  });
+}
+
+void mover_state::introduce(const introduction& mine) {
+  self->send(setup_.post, outbound{setup_.leader, encode(setup_.self, mine)});
+}
+
+void mover_state::hear(const envelope& message) {
+  auto all = decode_introductions(message);
+  if (!all || all->members.size() != setup_.set.members.size())
+    self->send(setup_.member,
+               generation_broken{all ? "introductions of another number of members came from the leader"
+                                     : all.error().text});
+  else
+    connect(std::move(all->members));
+}
+
+void mover_state::connect(std::vector<introduction> all) {
+  setup_.lane->call([lane = setup_.lane.get(), all = std::move(all), me = caf::actor_cast<mover_actor>(self),
+                     timeout = setup_.connect_timeout, citation = setup_.connect_citation,
+                     connected = setup_.connected] {
+    limits until{lane->token(), std::chrono::steady_clock::now() + timeout, citation};
+    if (auto problem =
+            lane->paths() ? lane->paths()->connect(all, until) : error{error_kind::unknown, "no paths"}) {
+      caf::anon_send(me, generation_broken{"the data paths could not be connected: " + problem.text});
+      return;
+    }
+    if (connected)
+      connected(lane->paths()->board());
+    caf::anon_send(me, ready_atom::value);
+  });
+}
+
+void mover_state::run(const lane_job_ptr& job) {
+  if (*job)
+    setup_.lane->run(std::move(*job));
+}
+
+void mover_state::end(const error& why) {
+  setup_.lane->abort(why);
+}
+
+void mover_state::drain() {
+  setup_.lane->call(setup_.drained);
+}
+
+void mover_state::broke(const generation_broken& what) {
+  self->send(setup_.member, what);
+}
+
+mover_actor::behavior_type mover(mover_actor::stateful_pointer<mover_state> self, mover_setup how) {
+  auto& state = self->state;
+  state.begin(std::move(how));
+  return {
+      [&state](const envelope& message) { state.hear(message); },
+      [&state](const lane_job_ptr& job) { state.run(job); },
+      [&state](const generation_over& what) { state.end(what.why); },
+      [&state](drained_atom) { state.drain(); },
+      [&state](const introduction& mine) { state.introduce(mine); },
+      [&state](ready_atom) { state.ready(); },
+      [&state](const generation_broken& what) { state.broke(what); },
+  };
+}
+
+} // namespace farandole

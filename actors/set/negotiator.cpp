@@ -1,0 +1,82 @@
+#include "actors/set/negotiator.hpp"
+
+#include <utility>
+
+namespace farandole {
+
+namespace {
+
+std::chrono::nanoseconds time_of(negotiator_actor::pointer self) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(self->clock().now().time_since_epoch());
+}
+
+} // namespace
+
+negotiator_actor::behavior_type negotiator_state::start(const set_place& where,
+                                                        const negotiation_options& options,
+                                                        fusion_scheduler_actor scheduler,
+                                                        member_watcher_actor parent) {
+  where_ = where;
+  plan_.emplace(options);
+  scheduler_ = std::move(scheduler);
+  parent_ = std::move(parent);
+  return {
+      [this](const envelope& message) { take(message); },
+      [this](leave_atom) { end(); },
+      [this](stalled_atom, std::chrono::nanoseconds limit) { return stalled(limit); },
+  };
+}
+
+void negotiator_state::take(const envelope& message) {
+  if (message.generation() != where_.generation || message.set() != where_.set)
+    return;
+  const auto follow = [&](const auto& said) {
+    said ? take(message.source(), *said) : blame(message.source(), said.error().text);
+  };
+  if (message.kind() == wire::Envelope::Body::GATHERED)
+    follow(decode_gathered(message));
+  else
+    follow(decode_requests(message));
+}
+
+void negotiator_state::take(std::int32_t relay, const gathered& what) {
+  decide(plan_->receive(relay, what, time_of(self_)));
+  for (const auto& one : what.apart)
+    if (plan_->speaks_for(relay, one.rank))
+      take(one.rank, one.what);
+    else
+      blame(relay, "it speaks for rank " + std::to_string(one.rank) + ", which is not below it");
+}
+
+void negotiator_state::take(std::int32_t rank, const requests& what) {
+  if (what.finished > 0 && rank == where_.reporter)
+    self_->send(scheduler_, bundle_finished{what.finished - 1});
+  decide(plan_->receive(rank, what, time_of(self_)));
+}
+
+void negotiator_state::decide(verdict&& decided) {
+  if (auto breach = std::exchange(decided.breach, {}))
+    blame(decided.broken_by, breach.text);
+  if (!decided.empty())
+    self_->send(scheduler_, verdict_message{std::make_shared<const verdict>(std::move(decided))});
+}
+
+void negotiator_state::end() {
+  decide(plan_->end());
+}
+
+stall_list negotiator_state::stalled(std::chrono::nanoseconds limit) const {
+  return {plan_->stalled(time_of(self_), limit)};
+}
+
+void negotiator_state::blame(std::int32_t rank, std::string reason) {
+  self_->send(parent_, member_fault{rank, where_.set, std::move(reason)});
+}
+
+negotiator_actor::behavior_type negotiator(negotiator_actor::stateful_pointer<negotiator_state> self,
+                                           set_place where, negotiation_options options,
+                                           fusion_scheduler_actor scheduler, member_watcher_actor parent) {
+  return self->state.start(where, options, std::move(scheduler), std::move(parent));
+}
+
+} // namespace farandole

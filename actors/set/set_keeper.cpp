@@ -1,0 +1,213 @@
+#include "actors/set/set_keeper.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace farandole {
+
+namespace {
+
+error removed(const set_event& what) {
+  return {error_kind::aborted,
+          "process set " + std::to_string(what.id) + " was removed while this operation was pending"};
+}
+
+error shut_down() {
+  return {error_kind::unknown, "Farandole has been shut down while this operation was pending; call init() "
+                               "again to go on"};
+}
+
+} // namespace
+
+void set_keeper_state::begin(set_setup pattern) {
+  pattern_ = std::move(pattern);
+  pattern_.sets = caf::actor_cast<sets_actor>(self);
+  self->set_down_handler([this](const caf::down_msg& what) { down(what); });
+  self->set_exit_handler([this](const caf::exit_msg& what) { take_down(what.reason); });
+}
+
+// ---- changes -------------------------------------------------------------------------------------
+
+void set_keeper_state::change(const sets_changed& what) {
+  asked_ = what.asked;
+  awaited_.clear();
+  started_.clear();
+  if (over_)
+    return settle(over_);
+  for (auto& event : what.events) {
+    if (!event.ends) {
+      start(event);
+      continue;
+    }
+    pattern_.shared->sets.close(event.id);
+    if (auto found = running_.find(event.number); found != running_.end()) {
+      awaited_.insert(event.number);
+      stop(found->second, removed(event));
+    }
+  }
+  settle_if_done();
+}
+
+void set_keeper_state::start(const set_event& what) {
+  auto how = pattern_;
+  how.place = std::make_shared<set_standing>();
+  how.place->number = what.number;
+  how.place->id = what.id;
+  how.place->ranks = what.ranks;
+  started_.push_back(what.id);
+  auto news = [me = how.sets, number = what.number](set_told::what said) {
+    return [me, number, said] { caf::anon_send(me, set_told{number, said}); };
+  };
+  how.ready = news(set_told::what::ready);
+  how.ended = news(set_told::what::ended);
+  how.settled = news(set_told::what::settled);
+  how.drained = news(set_told::what::drained);
+  // Who is no member has nothing to connect.
+  if (how.takes_part())
+    awaited_.insert(what.number);
+  else
+    pattern_.shared->sets.open(how.place);
+  if (!how.takes_part() && !how.leads() && !how.relays())
+    return;
+  auto& one = running_[what.number];
+  one.place = how.place;
+  auto started = [shared = how.shared, place = how.place, post = how.post,
+                  known = one.actors](const set_actors& actors) {
+    *known = actors;
+    shared->sets.built(place);
+    caf::anon_send(post, actors.entered(place->number, place->ranks));
+  };
+  one.tree = self->spawn(supervisor, set_tree(how, started));
+  self->monitor(one.tree);
+}
+
+void set_keeper_state::settle_if_done() {
+  if (!awaited_.empty())
+    return;
+  if (asked_)
+    asked_->outcome.sets = started_;
+  settle({});
+}
+
+void set_keeper_state::settle(const error& how) {
+  if (auto asked = std::exchange(asked_, {}))
+    asked->claim_and_settle(phase::queued, how);
+}
+
+// ---- one set's way -------------------------------------------------------------------------------
+
+void set_keeper_state::told(const set_told& what) {
+  auto found = running_.find(what.number);
+  if (found == running_.end())
+    return;
+  auto& one = found->second;
+  switch (what.news) {
+  case set_told::what::ready:
+    if (one.why || over_)
+      return;
+    pattern_.shared->sets.open(one.place);
+    awaited_.erase(what.number);
+    return settle_if_done();
+  case set_told::what::ended:
+    one.last_heard = true;
+    return fail_if_over(what.number);
+  case set_told::what::settled:
+    if (one.why)
+      self->send(one.actors->mover, drained_atom::value);
+    return;
+  case set_told::what::drained:
+    return gone(what.number);
+  }
+}
+
+void set_keeper_state::stop(running_set& one, const error& why) {
+  if (one.why)
+    return;
+  one.why = why;
+  if (one.actors->negotiator)
+    self->send(one.actors->negotiator, leave_atom::value);
+  fail_if_over(one.place->number);
+}
+
+// The last schedule may come before the word that the set ends, where messages take different ways.
+void set_keeper_state::fail_if_over(std::uint32_t number) {
+  auto& one = running_.at(number);
+  if (!one.why || !one.last_heard)
+    return;
+  if (one.actors->worker)
+    self->send(one.actors->worker, generation_over{one.why});
+  else
+    gone(number);
+}
+
+void set_keeper_state::gone(std::uint32_t number) {
+  auto ended = running_.extract(number);
+  auto& one = ended.mapped();
+  caf::anon_send(pattern_.post, set_left{number});
+  self->send_exit(one.tree, caf::exit_reason::user_shutdown);
+  pattern_.shared->sets.retire(one.place);
+  awaited_.erase(number);
+  settle_if_done();
+  if (leaving_ && running_.empty())
+    self->send(pattern_.member, drained_atom::value);
+}
+
+// ---- the end -------------------------------------------------------------------------------------
+
+void set_keeper_state::leave() {
+  leaving_ = true;
+  settle(shut_down());
+  if (running_.empty())
+    return self->send(pattern_.member, drained_atom::value);
+  std::vector<std::uint32_t> numbers;
+  for (auto& [number, one] : running_)
+    numbers.push_back(number);
+  // Each may be gone at once.
+  for (auto number : numbers)
+    if (auto found = running_.find(number); found != running_.end())
+      stop(found->second, shut_down());
+}
+
+void set_keeper_state::end(const error& why) {
+  if (over_)
+    return;
+  over_ = why;
+  settle(why);
+  for (auto& [number, one] : running_) {
+    if (one.actors->worker)
+      self->send(one.actors->worker, generation_over{why});
+    if (one.actors->mover)
+      self->send(one.actors->mover, generation_over{why});
+  }
+}
+
+// An operation in flight cannot be carried over, and the set's other members cannot know: the generation
+// ends.
+void set_keeper_state::down(const caf::down_msg& what) {
+  for (auto& [number, one] : running_)
+    if (one.tree.address() == what.source && !over_)
+      self->send(pattern_.member,
+                 generation_broken{"an actor of process set " + std::to_string(one.place->id) +
+                                   " failed: " + to_string(what.reason)});
+}
+
+void set_keeper_state::take_down(const caf::error& why) {
+  end(shut_down());
+  for (auto& [number, one] : running_)
+    self->send_exit(one.tree, why);
+  self->quit(why);
+}
+
+sets_actor::behavior_type set_keeper(sets_actor::stateful_pointer<set_keeper_state> self, set_setup pattern) {
+  auto& state = self->state;
+  state.begin(std::move(pattern));
+  return {
+      [&state](const sets_changed& what) { state.change(what); },
+      [&state](const set_told& what) { state.told(what); },
+      [&state](leave_atom) { state.leave(); },
+      [&state](const generation_over& what) { state.end(what.why); },
+  };
+}
+
+} // namespace farandole

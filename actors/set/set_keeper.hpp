@@ -1,0 +1,65 @@
+// Starts and ends this member's process sets as the global set's schedule says; the global set itself is the
+// member's. A set starts as one tree (set_tree.hpp) and is found by framework threads once its paths are
+// connected here. It ends in order:
+//
+//   told to end (global schedule) ─┐
+//                                  ├─▶ what is pending fails ─▶ lane drained ─▶ gone
+//   its own last schedule ─────────┘
+//
+// so that what the leader had scheduled before still runs on every member.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "actors/interfaces.hpp"
+#include "actors/set/set_tree.hpp"
+
+namespace farandole {
+
+struct set_keeper_state {
+  static inline const char* name = "set_keeper";
+
+  explicit set_keeper_state(sets_actor::pointer owner) : self(owner) {}
+  /// `pattern`: what all sets have in common.
+  void begin(set_setup pattern);
+
+  void change(const sets_changed& what);
+  void told(const set_told& what);
+  void leave();
+  void end(const error& why);
+  void down(const caf::down_msg& what);
+  void take_down(const caf::error& why);
+
+private:
+  struct running_set {
+    std::shared_ptr<set_standing> place;
+    std::shared_ptr<set_actors> actors = std::make_shared<set_actors>();
+    caf::actor tree;
+    error why;               ///< told to end: what becomes of what is pending
+    bool last_heard = false; ///< the leader's last schedule for it
+  };
+
+  void start(const set_event& what);
+  void stop(running_set& one, const error& why);
+  void fail_if_over(std::uint32_t number);
+  void gone(std::uint32_t number);
+  void settle_if_done();
+  void settle(const error& how);
+
+  sets_actor::pointer self;
+  set_setup pattern_;
+  std::map<std::uint32_t, running_set> running_; ///< by number: those with actors here
+  pending_ptr asked_;                            ///< the change that is coming about; at most one
+  std::set<std::uint32_t> awaited_;              ///< numbers of sets that it starts or ends here
+  std::vector<std::uint32_t> started_;           ///< ids of those that it starts
+  bool leaving_ = false;
+  error over_; ///< why the generation ended
+};
+
+sets_actor::behavior_type set_keeper(sets_actor::stateful_pointer<set_keeper_state> self, set_setup pattern);
+
+} // namespace farandole

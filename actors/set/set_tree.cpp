@@ -1,0 +1,322 @@
+#include "actors/set/set_tree.hpp"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "actors/door/request_check.hpp"
+#include "actors/set/fusion_scheduler.hpp"
+#include "actors/set/gatherer.hpp"
+#include "actors/set/introducer.hpp"
+#include "actors/set/mover.hpp"
+#include "actors/set/negotiator.hpp"
+#include "actors/set/worker.hpp"
+#include "collectives/paths/local/board.hpp"
+
+namespace farandole {
+
+namespace {
+
+/// Most operations in flight, and names remembered, in one set.
+constexpr std::size_t door_capacity = 65536;
+constexpr std::int32_t leader = 0;
+
+std::vector<member> members_of(const set_setup& how) {
+  std::vector<member> members;
+  for (auto rank : how.ranks())
+    members.push_back(how.shared->members[static_cast<std::size_t>(rank)]);
+  return members;
+}
+
+set_view view_of(const set_setup& how) {
+  return {how.generation, how.place->number, place_of(how.shared->rank, how.place->ranks), members_of(how)};
+}
+
+/// The data path that the settings force, or "auto".
+std::string forced_path(const settings& values) {
+  const auto& path = values.text(setting::cpu_path);
+  const auto& library = values.text(setting::cpu_operations);
+  return path == "auto" && (library == "mpi" || library == "ccl") ? library : path;
+}
+
+board_options board_of(const set_setup& how) {
+  board_options board;
+  auto& values = how.settings;
+  const auto forced = forced_path(values);
+  auto members = members_of(how);
+  auto same_host = [&](const member& one) { return one.host == members.front().host; };
+  // A set of one has nobody to meet on a board.
+  board.one_host = members.size() > 1 && std::all_of(members.begin(), members.end(), same_host);
+  board.on = values.flag(setting::board) && (forced == "auto" || forced == "local");
+  board.limit_bytes = static_cast<std::size_t>(values.integer(setting::board_limit));
+  board.area_bytes = static_cast<std::size_t>(values.integer(setting::board_area));
+  board.footprint = &board::footprint;
+  return board;
+}
+
+// Members of the set in the part of the tree that begins with `top`.
+std::vector<std::int32_t> ranks_below(const set_setup& how, std::int32_t top) {
+  auto ranks = how.shared->tree->subtree(top);
+  if (!how.place->ranks.empty())
+    std::erase_if(ranks, [&](auto rank) { return place_of(rank, how.place->ranks) < 0; });
+  return ranks;
+}
+
+// The children that speak for others than themselves.
+std::vector<relay_branch> branches_of(const set_setup& how) {
+  std::vector<relay_branch> branches;
+  for (auto child : how.shared->tree->children(how.shared->rank)) {
+    relay_branch one{child, ranks_below(how, child)};
+    if (one.ranks.size() > 1 || (one.ranks.size() == 1 && one.ranks.front() != child))
+      branches.push_back(std::move(one));
+  }
+  return branches;
+}
+
+negotiation_options negotiation_of(const set_setup& how) {
+  negotiation_options options;
+  options.members = how.ranks();
+  options.cache_capacity = static_cast<std::size_t>(how.settings.integer(setting::cache_capacity));
+  options.board = board_of(how);
+  options.keeps_sets = how.place->number == 0;
+  options.branches = branches_of(how);
+  return options;
+}
+
+// Members of the set on each host.
+std::map<std::string, std::int32_t> local_sizes(const std::vector<member>& members) {
+  std::map<std::string, std::int32_t> sizes;
+  for (auto& one : members)
+    ++sizes[one.host];
+  return sizes;
+}
+
+fusion_options fusion_of(const set_setup& how) {
+  fusion_options options;
+  auto members = members_of(how);
+  auto sizes = local_sizes(members);
+  options.threshold_bytes = static_cast<std::size_t>(how.settings.integer(setting::fusion_threshold));
+  options.local_size = sizes[members.front().host];
+  for (auto& [host, size] : sizes)
+    options.homogeneous = options.homogeneous && size == options.local_size;
+  options.groups_alone = how.settings.flag(setting::disable_group_fusion);
+  options.cycle_time = how.settings.duration(setting::cycle_time);
+  return options;
+}
+
+path_options paths_of(const set_setup& how) {
+  path_options options;
+  auto board = board_of(how);
+  options.secret = how.secret;
+  options.chunk_bytes = static_cast<std::size_t>(how.settings.integer(setting::window_chunk));
+  options.slots = static_cast<std::uint32_t>(how.settings.integer(setting::window_slots));
+  options.board_bytes = board.on && board.one_host ? board.area_bytes : 0;
+  options.adasum_message_bytes = static_cast<std::size_t>(how.settings.integer(setting::adasum_chunk));
+  options.wishes.forced = forced_path(how.settings);
+  options.mpi = how.shared->mpi;
+  options.wishes.hierarchical_allreduce = how.settings.flag(setting::hierarchical_allreduce);
+  options.wishes.hierarchical_allgather = how.settings.flag(setting::hierarchical_allgather);
+  return options;
+}
+
+// Makes the children one after the other; each may need the handles of those before it.
+struct growing_tree {
+  set_setup how;
+  set_actors actors;
+  std::shared_ptr<worker_actor> bell = std::make_shared<worker_actor>(); ///< the worker, once it runs
+
+  farandole::address self() const { return {how.generation, how.place->number, how.shared->rank}; }
+
+  // Who tells the leader how far the lanes are, where it has none of this set.
+  std::int32_t reporter() const {
+    auto first = how.ranks().front();
+    return first == leader ? -1 : first;
+  }
+
+  set_place where() const {
+    set_place place{how.generation, how.place->number, leader, {}, reporter()};
+    if (!how.takes_part())
+      place.ended = how.ended;
+    return place;
+  }
+
+  caf::actor start_scheduler(caf::event_based_actor* parent) {
+    actors.scheduler =
+        parent->spawn(fusion_scheduler, where(), fusion_of(how), caf::actor_cast<outbound_actor>(how.post));
+    return caf::actor_cast<caf::actor>(actors.scheduler);
+  }
+
+  caf::actor start_negotiator(caf::event_based_actor* parent) {
+    actors.negotiator = parent->spawn(negotiator, where(), negotiation_of(how), actors.scheduler,
+                                      caf::actor_cast<member_watcher_actor>(how.member));
+    return caf::actor_cast<caf::actor>(actors.negotiator);
+  }
+
+  caf::actor start_introducer(caf::event_based_actor* parent) {
+    introducer_setup setup{self(), how.ranks(), caf::actor_cast<outbound_actor>(how.post),
+                           caf::actor_cast<member_watcher_actor>(how.member)};
+    actors.introducer = parent->spawn(introducer, std::move(setup));
+    return caf::actor_cast<caf::actor>(actors.introducer);
+  }
+
+  caf::actor start_gatherer(caf::event_based_actor* parent) {
+    gatherer_setup setup;
+    setup.self = self();
+    setup.leader = leader;
+    setup.members = static_cast<std::int32_t>(how.ranks().size());
+    setup.rules.ranks = ranks_below(how, how.shared->rank);
+    setup.rules.branches = branches_of(how);
+    setup.post = caf::actor_cast<outbound_actor>(how.post);
+    setup.watcher = caf::actor_cast<member_watcher_actor>(how.member);
+    if (!how.takes_part())
+      setup.ended = how.ended;
+    actors.gatherer = parent->spawn(gatherer, std::move(setup));
+    return caf::actor_cast<caf::actor>(actors.gatherer);
+  }
+
+  // The lane tells the scheduler, here or by the worker, that it has room again.
+  std::shared_ptr<lane_thread> make_lane() const {
+    lane_thread::wiring wiring;
+    wiring.name = "farandole-lane";
+    wiring.operation_timeout = how.settings.duration(setting::operation_timeout);
+    wiring.timeout_citation = how.settings.cited(setting::operation_timeout);
+    auto reports = reporter() == how.shared->rank ? bell : nullptr;
+    wiring.finished = [shared = std::weak_ptr(how.shared), scheduler = actors.scheduler, reports,
+                       member = how.member](std::uint64_t sequence, std::uint64_t bytes,
+                                            const error& problem) {
+      if (auto counters = shared.lock()) {
+        counters->bundles.fetch_add(1, std::memory_order_relaxed);
+        counters->bytes_moved.fetch_add(bytes, std::memory_order_relaxed);
+      }
+      if (scheduler)
+        caf::anon_send(scheduler, bundle_finished{sequence});
+      if (reports)
+        caf::anon_send(*reports, bundle_finished{sequence});
+      if (problem && problem.kind != error_kind::unimplemented)
+        caf::anon_send(member, generation_broken{problem.text});
+    };
+    return std::make_shared<lane_thread>(std::move(wiring));
+  }
+
+  caf::actor start_mover(caf::event_based_actor* parent) {
+    how.place->lane = make_lane();
+    mover_setup setup;
+    setup.set = view_of(how);
+    setup.paths = paths_of(how);
+    setup.self = self();
+    setup.leader = leader;
+    setup.post = how.post;
+    setup.member = how.member;
+    setup.ready = how.ready;
+    setup.drained = how.drained;
+    setup.lane = how.place->lane;
+    setup.connect_timeout = how.settings.duration(setting::start_timeout);
+    setup.connect_citation = how.settings.cited(setting::start_timeout);
+    setup.connected = [place = std::weak_ptr(how.place)](std::shared_ptr<board> connected) {
+      if (auto standing = place.lock())
+        standing->board(std::move(connected));
+    };
+    setup.log = how.log;
+    actors.mover = parent->spawn(mover, std::move(setup));
+    return caf::actor_cast<caf::actor>(actors.mover);
+  }
+
+  caf::actor start_worker(caf::event_based_actor* parent) {
+    auto size = static_cast<std::int32_t>(how.ranks().size());
+    how.place->door = std::make_shared<door>(
+        how.place->id, size, door_capacity, [bell = bell] { caf::anon_send(*bell, doorbell_atom::value); },
+        how.place->ranks);
+    worker_setup setup;
+    setup.door = how.place->door;
+    setup.self = self();
+    setup.leader = leader;
+    setup.rank = view_of(how).rank;
+    setup.members = size;
+    setup.ranks = how.place->ranks;
+    setup.post = how.post;
+    setup.mover = actors.mover;
+    setup.member = how.member;
+    setup.sets = how.sets;
+    setup.ended = how.ended;
+    setup.settled = how.settled;
+    setup.board = [place = std::weak_ptr(how.place)]() -> std::shared_ptr<board> {
+      auto standing = place.lock();
+      return standing ? standing->board() : nullptr;
+    };
+    setup.log = how.log;
+    actors.worker = parent->spawn(worker, std::move(setup));
+    *bell = actors.worker;
+    return caf::actor_cast<caf::actor>(actors.worker);
+  }
+};
+
+} // namespace
+
+std::vector<std::int32_t> set_setup::ranks() const {
+  if (!place->ranks.empty())
+    return place->ranks;
+  std::vector<std::int32_t> all;
+  for (auto& one : shared->members)
+    all.push_back(one.rank);
+  return all;
+}
+
+bool set_setup::takes_part() const {
+  return place_of(shared->rank, place->ranks) >= 0;
+}
+
+bool set_setup::leads() const {
+  return shared->rank == leader;
+}
+
+set_entered set_actors::entered(std::uint32_t number, std::vector<std::int32_t> ranks) const {
+  return {number,
+          std::move(ranks),
+          caf::actor_cast<envelope_actor>(worker),
+          caf::actor_cast<envelope_actor>(mover),
+          caf::actor_cast<envelope_actor>(negotiator),
+          introducer,
+          caf::actor_cast<envelope_actor>(gatherer)};
+}
+
+bool set_setup::relays() const {
+  auto me = shared->rank;
+  auto ranks = ranks_below(*this, me);
+  return !leads() && std::any_of(ranks.begin(), ranks.end(), [me](auto rank) { return rank != me; });
+}
+
+supervisor_spec set_tree(const set_setup& how, std::function<void(const set_actors&)> started) {
+  auto tree = std::make_shared<growing_tree>();
+  tree->how = how;
+  supervisor_spec spec;
+  spec.name = how.place->number == 0 ? "generation " + std::to_string(how.generation)
+                                     : "process set " + std::to_string(how.place->id);
+  spec.strategy = restart_strategy::all_for_one;
+  // Operations in flight cannot be carried over a restart: one death ends the generation, and its parent says
+  // so.
+  spec.intensity.most = 0;
+  auto child = [&](std::string name, caf::actor (growing_tree::*start)(caf::event_based_actor*)) {
+    spec.children.push_back(
+        {std::move(name), [tree, start](auto* parent) { return (*tree.*start)(parent); }});
+  };
+  if (how.leads()) {
+    child("fusion scheduler", &growing_tree::start_scheduler);
+    child("negotiator", &growing_tree::start_negotiator);
+    child("introducer", &growing_tree::start_introducer);
+  }
+  if (how.relays())
+    child("gatherer", &growing_tree::start_gatherer);
+  if (how.takes_part()) {
+    child("mover", &growing_tree::start_mover);
+    child("worker", &growing_tree::start_worker);
+  }
+  auto& last = spec.children.back().start;
+  last = [tree, start = std::move(last), started = std::move(started)](caf::event_based_actor* parent) {
+    auto handle = start(parent);
+    started(tree->actors);
+    return handle;
+  };
+  return spec;
+}
+
+} // namespace farandole

@@ -1,0 +1,332 @@
+#include "actors/set/worker.hpp"
+
+#include <cassert>
+#include <utility>
+
+#include "actors/door/request_check.hpp"
+#include "actors/set/bundle_builder.hpp"
+
+namespace farandole {
+
+namespace {
+
+// How often the loop looks at operations on the board whose callers left a callback instead of waiting.
+constexpr std::chrono::milliseconds look_interval{1};
+
+// `table[operation->name] = std::move(operation)` would move before it looks: the right side is evaluated
+// first.
+template <class Table>
+void hold(Table& table, const typename Table::key_type& key, pending_ptr&& operation) {
+  table.insert_or_assign(key, std::move(operation));
+}
+
+} // namespace
+
+void worker_state::begin(worker_setup how) {
+  setup_ = std::move(how);
+}
+
+// ---- from the door to the leader -----------------------------------------------------------------
+
+void worker_state::drain_door() {
+  auto queued = setup_.door->take_queue();
+  if (over_) {
+    for (auto& operation : queued)
+      operation->claim_and_settle(phase::queued, over_);
+    return;
+  }
+  requests out;
+  for (auto& operation : queued)
+    take(std::move(operation), out);
+  send(out);
+}
+
+// Settles what nobody may come to wait for; looks again until all is settled.
+void worker_state::look() {
+  std::erase_if(watched_, [](const pending_ptr& one) { return one->settled() || one->try_settle(); });
+  if (!watched_.empty())
+    self->delayed_send(self, look_interval, look_atom::value);
+}
+
+void worker_state::take(pending_ptr operation, requests& out) {
+  if (operation->watched) {
+    watched_.push_back(pending_ptr::share(operation->watched));
+    if (watched_.size() == 1)
+      self->delayed_send(self, look_interval, look_atom::value);
+    return;
+  }
+  if (operation->withdrawal) {
+    out.withdraw.push_back(operation->name);
+    return;
+  }
+  if (operation->change) {
+    out.change = operation->change;
+    hold(by_name_, operation->name, std::move(operation));
+    return;
+  }
+  out.left.insert(out.left.end(), operation->left.begin(), operation->left.end());
+  if (operation->id != 0) {
+    out.ids.push_back(operation->id);
+    hold(by_id_, operation->id, std::move(operation));
+    return;
+  }
+  if (operation->signature.operation == operation::join)
+    out.join = joined_ = true;
+  else
+    out.full.push_back({operation->name, operation->signature, operation->group, operation->group_size});
+  hold(by_name_, operation->name, std::move(operation));
+}
+
+void worker_state::send(const requests& what) {
+  if (!what.empty())
+    self->send(setup_.post, outbound{setup_.leader, encode(setup_.self, what)});
+}
+
+void worker_state::leave() {
+  requests out;
+  out.shutdown = true;
+  send(out);
+}
+
+// Where the leader is no member, it learns from here how far the lanes are.
+void worker_state::report(const bundle_finished& what) {
+  requests out;
+  out.finished = what.sequence + 1;
+  if (!over_)
+    send(out);
+}
+
+// ---- the leader's schedule, part by part in the order that negotiation.capnp gives ---------------
+
+void worker_state::follow(const envelope& message) {
+  auto plan = decode_schedule(message, setup_.members);
+  if (!plan) {
+    self->send(setup_.member,
+               generation_broken{"the leader's schedule was not understood: " + plan.error().text});
+    return;
+  }
+  if (over_)
+    return;
+  apply_assignments(*plan);
+  for (auto id : plan->forget)
+    setup_.door->forget(id);
+  apply_retractions(*plan);
+  apply_failures(*plan);
+  answer_questions(*plan);
+  run_bundles(*plan);
+  if (plan->joined >= 0)
+    finish_join(plan->joined);
+  if (plan->changed)
+    change_sets(*plan);
+  if (plan->end && setup_.ended) {
+    setup_.ended();
+  } else if (plan->end) {
+    end({error_kind::unknown,
+         "Farandole has been shut down: a member called shutdown() while this operation was "
+         "pending; call init() again to go on"});
+    self->send(setup_.member, generation_over{over_});
+  }
+}
+
+void worker_state::apply_assignments(const schedule& plan) {
+  for (auto& one : plan.assignments) {
+    auto named = by_name_.find(one.name);
+    auto known = by_id_.find(one.id);
+    if (named != by_name_.end()) {
+      known = by_id_.insert_or_assign(one.id, std::move(named->second)).first;
+      by_name_.erase(named);
+    }
+    if (known != by_id_.end())
+      setup_.door->learn(one.id, *known->second, seat_for(one, known->second->signature));
+  }
+}
+
+std::shared_ptr<board_seat> worker_state::seat_for(const assignment& what, const signature& own) {
+  auto board = what.cell >= 0 && setup_.board ? setup_.board() : nullptr;
+  if (!board)
+    return nullptr;
+  board_task task;
+  task.operation = own.operation;
+  task.dtype = own.dtype;
+  task.reduce_op = own.reduce_op;
+  task.prescale = own.prescale;
+  task.postscale = own.postscale;
+  task.root = place_of(own.root, setup_.ranks);
+  task.bytes = static_cast<std::size_t>(element_count(own.shape)) * size_of(own.dtype);
+  auto cell = board->open(what.id, what.cell, farandole::board::footprint(what.cell_bytes), task);
+  if (!cell) {
+    self->send(setup_.member, generation_broken{"the board has no such cell: " + cell.error().text});
+    return nullptr;
+  }
+  return std::make_shared<board_seat>(std::move(board), *cell);
+}
+
+void worker_state::apply_retractions(const schedule& plan) {
+  for (auto& one : plan.retract)
+    retract(one);
+}
+
+// Takes our cell back if we wait on the board in just that round; the tensor then goes to the leader in full.
+void worker_state::retract(board_round what) {
+  pending_ptr taken;
+  if (setup_.door->retract(what, taken) == door::attempt::busy) {
+    retractions_.push_back(what);
+    try_later();
+    return;
+  }
+  if (!taken)
+    return;
+  requests out;
+  out.full.push_back({taken->name, taken->signature, taken->group, taken->group_size});
+  hold(by_name_, taken->name, std::move(taken));
+  send(out);
+}
+
+void worker_state::apply_failures(const schedule& plan) {
+  for (auto& one : plan.failures) {
+    pending_ptr failed;
+    if (auto named = by_name_.find(one.name); named != by_name_.end()) {
+      failed = std::move(named->second);
+      by_name_.erase(named);
+    } else {
+      // Rare enough for a look at every id.
+      for (auto known = by_id_.begin(); known != by_id_.end() && !failed; ++known)
+        if (known->second->name == one.name) {
+          failed = std::move(known->second);
+          by_id_.erase(known);
+          break;
+        }
+    }
+    if (failed)
+      failed->claim_and_settle(phase::queued, one.reason);
+  }
+}
+
+void worker_state::answer_questions(const schedule& plan) {
+  requests out;
+  for (auto id : plan.ask) {
+    auto known = by_id_.find(id);
+    if (known == by_id_.end())
+      continue;
+    auto operation = std::move(known->second);
+    by_id_.erase(known);
+    setup_.door->forget(id);
+    out.full.push_back({operation->name, operation->signature, operation->group, operation->group_size});
+    hold(by_name_, operation->name, std::move(operation));
+  }
+  send(out);
+}
+
+void worker_state::finish_join(std::int32_t last_rank) {
+  joined_ = false;
+  for (auto position = by_name_.begin(); position != by_name_.end(); ++position)
+    if (position->second->signature.operation == operation::join) {
+      auto operation = std::move(position->second);
+      by_name_.erase(position);
+      operation->outcome.last_rank = last_rank;
+      operation->claim_and_settle(phase::queued, {});
+      return;
+    }
+}
+
+// What all had asked for starts and ends; who asked here is told when that has come about on this member.
+void worker_state::change_sets(schedule& plan) {
+  pending_ptr asked;
+  if (auto named = by_name_.find(std::string(set_change_name)); named != by_name_.end()) {
+    asked = std::move(named->second);
+    by_name_.erase(named);
+  }
+  self->send(setup_.sets, sets_changed{std::move(plan.sets), std::move(asked)});
+}
+
+// ---- bundles -------------------------------------------------------------------------------------
+
+void worker_state::run_bundles(const schedule& plan) {
+  const bundle_builder builder(setup_.rank, setup_.members, setup_.ranks);
+  for (auto& one : plan.bundles) {
+    std::vector<pending_ptr> operations;
+    operations.reserve(one.entries.size());
+    for (auto& entry : one.entries)
+      operations.push_back(claim(entry));
+    auto job = builder.build(one, std::move(operations), joined_);
+    if (!job) {
+      self->send(setup_.member, generation_broken{job.error().text});
+      return;
+    }
+    self->send(setup_.mover, std::make_shared<std::unique_ptr<lane_job>>(std::move(*job)));
+  }
+}
+
+// The operation leaves the table: from here on only the lane may settle it.
+pending_ptr worker_state::claim(const bundle_entry& entry) {
+  pending_ptr found;
+  if (entry.id != 0) {
+    if (auto known = by_id_.find(entry.id); known != by_id_.end()) {
+      found = std::move(known->second);
+      by_id_.erase(known);
+    }
+  } else if (auto named = by_name_.find(entry.name); named != by_name_.end()) {
+    found = std::move(named->second);
+    by_name_.erase(named);
+  }
+  if (found) {
+    auto claimed = found->advance(phase::queued, phase::claimed);
+    assert(claimed && "what the worker holds is queued");
+    static_cast<void>(claimed);
+  }
+  return found;
+}
+
+// ---- the end -------------------------------------------------------------------------------------
+
+void worker_state::end(const error& why) {
+  if (over_)
+    return;
+  over_ = why;
+  door_told_ = false;
+  retry();
+}
+
+void worker_state::retry() {
+  retrying_ = false;
+  for (auto one : std::exchange(retractions_, {}))
+    if (!over_)
+      retract(one);
+  if (over_ && !door_told_) {
+    if (setup_.door->end(over_) == door::attempt::busy)
+      return try_later();
+    door_told_ = true;
+    drain_door();
+    settle_all(over_);
+    if (setup_.settled)
+      setup_.settled();
+  }
+}
+
+void worker_state::try_later() {
+  if (!std::exchange(retrying_, true))
+    self->delayed_send(self, std::chrono::microseconds(50), retry_atom::value);
+}
+
+void worker_state::settle_all(const error& why) {
+  for (auto& [id, operation] : std::exchange(by_id_, {}))
+    operation->claim_and_settle(phase::queued, why);
+  for (auto& [name, operation] : std::exchange(by_name_, {}))
+    operation->claim_and_settle(phase::queued, why);
+}
+
+worker_actor::behavior_type worker(worker_actor::stateful_pointer<worker_state> self, worker_setup how) {
+  auto& state = self->state;
+  state.begin(std::move(how));
+  return {
+      [&state](doorbell_atom) { state.drain_door(); },
+      [&state](const envelope& message) { state.follow(message); },
+      [&state](leave_atom) { state.leave(); },
+      [&state](const generation_over& what) { state.end(what.why); },
+      [&state](retry_atom) { state.retry(); },
+      [&state](look_atom) { state.look(); },
+      [&state](const bundle_finished& what) { state.report(what); },
+  };
+}
+
+} // namespace farandole

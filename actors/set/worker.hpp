@@ -1,0 +1,87 @@
+// A member's worker for one process set: it carries what framework threads queued at the door to the leader,
+// keeps every operation until the schedule says what becomes of it, and hands bundles to the mover. Whatever
+// the worker holds when the generation ends, it settles.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "actors/door/door.hpp"
+#include "actors/interfaces.hpp"
+#include "actors/kit/log.hpp"
+#include "actors/set/lane.hpp"
+#include "collectives/paths/local/board.hpp"
+
+namespace farandole {
+
+struct worker_setup {
+  std::shared_ptr<farandole::door> door;
+  farandole::address self;         ///< generation, set, own global rank
+  std::int32_t leader = 0;         ///< global rank
+  std::int32_t rank = 0;           ///< own, within the set
+  std::int32_t members = 1;        ///< of the set
+  std::vector<std::int32_t> ranks; ///< of a process set: global ranks of its members; none for the global set
+  post_actor post;
+  mover_actor mover;
+  member_actor member; ///< hears of an orderly end of the global set; may be null in tests
+  sets_actor sets;     ///< of the global set: hears of changes of the process sets
+  /// Of a process set: its last schedule has come, and nothing is in the way of ending it; end() follows.
+  std::function<void()> ended;
+  /// All that was held when it ended is settled.
+  std::function<void()> settled;
+  std::function<std::shared_ptr<farandole::board>()>
+      board; ///< of this generation, once connected; null where there is none
+  logger* log = nullptr;
+};
+
+struct worker_state {
+  static inline const char* name = "worker";
+
+  explicit worker_state(worker_actor::pointer owner) : self(owner) {}
+  void begin(worker_setup how);
+
+  void drain_door();
+  void follow(const envelope& message);
+  void leave();
+  void end(const error& why);
+  void retry();
+  void look();
+  void report(const bundle_finished& what);
+
+private:
+  using by_name = std::unordered_map<std::string, pending_ptr>;
+
+  void take(pending_ptr operation, requests& out);
+  void send(const requests& what);
+  void apply_assignments(const schedule& plan);
+  void apply_retractions(const schedule& plan);
+  void apply_failures(const schedule& plan);
+  void answer_questions(const schedule& plan);
+  void run_bundles(const schedule& plan);
+  void change_sets(schedule& plan);
+  void finish_join(std::int32_t last_rank);
+  void retract(board_round what);
+  pending_ptr claim(const bundle_entry& entry);
+  void settle_all(const error& why);
+  std::shared_ptr<board_seat> seat_for(const assignment& what, const signature& own);
+  void try_later();
+
+  worker_actor::pointer self;
+  worker_setup setup_;
+  std::unordered_map<std::uint32_t, pending_ptr> by_id_;
+  by_name by_name_;
+  std::vector<board_round> retractions_; ///< the door was busy
+  bool joined_ = false;                  ///< zeros stand in for this member
+  error over_;                           ///< why the generation ended
+  bool door_told_ = true;                ///< of over_
+  bool retrying_ = false;
+  std::vector<pending_ptr> watched_; ///< on the board, and nobody may come to wait
+};
+
+worker_actor::behavior_type worker(worker_actor::stateful_pointer<worker_state> self, worker_setup how);
+
+} // namespace farandole
