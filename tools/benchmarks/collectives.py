@@ -9,7 +9,17 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from benchmarks.crew import Crew, CrewFailed
-from benchmarks.works import MIB, SMALL, SMOKE_WORKS, WORKS, Work
+from benchmarks.works import (
+    AT_ONCE,
+    FULL_SPEED,
+    MIB,
+    ON_AND_ON,
+    OVERHEAD_BLOCKS,
+    SMALL,
+    SMOKE_WORKS,
+    WORKS,
+    Work,
+)
 
 OURS = "farandole"
 WITHOUT_BOARD = "farandole without board"
@@ -17,8 +27,7 @@ FEWER = {
     # What each stack has no use for: buckets where the library fuses by itself, single tensors where it cannot.
     OURS: ["1000 × 1 KiB, buckets"],
     "horovod": ["1000 × 1 KiB, buckets"],
-    "gloo": ["1000 KiB at once", "1000 × 1 KiB, on and on"],
-    "mpi4py": ["1000 × 1 KiB", "1000 KiB at once", "1000 × 1 KiB, on and on"],
+    "mpi4py": ["1000 × 1 KiB"],
 }
 ONLY = {WITHOUT_BOARD: ["4 B", "64 KiB"]}
 
@@ -29,6 +38,19 @@ class Sample:
 
     wall: float
     cpu: float
+
+
+@dataclass(frozen=True)
+class Block:
+    """Seconds of a thousand operations, of their bytes as one, and of the yardstick beside them; the worst rank's."""
+
+    many: float
+    one: float
+    yardstick: float
+
+    @property
+    def overhead(self) -> float:
+        return (self.many - self.one) / len(ON_AND_ON.elements)
 
 
 @dataclass
@@ -49,6 +71,7 @@ class Measured:
 
     np: int
     samples: dict[tuple[str, str], list[Sample]] = field(default_factory=dict)  # by (stack, work), one a round
+    blocks: list[Block] = field(default_factory=list)
     extras: Optional[Extras] = None  # none where it could not be measured
     problems: list[str] = field(default_factory=list)
 
@@ -60,6 +83,11 @@ class Measured:
         """Median over the rounds of our time by theirs in the same round."""
         pairs = zip(self.samples[stack, work], self.samples[rival, rival_work])
         return statistics.median(ours.wall / theirs.wall for ours, theirs in pairs)
+
+    def overheads(self, quickest_yardstick: float) -> tuple[list[float], list[float]]:
+        """Seconds an operation costs: in the blocks that found the machine at its full speed, and in all."""
+        quick = [each.overhead for each in self.blocks if each.yardstick <= FULL_SPEED * quickest_yardstick]
+        return quick, [each.overhead for each in self.blocks]
 
 
 def say(text: str) -> None:
@@ -94,6 +122,12 @@ def still(crew: Crew, frozen: bool) -> None:
         crew.freeze(frozen)
 
 
+def overhead_blocks(crew: Crew, count: int) -> list[Block]:
+    answers = crew.do("overhead", many=ON_AND_ON, one=AT_ONCE, blocks=count)
+    by_block = zip(*(answer["blocks"] for answer in answers))
+    return [Block(*(max(values) for values in zip(*ranks))) for ranks in by_block]
+
+
 def run_rounds(crews: list[Crew], works: list[Work], rounds: int, into: Measured) -> None:
     alive = list(crews)
     for number in range(rounds):
@@ -115,6 +149,12 @@ def run_rounds(crews: list[Crew], works: list[Work], rounds: int, into: Measured
                 wall = max(answer["wall"] for answer in answers)
                 cpu = sum(answer["cpu"] for answer in answers)
                 into.samples.setdefault((crew.name, work.name), []).append(Sample(wall, cpu))
+        for crew in alive:
+            if crew.name == OURS:
+                try:
+                    into.blocks += overhead_blocks(crew, 1 if works is SMOKE_WORKS else OVERHEAD_BLOCKS)
+                except CrewFailed as problem:
+                    into.note(problem)
         say(f"{into.np} ranks: round {number + 1} of {rounds}")
     for crew in alive:
         still(crew, False)

@@ -97,8 +97,7 @@ class Crew:
 
     def do(self, command: str, **arguments: Any) -> list[dict[str, Any]]:
         """Tells every member, then hears every member."""
-        if isinstance(arguments.get("work"), Work):
-            arguments["work"] = asdict(arguments["work"])
+        arguments = {name: asdict(each) if isinstance(each, Work) else each for name, each in arguments.items()}
         try:
             for member in self.members:
                 member.tell({"do": command, **arguments})

@@ -5,12 +5,12 @@ from __future__ import annotations
 import statistics
 
 from benchmarks.crew import Crew
-from benchmarks.works import WORKS, Work
+from benchmarks.works import AT_ONCE, ON_AND_ON, WORKS, Work
 
 
 def work_named(name: str) -> Work:
     """One of the table's, or a size such as `4096` (bytes) or `1000x1024` (tensors × bytes)."""
-    for work in WORKS:
+    for work in [*WORKS, ON_AND_ON, AT_ONCE]:
         if work.name == name:
             return work
     many, _, size = name.rpartition("x")

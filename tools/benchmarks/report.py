@@ -94,16 +94,6 @@ def verdict(value: str, met: bool) -> str:
     return value if met else f"**{value}** (short)"
 
 
-def overhead_us(measured: Measured) -> float:
-    """What an operation costs beside moving its bytes: a thousand tensors, less the same bytes as one tensor.
-
-    In a block long enough to forget what ran before: the first few steps after another library's turn cost twice as
-    much.
-    """
-    pairs = zip(measured.samples[OURS, "1000 × 1 KiB, on and on"], measured.samples[OURS, "1000 KiB at once"])
-    return statistics.median((many.wall - one.wall) / 1000 for many, one in pairs) * 1e6
-
-
 def extras_table(all_measured: list[Measured]) -> list[str]:
     all_measured = [measured for measured in all_measured if measured.extras is not None]
     if not all_measured:
@@ -120,14 +110,15 @@ def extras_table(all_measured: list[Measured]) -> list[str]:
         lines.append(row(what, "report" if limit is None else f"≤ {limit:g} {unit}", *cells))
 
     extras = [measured.extras for measured in all_measured if measured.extras is not None]
-    if all((OURS, "1000 KiB at once") in measured.samples for measured in all_measured):
-        add(
-            "an asynchronous operation, its bytes' own time taken off, µs",
-            OVERHEAD_WANTED_US,
-            "µs at 2 ranks",
-            [overhead_us(measured) for measured in all_measured],
-            of=2,
-        )
+    if all(measured.blocks for measured in all_measured):
+        what = "an asynchronous operation, its bytes' own time taken off, µs"
+        quickest = min(block.yardstick for measured in all_measured for block in measured.blocks)
+        quick, whole = zip(*(measured.overheads(quickest) for measured in all_measured))
+        if all(quick):
+            add(what, OVERHEAD_WANTED_US, "µs at 2 ranks", [statistics.median(each) * 1e6 for each in quick], of=2)
+        counts = ", ".join(f"{len(few)} of {len(every)}" for few, every in zip(quick, whole))
+        slow = f"the same over all blocks; at the machine's full speed were {counts}"
+        add(slow, None, "µs", [statistics.median(each) * 1e6 for each in whole])
     add("of that the call that hands it in, µs", None, "µs", [extra.submit_seconds * 1e6 for extra in extras])
     private = [extra.private_kib / 1024 for extra in extras]
     shared = [extra.shared_kib / 1024 for extra in extras]

@@ -55,6 +55,18 @@ def wakeups() -> int:
     return total
 
 
+def yardstick() -> float:
+    """Seconds of the same few thousand steps of an interpreter: how fast this processor is right now.
+
+    A virtual one shares its core with strangers, and may be half as fast for seconds on end.
+    """
+    counts: dict[int, int] = {}
+    begin = time.perf_counter()
+    for step in range(5000):
+        counts[step & 1023] = step
+    return time.perf_counter() - begin
+
+
 def expected(work: Work, size: int) -> list[float]:
     """The values of equal pieces of what comes out, where every rank brings its rank plus one."""
     if work.operation in ("allgather", "alltoall"):
@@ -118,6 +130,28 @@ class Worker:
         for _ in range(times):
             do()
 
+    def overhead(self, many: Work, one: Work, blocks: int) -> Answer:
+        """Seconds that `many` takes and that `one` does, and the yardstick's beside them: a block each."""
+        assert self.stack is not None
+        turns = [(work, self.stack.ready(work, self.tensors_of(work))) for work in (many, one)]
+        gc.collect()
+        gc.disable()
+        self.warm_up(turns[0][1], many.warm)
+        measured = []
+        for _ in range(blocks):
+            yardsticks = [yardstick()]
+            walls = []
+            for work, do in turns:
+                do()  # in step again
+                begin = time.perf_counter()
+                for _ in range(work.count):
+                    do()
+                walls.append((time.perf_counter() - begin) / work.count)
+                yardsticks.append(yardstick())
+            measured.append([*walls, max(yardsticks)])
+        gc.enable()
+        return {"blocks": measured}
+
     def submit(self, work: Work) -> Answer:
         """Seconds one asynchronous call takes its caller, without the wait that follows."""
         assert self.stack is not None
@@ -154,8 +188,9 @@ class Worker:
 
     def answer(self, command: Answer) -> Answer:
         do = command.pop("do")
-        if "work" in command:
-            command["work"] = Work(**{**command["work"], "elements": tuple(command["work"]["elements"])})
+        for argument, value in command.items():
+            if isinstance(value, dict):
+                command[argument] = Work(**{**value, "elements": tuple(value["elements"])})
         result: Answer = getattr(self, do)(**command)
         return result
 

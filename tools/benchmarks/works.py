@@ -61,13 +61,15 @@ WORKS = [
     Work("ResNet-50", RESNET, 2, bucket_bytes=25 * MIB),
     Work("1000 × 1 KiB", SMALL, 5, warm=3),
     Work("1000 × 1 KiB, buckets", SMALL, 10, bucket_bytes=25 * MIB),
-    Work("1000 × 1 KiB, on and on", SMALL, 40, warm=10),
-    Work("1000 KiB at once", (256 * 1000,), 40),
     Work("allgather 16 MiB a rank", (4 * MIB,), 4, operation="allgather"),
     Work("alltoall 16 MiB a rank", (4 * MIB,), 4, operation="alltoall"),
     Work("broadcast 64 MiB", (16 * MIB,), 4, operation="broadcast"),
     Work("reducescatter 64 MiB", (16 * MIB,), 4, operation="reducescatter"),
 ]
+
+# What an operation costs beside moving its bytes: the first less the second.
+ON_AND_ON = Work("1000 × 1 KiB, on and on", SMALL, 10, warm=10)
+AT_ONCE = Work("1000 KiB at once", (256 * 1000,), 10)
 
 SMOKE_WORKS = [
     Work("4 B", (1,), 5),
@@ -125,6 +127,8 @@ WANTED = [
 
 # Beside the shares.
 OVERHEAD_WANTED_US = 3.0
+OVERHEAD_BLOCKS = 20  # a round
+FULL_SPEED = 1.15  # of the quickest yardstick of the run: what a machine is at its own full speed
 MEMORY_WANTED_MIB = 48.0
 IDLE_CORE_SHARE_WANTED = 0.001
 IDLE_WAKEUPS_WANTED = 5.0
