@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <unordered_set>
 
 #include "actors/door/request_check.hpp"
 #include "collectives/operation.hpp"
@@ -71,16 +72,14 @@ expected<std::vector<pending_ptr>> door::submit_group(std::span<const submission
   read_news();
   if (table_.size() >= capacity_)
     sweep();
-  for (std::size_t i = 0; i < what.size(); ++i) {
-    if (auto problem = check(what[i]))
+  std::unordered_set<std::string_view> names(what.size());
+  for (auto& one : what) {
+    if (auto problem = check(one))
       return problem;
-    auto same = [&](const submission& other) { return other.name == what[i].name; };
-    if (in_flight(look_up(what[i].name)) ||
-        std::any_of(what.begin(), what.begin() + static_cast<std::ptrdiff_t>(i), same))
+    if (in_flight(look_up(one.name)) || !names.insert(one.name).second)
       return error{error_kind::invalid_argument,
-                   std::string(what[i].name) +
-                       ": an operation of this name is already in flight in this process "
-                       "set; the whole group was refused"};
+                   std::string(one.name) + ": an operation of this name is already in flight in this process "
+                                           "set; the whole group was refused"};
   }
   std::vector<pending_ptr> all;
   all.reserve(what.size());
