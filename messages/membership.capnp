@@ -93,6 +93,8 @@ struct Introduction {
   # Another, for the members of equal place on their hosts alone; empty if the hierarchical path is not started.
   gloo @4 :Data;
   # Where Gloo expects each of the others, packed; empty if the gloo path is not started.
+  outside @5 :Data;
+  # What the library of the outside path says for itself; empty if there is none.
 }
 
 struct Introductions {

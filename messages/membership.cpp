@@ -21,8 +21,6 @@ using body_kind = wire::Envelope::Body;
 
 /// Longest host identity, host name, address, window name or setting.
 constexpr std::size_t label_limit_bytes = 4096;
-/// Longest address of a data path.
-constexpr std::size_t path_address_limit_bytes = std::size_t{64} << 10;
 constexpr const char* label_rule = "a host, an address or a setting is too long";
 constexpr const char* rank_rule = "a rank is out of range";
 
@@ -79,6 +77,7 @@ void read_introduction(wire::Introduction::Reader from, introduction& value, ver
   value.ucx = read_address(from.getUcx(), so_far);
   value.column = read_address(from.getColumn(), so_far);
   value.gloo = read_address(from.getGloo(), so_far);
+  value.outside = read_address(from.getOutside(), so_far);
 }
 
 void write_introduction(wire::Introduction::Builder to, const introduction& value) {
@@ -93,11 +92,14 @@ void write_introduction(wire::Introduction::Builder to, const introduction& valu
     to.setColumn(bytes_of(value.column));
   if (!value.gloo.empty())
     to.setGloo(bytes_of(value.gloo));
+  if (!value.outside.empty())
+    to.setOutside(bytes_of(value.outside));
 }
 
 std::size_t words_of(const introduction& value) {
-  return 6 + words_of_text(value.window.size()) + words_of_text(value.ucx.size()) +
-         words_of_text(value.column.size()) + words_of_text(value.gloo.size());
+  return 7 + words_of_text(value.window.size()) + words_of_text(value.ucx.size()) +
+         words_of_text(value.column.size()) + words_of_text(value.gloo.size()) +
+         words_of_text(value.outside.size());
 }
 
 void write_member(wire::Member::Builder to, const member& value) {

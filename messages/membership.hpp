@@ -14,6 +14,8 @@ namespace farandole {
 
 /// Most members of a job.
 inline constexpr std::int32_t member_limit = 65536;
+/// Longest address of a data path.
+inline constexpr std::size_t path_address_limit_bytes = std::size_t{64} << 10;
 
 struct hello {
   std::uint32_t wire_version = farandole::wire_version;
@@ -93,6 +95,7 @@ struct introduction {
   std::string ucx;
   std::string column;
   std::string gloo;
+  std::string outside;
 
   friend bool operator==(const introduction&, const introduction&) = default;
 };

@@ -44,6 +44,7 @@ enum class setting : std::uint16_t {
   window_chunk,
   window_slots,
   cpu_path,
+  path_library,
   disable_group_fusion,
   // Deadlines.
   start_timeout,

@@ -7,13 +7,15 @@ namespace farandole {
 void mover_state::begin(mover_setup how) {
   setup_ = std::move(how);
   // Sockets and UCX workers are opened on the thread that uses them.
-  setup_.lane->call([lane = setup_.lane.get(), set = setup_.set, options = setup_.paths,
+  setup_.lane->call([lane = setup_.lane.get(), set = setup_.set, options = setup_.paths, log = setup_.log,
                      me = caf::actor_cast<mover_actor>(self)] {
     auto opened = data_paths::open(set, options);
     if (!opened) {
       caf::anon_send(me, generation_broken{opened.error().text});
       return;
     }
+    if (const auto remark = (*opened)->remark(); !remark.empty() && log && set.set == 0 && set.rank == 0)
+      log->warning(remark);
     auto mine = (*opened)->introduce();
     lane->use(std::move(*opened));
     caf::anon_send(me, mine);

@@ -113,8 +113,10 @@ path_options paths_of(const set_setup& how) {
   options.board_bytes = board.on && board.one_host ? board.area_bytes : 0;
   options.adasum_message_bytes = static_cast<std::size_t>(how.settings.integer(setting::adasum_chunk));
   options.wishes.forced = forced_path(how.settings);
+  options.outside_library = how.settings.text(setting::path_library);
   options.mpi = how.shared->mpi;
   options.wishes.hierarchical_allreduce = how.settings.flag(setting::hierarchical_allreduce);
+  options.wishes.torus_allreduce = how.settings.flag(setting::torus_allreduce);
   options.wishes.hierarchical_allgather = how.settings.flag(setting::hierarchical_allgather);
   return options;
 }

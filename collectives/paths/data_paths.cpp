@@ -9,6 +9,7 @@
 #include "collectives/paths/local/handoff.hpp"
 #include "collectives/paths/local/local.hpp"
 #include "collectives/paths/mpi/mpi_path.hpp"
+#include "collectives/paths/outside/outside_path.hpp"
 #include "collectives/paths/solo.hpp"
 #include "collectives/paths/ucx/ucx_path.hpp"
 
@@ -39,6 +40,19 @@ std::uint32_t processes_here(const set_view& set) {
                   static_cast<std::uint32_t>(std::max(own.local_size, 1)));
 }
 
+// Where this member's links are: on the interface that the settings name, if they name one. Empty on one
+// host.
+std::string own_ip(const set_view& set) {
+  auto& own = set.members[static_cast<std::size_t>(set.rank)].address;
+  return set.one_host() ? std::string() : own.substr(0, own.rfind(':'));
+}
+
+set_facts facts_of(const set_view& set) {
+  const auto hosts = set.hierarchy().hosts;
+  const auto as_many = [&](const auto& host) { return host.size() == hosts.front().size(); };
+  return {set.members.size(), hosts.size(), std::all_of(hosts.begin(), hosts.end(), as_many)};
+}
+
 } // namespace
 
 data_paths::data_paths(const set_view& set, const path_options& how, const path_routes& routes)
@@ -61,10 +75,17 @@ window_layout data_paths::layout() const {
 }
 
 expected<std::unique_ptr<data_paths>> data_paths::open(const set_view& set, const path_options& how) {
-  auto routes = routes_for({set.members.size(), set.hierarchy().hosts.size()}, how.wishes);
+  path_options options = how;
+  if (how.wishes.forced == row_of(path_kind::outside).name) {
+    auto library = load_outside_path(how.outside_library);
+    if (!library)
+      return library.error();
+    options.wishes.outside = operations_of(**library);
+  }
+  auto routes = routes_for(facts_of(set), options.wishes);
   if (!routes)
     return routes.error();
-  std::unique_ptr<data_paths> opened{new data_paths(set, how, *routes)};
+  std::unique_ptr<data_paths> opened{new data_paths(set, options, *routes)};
   if (auto problem = opened->open_all())
     return problem;
   return opened;
@@ -93,6 +114,9 @@ error data_paths::open_all() {
       return problem;
   if (takes(path_kind::mpi))
     if (auto problem = open_mpi())
+      return problem;
+  if (takes(path_kind::outside))
+    if (auto problem = take(open_outside(), outside_))
       return problem;
   if (takes(path_kind::hierarchical) && levels_.in_column())
     return take(open_ucx(levels_.column()), column_);
@@ -134,11 +158,33 @@ expected<std::unique_ptr<gloo_path>> data_paths::open_gloo() const {
   options.global_ranks.clear();
   for (auto& one : set_.members)
     options.global_ranks.push_back(one.rank);
-  // Where this member's links are: on the interface that the settings name, if they name one.
-  if (auto& own = set_.members[static_cast<std::size_t>(set_.rank)].address; !set_.one_host() && !own.empty())
-    options.ip = own.substr(0, own.rfind(':'));
+  if (auto ip = own_ip(set_); !ip.empty())
+    options.ip = ip;
   options.adasum_message_bytes = how_.adasum_message_bytes;
   return gloo_path::open(options);
+}
+
+expected<std::unique_ptr<outside_path>> data_paths::open_outside() const {
+  outside_options options;
+  options.library = how_.outside_library;
+  options.generation = set_.generation;
+  options.set = set_.set;
+  options.rank = set_.rank;
+  for (auto& one : set_.members)
+    options.global_ranks.push_back(one.rank);
+  options.hosts.resize(set_.members.size());
+  for (std::size_t host = 0; host < levels_.hosts.size(); ++host)
+    for (auto rank : levels_.hosts[host])
+      options.hosts[static_cast<std::size_t>(rank)] = static_cast<std::int32_t>(host);
+  if (auto ip = own_ip(set_); !ip.empty())
+    options.address = ip;
+  return outside_path::open(options);
+}
+
+std::string data_paths::remark() const {
+  if (how_.wishes.forced != row_of(path_kind::outside).name)
+    return {};
+  return what_falls_back(**load_outside_path(how_.outside_library), how_.outside_library);
 }
 
 introduction data_paths::introduce() const {
@@ -152,6 +198,8 @@ introduction data_paths::introduce() const {
     mine.column = column_->address();
   if (gloo_)
     mine.gloo = gloo_->address();
+  if (outside_)
+    mine.outside = outside_->introduction();
   return mine;
 }
 
@@ -175,6 +223,13 @@ error data_paths::connect(std::span<const introduction> all, const limits& until
   if (mpi_)
     if (auto problem = mpi_->connect(until))
       return problem;
+  if (outside_) {
+    std::vector<std::string> introductions;
+    for (auto& one : all)
+      introductions.push_back(one.outside);
+    if (auto problem = outside_->connect(introductions, until))
+      return problem;
+  }
   if (shares_memory())
     if (auto problem = share_window(all, until))
       return problem;
@@ -237,6 +292,8 @@ path& data_paths::choose(const work& bundle) {
     return *gloo_;
   case path_kind::mpi:
     return *mpi_;
+  case path_kind::outside:
+    return *outside_;
   case path_kind::solo:
   case path_kind::local:
     break;

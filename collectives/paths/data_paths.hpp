@@ -22,6 +22,7 @@ class window_offer;
 class ucx_path;
 class gloo_path;
 class mpi_path;
+class outside_path;
 struct mpi_job;
 
 /// What the set looks like from this member.
@@ -44,6 +45,7 @@ struct path_options {
   std::size_t board_bytes = 0; ///< of each member's board area; 0: no board
   std::size_t adasum_message_bytes = std::size_t{1} << 30;
   path_wishes wishes;
+  std::string outside_library;        ///< full path; for who forces the outside path
   std::shared_ptr<const mpi_job> mpi; ///< null where the job has no MPI
 };
 
@@ -54,6 +56,9 @@ public:
   /// the reason.
   static expected<std::unique_ptr<data_paths>> open(const set_view& set, const path_options& how);
   ~data_paths();
+
+  /// What people should know of how this set's operations go; mostly empty.
+  std::string remark() const;
 
   /// To be told to the other members.
   introduction introduce() const;
@@ -75,6 +80,7 @@ private:
   error open_mpi();
   expected<std::unique_ptr<ucx_path>> open_ucx(std::span<const std::int32_t> ranks) const;
   expected<std::unique_ptr<gloo_path>> open_gloo() const;
+  expected<std::unique_ptr<outside_path>> open_outside() const;
   error connect_column(std::span<const introduction> all, const limits& until);
   error share_window(std::span<const introduction> all, const limits& until);
   window_layout layout() const;
@@ -92,6 +98,7 @@ private:
   std::unique_ptr<path> hierarchical_;
   std::unique_ptr<gloo_path> gloo_;
   std::unique_ptr<mpi_path> mpi_;
+  std::unique_ptr<outside_path> outside_;
 };
 
 } // namespace farandole

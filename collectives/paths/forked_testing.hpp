@@ -47,11 +47,11 @@ struct forked_member {
       return opened.error().text;
     paths = std::move(*opened);
     const introduction mine = paths->introduce();
-    for (const auto* word : {&mine.window, &mine.ucx, &mine.column, &mine.gloo})
+    for (const auto* word : {&mine.window, &mine.ucx, &mine.column, &mine.gloo, &mine.outside})
       say(*word);
     std::vector<introduction> all(size());
     for (auto& one : all)
-      for (auto* word : {&one.window, &one.ucx, &one.column, &one.gloo})
+      for (auto* word : {&one.window, &one.ucx, &one.column, &one.gloo, &one.outside})
         *word = hear();
     return paths->connect(all, until()).text;
   }
@@ -93,7 +93,7 @@ public:
       children_.push_back(child);
     }
     std::vector<std::string> words;
-    constexpr std::size_t words_of_each = 4;
+    constexpr std::size_t words_of_each = 5;
     for (std::size_t rank = 0; rank < hosts.size(); ++rank)
       for (std::size_t i = 0; i < words_of_each; ++i)
         words.push_back(hear(rank));

@@ -45,23 +45,47 @@ constexpr path_row rows[] = {
      "a job that mpirun started",
      [](const set_facts&) { return true; },
      {"", "", "", "", moves_nothing, "", ""}},
+    {path_kind::outside,
+     "outside",
+     "a library in FARANDOLE_PATH_LIBRARY",
+     [](const set_facts& set) { return set.members > 1; },
+     {"", "", "", "", moves_nothing, "", ""}},
 };
 
 bool moves(const path_row& row, operation what) {
   return row.why_not[static_cast<std::size_t>(what)].empty();
 }
 
+/// Whether in levels is asked for. A torus is nothing else on the CPU: every member exchanges its own segment
+/// with those of its place on the other hosts, which all have to have one.
+bool in_levels(const set_facts& set, operation what, const path_wishes& wishes) {
+  if (what == operation::allgather)
+    return wishes.hierarchical_allgather;
+  return what == operation::allreduce &&
+         (wishes.hierarchical_allreduce || (wishes.torus_allreduce && set.homogeneous));
+}
+
 /// Whether the settings let the path have the operation, where it could.
-bool wanted(const path_row& row, operation what, const path_wishes& wishes) {
-  if (row.kind == path_kind::solo)
+bool wanted(const path_row& row, const set_facts& set, operation what, const path_wishes& wishes) {
+  const bool outside = wishes.forced == row_of(path_kind::outside).name;
+  // What its library does not move goes as if nothing was forced.
+  const bool automatic =
+      wishes.forced == "auto" || (outside && !wishes.outside[static_cast<std::size_t>(what)]);
+  switch (row.kind) {
+  case path_kind::solo:
     return true;
-  if (row.kind == path_kind::mpi)
+  case path_kind::hierarchical:
+    return automatic && in_levels(set, what, wishes);
+  case path_kind::mpi:
     return wishes.forced == row.name;
-  if (row.kind == path_kind::hierarchical)
-    return wishes.forced == "auto" && (what == operation::allreduce   ? wishes.hierarchical_allreduce
-                                       : what == operation::allgather ? wishes.hierarchical_allgather
-                                                                      : false);
-  return wishes.forced == "auto" || wishes.forced == row.name;
+  case path_kind::outside:
+    return outside && !automatic;
+  case path_kind::local:
+  case path_kind::ucx:
+  case path_kind::gloo:
+    break;
+  }
+  return automatic || wishes.forced == row.name;
 }
 
 error refusal(const std::string& forced) {
@@ -72,8 +96,8 @@ error refusal(const std::string& forced) {
   return {
       error_kind::unimplemented,
       "FARANDOLE_CPU_PATH=" + forced +
-          " (or HOROVOD_CPU_OPERATIONS) asks for what is not in this build; use auto, local, ucx, gloo or "
-          "mpi"};
+          " (or HOROVOD_CPU_OPERATIONS) asks for what is not in this build; use auto, local, ucx, gloo, mpi "
+          "or outside"};
 }
 
 } // namespace
@@ -94,7 +118,7 @@ expected<path_routes> routes_for(const set_facts& set, const path_wishes& wishes
     if (asked.id == operation::join)
       continue;
     const auto found = std::find_if(std::begin(rows), std::end(rows), [&](const path_row& row) {
-      return row.serves(set) && moves(row, asked.id) && wanted(row, asked.id, wishes);
+      return row.serves(set) && moves(row, asked.id) && wanted(row, set, asked.id, wishes);
     });
     if (found == std::end(rows))
       return refusal(wishes.forced);

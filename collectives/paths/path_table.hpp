@@ -17,18 +17,24 @@
 namespace farandole {
 
 /// In the order of preference.
-enum class path_kind : std::uint8_t { solo, hierarchical, local, ucx, gloo, mpi };
+enum class path_kind : std::uint8_t { solo, hierarchical, local, ucx, gloo, mpi, outside };
 
 /// What a set looks like to a path.
 struct set_facts {
   std::size_t members = 1;
   std::size_t hosts = 1;
+  bool homogeneous = true; ///< as many members on every host
 };
+
+/// By operation.
+using moved_operations = std::array<bool, operation_count>;
 
 struct path_wishes {
   std::string forced = "auto"; ///< cpu path setting
   bool hierarchical_allreduce = false;
   bool hierarchical_allgather = false;
+  bool torus_allreduce = false;
+  moved_operations outside{}; ///< where the outside path is forced: what its library moves
 };
 
 struct path_row {

@@ -76,6 +76,15 @@ TEST_CASE(
   CHECK(route_of(operation::allreduce, {4, 2}, {"ucx", true, true}) == path_kind::ucx);
 }
 
+TEST_CASE("a torus is levels of equal hosts") {
+  path_wishes torus;
+  torus.torus_allreduce = true;
+  CHECK(route_of(operation::allreduce, {4, 2, true}, torus) == path_kind::hierarchical);
+  CHECK(route_of(operation::allreduce, {3, 2, false}, torus) == path_kind::ucx);
+  CHECK(route_of(operation::allgather, {4, 2, true}, torus) == path_kind::ucx);
+  CHECK(route_of(operation::allreduce, {4, 1, true}, torus) == path_kind::local);
+}
+
 TEST_CASE("a forced path that cannot serve the set is refused with the reason") {
   const auto local = routes_for({4, 2}, {"local", false, false});
   REQUIRE_FALSE(local);

@@ -1,0 +1,55 @@
+// A path that somebody else wrote, behind the interface of every path: passes works to the library as they
+// are, and its errors back by kind.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/paths/outside/outside_library.hpp"
+#include "collectives/paths/path.hpp"
+
+namespace farandole {
+
+struct outside_options {
+  std::string library; ///< full path
+  std::uint64_t generation = 0;
+  std::uint32_t set = 0;
+  std::int32_t rank = 0; ///< within the set
+  /// Of all members, by rank within the set.
+  std::vector<std::int32_t> global_ranks;
+  std::vector<std::int32_t> hosts;   ///< by rank within the set; the same number: the same host
+  std::string address = "127.0.0.1"; ///< where the others reach this member
+};
+
+/// Everything on the lane's thread, open() and the destructor too.
+class outside_path : public path {
+public:
+  static expected<std::unique_ptr<outside_path>> open(const outside_options& options);
+  ~outside_path() override;
+  outside_path(const outside_path&) = delete;
+  outside_path& operator=(const outside_path&) = delete;
+
+  /// What the library wants the others to know: bytes.
+  std::string introduction() const;
+  /// What all members said, by rank within the set. Blocks until the library is connected.
+  error connect(std::span<const std::string> introductions, const limits& until);
+
+  std::string_view name() const override { return library_.name; }
+  outcome run(const work& bundle, const limits& until) override;
+
+private:
+  outside_path(const farandole_path_table& library, outside_options options);
+  error start();
+  error ended(farandole_path_status how, const char* why, const limits* until) const;
+
+  const farandole_path_table& library_;
+  const outside_options options_;
+  farandole_path_set set_{};
+  void* opened_ = nullptr;
+  error broken_;
+};
+
+} // namespace farandole
