@@ -17,7 +17,12 @@ from typing import Callable, Dict, Iterator, List
 import pytest
 
 DEADLINE_S = 90.0
-KEPT = ("HOROVOD_FUSION_THRESHOLD", "HOROVOD_HIERARCHICAL_ALLREDUCE", "HOROVOD_HIERARCHICAL_ALLGATHER")
+KEPT = (
+    "HOROVOD_FUSION_THRESHOLD",
+    "HOROVOD_HIERARCHICAL_ALLREDUCE",
+    "HOROVOD_HIERARCHICAL_ALLGATHER",
+    "HOROVOD_TORUS_ALLREDUCE",
+)
 LAUNCHER = os.environ.get("FARANDOLE_LAUNCHER") or str(Path(sys.executable).with_name("horovodrun"))
 
 pytestmark = pytest.mark.skipif(shutil.which(LAUNCHER) is None, reason=f"{LAUNCHER} is not there")
@@ -323,12 +328,19 @@ print("local size", hvd.local_size())
     assert job.end() == 0, job.text
 
 
-@pytest.mark.parametrize("hosts", ["0011", "0010"])
+@pytest.mark.parametrize(
+    "hosts, settings",
+    [
+        ("0011", ["HOROVOD_HIERARCHICAL_ALLREDUCE", "HOROVOD_HIERARCHICAL_ALLGATHER"]),
+        ("0010", ["HOROVOD_HIERARCHICAL_ALLREDUCE", "HOROVOD_HIERARCHICAL_ALLGATHER"]),
+        ("0011", ["HOROVOD_TORUS_ALLREDUCE"]),
+    ],
+)
 def test_two_levels_give_the_sums_of_one(
-    hosts: str, launch: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+    hosts: str, settings: List[str], launch: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HOROVOD_HIERARCHICAL_ALLREDUCE", "1")
-    monkeypatch.setenv("HOROVOD_HIERARCHICAL_ALLGATHER", "1")
+    for setting in settings:
+        monkeypatch.setenv(setting, "1")
     script = f"""
 import os
 os.environ["FARANDOLE_HOST_ID"] = "host" + {hosts!r}[int(os.environ["HOROVOD_RANK"])]
