@@ -186,6 +186,13 @@ using sets_actor = caf::typed_actor<
     /// Make all sets give up.
     caf::reacts_to<generation_over>>;
 
+struct stall_list {
+  std::vector<stall> stalls; ///< oldest first
+};
+
+using stalled_atom = caf::atom_constant<caf::atom("stalled")>;
+using tick_atom = caf::atom_constant<caf::atom("tick")>;
+
 using worker_actor = caf::typed_actor<
     /// A framework thread has queued operations at the door.
     caf::reacts_to<doorbell_atom>,
@@ -200,7 +207,9 @@ using worker_actor = caf::typed_actor<
     /// INTERNAL: look after what sits on the board with a callback.
     caf::reacts_to<look_atom>,
     /// From the lane of the member that tells the leader how far it is.
-    caf::reacts_to<bundle_finished>>;
+    caf::reacts_to<bundle_finished>,
+    /// What has waited on the board longer than this, and for whom? Answered by the first of those who wait.
+    caf::replies_to<stalled_atom, std::chrono::nanoseconds>::with<stall_list>>;
 
 using mover_actor = caf::typed_actor<
     /// Everybody's introductions.
@@ -284,13 +293,6 @@ struct verdict_message {
   std::shared_ptr<const verdict> decided;
 };
 
-struct stall_list {
-  std::vector<stall> stalls; ///< oldest first
-};
-
-using stalled_atom = caf::atom_constant<caf::atom("stalled")>;
-using tick_atom = caf::atom_constant<caf::atom("tick")>;
-
 using outbound_actor = caf::typed_actor<
     /// Send this to a member of the set, or to all; the post is one.
     caf::reacts_to<outbound>>;
@@ -306,6 +308,10 @@ using negotiator_actor = caf::typed_actor<
     caf::reacts_to<leave_atom>,
     /// What has waited longer than this, and for whom?
     caf::replies_to<stalled_atom, std::chrono::nanoseconds>::with<stall_list>>;
+
+using stall_watch_actor = caf::typed_actor<
+    /// INTERNAL: time to look.
+    caf::reacts_to<tick_atom>>;
 
 using gatherer_actor = caf::typed_actor<
     /// Requests of members below, what relays below have gathered, schedules from above.

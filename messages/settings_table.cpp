@@ -272,7 +272,6 @@ constexpr setting_row rows[] = {
      .flag_off = "--stall-check",
      .yaml_key = "stall_check.enabled",
      .yaml_negated = true,
-     .needs = "stall inspection",
      .doc = "Does not look for tensors that only some ranks have submitted."},
     {.id = setting::stall_warning_time,
      .name = "stall warning time",
@@ -283,7 +282,6 @@ constexpr setting_row rows[] = {
      .environment = "HOROVOD_STALL_CHECK_TIME_SECONDS",
      .flag = "--stall-check-warning-time-seconds",
      .yaml_key = "stall_check.warning_time_seconds",
-     .needs = "stall inspection",
      .doc = "How long a tensor may wait for the other ranks before a warning names them."},
     {.id = setting::stall_shutdown_time,
      .name = "stall shutdown time",
@@ -294,8 +292,9 @@ constexpr setting_row rows[] = {
      .environment = "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
      .flag = "--stall-check-shutdown-time-seconds",
      .yaml_key = "stall_check.shutdown_time_seconds",
-     .needs = "stall inspection",
-     .doc = "How long a tensor may wait before the job is shut down. 0: for ever."},
+     .doc = "How long a tensor may wait before the job is shut down. 0: for ever; also where it is not "
+            "longer than "
+            "the warning time."},
     {.id = setting::timeline,
      .name = "timeline",
      .type = text,

@@ -205,7 +205,16 @@ void door::withdraw(pending& operation) {
 }
 
 void door::look_after(pending& operation) {
+  tell_of(operation, false);
+}
+
+void door::takes_long(pending& operation) {
+  tell_of(operation, true);
+}
+
+void door::tell_of(pending& operation, bool slow) {
   auto order = pending_ptr::make();
+  order->slow = slow;
   order->watched = pending_ptr::share(&operation).release();
   std::lock_guard guard(mutex_);
   if (operation.now() == phase::boarded && !ended_)

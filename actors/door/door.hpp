@@ -7,6 +7,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -24,6 +25,9 @@
 #include "messages/negotiation.hpp"
 
 namespace farandole {
+
+/// A wait on the board that is longer than this is told to the loop.
+inline constexpr std::chrono::seconds slow_wait{1};
 
 /// One process set's door.
 class door : public std::enable_shared_from_this<door> {
@@ -48,6 +52,8 @@ public:
   /// Nobody may come to wait for this operation, yet its end must be told: on the board, the loop looks after
   /// it.
   void look_after(pending& operation);
+  /// Its caller has waited on the board for `slow_wait`: the loop may have to tell for whom.
+  void takes_long(pending& operation);
   /// The runtime is going: nothing enters any more, and the loop is not rung again. Waits for the lock.
   void close();
 
@@ -112,6 +118,7 @@ private:
   pending_ptr blank(entry& known, const submission& what);
   bool sit_down(entry& known, const pending_ptr& operation);
   void stand_up(entry& known, pending& operation);
+  void tell_of(pending& operation, bool slow);
   void enqueue(pending_ptr operation);
   void post(news* item);
   void read_news();

@@ -64,6 +64,7 @@ struct pending {
   bool withdrawal = false;          ///< takes `name` back; no operation of its own
   pending* watched = nullptr; ///< asks the loop to look after this one, on the board; no operation of its
                               ///< own. Holds a reference
+  bool slow = false;          ///< of `watched`: somebody waits for it already, and it only takes long
   pending* next = nullptr;    ///< the door's queue
 
   // Where it sits on the board; valid in phases boarded and claimed.

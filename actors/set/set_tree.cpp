@@ -10,6 +10,7 @@
 #include "actors/set/introducer.hpp"
 #include "actors/set/mover.hpp"
 #include "actors/set/negotiator.hpp"
+#include "actors/set/stall_watch.hpp"
 #include "actors/set/worker.hpp"
 #include "collectives/paths/local/board.hpp"
 
@@ -121,6 +122,17 @@ path_options paths_of(const set_setup& how) {
   return options;
 }
 
+stall_rules stalls_of(const set_setup& how) {
+  stall_rules rules;
+  rules.warning = how.settings.duration(setting::stall_warning_time);
+  rules.shutdown = how.settings.duration(setting::stall_shutdown_time);
+  rules.warning_setting = how.settings.cited(setting::stall_warning_time);
+  rules.shutdown_setting = how.settings.cited(setting::stall_shutdown_time);
+  if (how.place->number != 0)
+    rules.set = " of process set " + std::to_string(how.place->id);
+  return rules;
+}
+
 // Makes the children one after the other; each may need the handles of those before it.
 struct growing_tree {
   set_setup how;
@@ -223,6 +235,19 @@ struct growing_tree {
     return caf::actor_cast<caf::actor>(actors.mover);
   }
 
+  caf::actor start_stall_watch(caf::event_based_actor* parent) {
+    stall_watch_setup setup;
+    setup.rules = stalls_of(how);
+    if (setup.rules.ignores_shutdown() && how.leads() && how.place->number == 0 && how.log)
+      how.log->warning(setup.rules.shutdown_setting + " is ignored: it is not longer than " +
+                       setup.rules.warning_setting);
+    setup.negotiator = actors.negotiator;
+    setup.worker = actors.worker;
+    setup.member = how.member;
+    setup.log = how.log;
+    return caf::actor_cast<caf::actor>(parent->spawn(stall_watch, std::move(setup)));
+  }
+
   caf::actor start_worker(caf::event_based_actor* parent) {
     auto size = static_cast<std::int32_t>(how.ranks().size());
     how.place->door = std::make_shared<door>(
@@ -312,6 +337,9 @@ supervisor_spec set_tree(const set_setup& how, std::function<void(const set_acto
     child("mover", &growing_tree::start_mover);
     child("worker", &growing_tree::start_worker);
   }
+  if (!how.settings.flag(setting::stall_check_disable) && stalls_of(how).warning.count() > 0 &&
+      (how.leads() || how.takes_part()))
+    child("stall watch", &growing_tree::start_stall_watch);
   auto& last = spec.children.back().start;
   last = [tree, start = std::move(last), started = std::move(started)](caf::event_based_actor* parent) {
     auto handle = start(parent);

@@ -48,7 +48,32 @@ void worker_state::look() {
     self->delayed_send(self, look_interval, look_atom::value);
 }
 
+// Only asks the board: who waits settles.
+stall_list worker_state::stalled(std::chrono::nanoseconds limit) {
+  std::erase_if(slow_, [](const slow_one& one) { return one.operation->now() != phase::boarded; });
+  stall_list all;
+  const auto now = self->clock().now();
+  for (const auto& one : slow_) {
+    const auto waited = now - one.told + slow_wait;
+    if (over_ || waited <= limit)
+      continue;
+    auto& seat = *one.operation->seat;
+    stall found{one.operation->name, waited, seat.board().missing(seat.cell(), one.operation->round)};
+    if (!setup_.ranks.empty())
+      for (auto& rank : found.missing)
+        rank = setup_.ranks[static_cast<std::size_t>(rank)];
+    if (!found.missing.empty())
+      all.stalls.push_back(std::move(found));
+  }
+  return all;
+}
+
 void worker_state::take(pending_ptr operation, requests& out) {
+  if (operation->watched && operation->slow) {
+    std::erase_if(slow_, [](const slow_one& one) { return one.operation->now() != phase::boarded; });
+    slow_.push_back({pending_ptr::share(operation->watched), self->clock().now()});
+    return;
+  }
   if (operation->watched) {
     watched_.push_back(pending_ptr::share(operation->watched));
     if (watched_.size() == 1)
@@ -326,6 +351,7 @@ worker_actor::behavior_type worker(worker_actor::stateful_pointer<worker_state> 
       [&state](retry_atom) { state.retry(); },
       [&state](look_atom) { state.look(); },
       [&state](const bundle_finished& what) { state.report(what); },
+      [&state](stalled_atom, std::chrono::nanoseconds limit) { return state.stalled(limit); },
   };
 }
 

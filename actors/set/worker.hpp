@@ -51,6 +51,7 @@ struct worker_state {
   void retry();
   void look();
   void report(const bundle_finished& what);
+  stall_list stalled(std::chrono::nanoseconds limit);
 
 private:
   using by_name = std::unordered_map<std::string, pending_ptr>;
@@ -80,6 +81,11 @@ private:
   bool door_told_ = true;                ///< of over_
   bool retrying_ = false;
   std::vector<pending_ptr> watched_; ///< on the board, and nobody may come to wait
+  struct slow_one {
+    pending_ptr operation;
+    caf::actor_clock::time_point told; ///< when it had been waited for already for `slow_wait`
+  };
+  std::vector<slow_one> slow_; ///< on the board, and waited for
 };
 
 worker_actor::behavior_type worker(worker_actor::stateful_pointer<worker_state> self, worker_setup how);

@@ -18,6 +18,11 @@ error still_waiting(const pending& operation, error_kind kind, const char* why) 
   return {kind, operation.name + ": " + why + "; the operation goes on and can be waited for again"};
 }
 
+void tell_of_long_wait(pending& operation) {
+  if (auto home = operation.home.lock())
+    home->takes_long(operation);
+}
+
 // One sleep in the phase it is in; returns when something may have changed.
 void sleep(const pending& operation, clock::time_point until) {
   auto seen = operation.now();
@@ -54,14 +59,21 @@ bool handle::settled() const {
 }
 
 error handle::wait(clock::time_point until, const std::function<bool()>& interrupted) const {
+  clock::time_point slow_at = clock::time_point::max(); // when the wait on the board is a long one
+  bool told = false;
   while (!settled()) {
     auto now = clock::now();
+    if (!told && pending_->now() == phase::boarded) {
+      slow_at = std::min(slow_at, now + slow_wait);
+      if (told = now >= slow_at; told)
+        tell_of_long_wait(*pending_);
+    }
     if (now >= until)
       return still_waiting(*pending_, error_kind::timed_out, "not settled at the caller's deadline");
     if (interrupted && interrupted())
       return still_waiting(*pending_, error_kind::aborted, "the wait was interrupted");
-    sleep(*pending_,
-          interrupted ? std::min(until, now + slice) : std::min(until, now + std::chrono::hours{1}));
+    auto longest = interrupted ? now + slice : now + std::chrono::hours{1};
+    sleep(*pending_, std::min({until, longest, told ? until : slow_at}));
   }
   return pending_->problem;
 }

@@ -1,5 +1,6 @@
 #include "collectives/plan/stall.hpp"
 
+#include <algorithm>
 #include <map>
 
 namespace farandole {
@@ -26,6 +27,39 @@ std::string describe(std::span<const stall> stalls, std::chrono::nanoseconds bla
     text += (text.empty() ? "" : "\n") + std::to_string(rank) + ": [" + line.names +
             (line.count > names_shown ? ", …]" : "]");
   return text;
+}
+
+std::chrono::nanoseconds stall_rules::period(std::chrono::nanoseconds longest) const {
+  constexpr std::chrono::milliseconds shortest{50};
+  return std::clamp<std::chrono::nanoseconds>(warning / 4, shortest, longest);
+}
+
+stall_rules::verdict stall_rules::judge(std::span<const stall> stalls, std::chrono::nanoseconds now) {
+  if (stalls.empty())
+    return {};
+  const auto longest =
+      std::max_element(stalls.begin(), stalls.end(),
+                       [](const stall& one, const stall& other) { return one.waited < other.waited; });
+  if (shutdown > warning && longest->waited > shutdown)
+    return {{},
+            "tensors" + set + " wait for ranks that have not submitted them, and " + shutdown_setting +
+                " has passed. Missing ranks, with ! at what has waited that long:\n" +
+                describe(stalls, shutdown)};
+  std::vector<std::string> names;
+  for (const auto& one : stalls)
+    names.push_back(one.name);
+  std::sort(names.begin(), names.end());
+  const bool anything_new = !std::includes(known_.begin(), known_.end(), names.begin(), names.end());
+  if (!anything_new && now - spoken_ < warning)
+    return {};
+  known_ = std::move(names);
+  spoken_ = now;
+  return {"Some ranks have submitted tensors" + set + " that others have not, for longer than " +
+              warning_setting +
+              ". Either ranks do not submit the same tensors, or one is stuck in something else. Missing "
+              "ranks:\n" +
+              describe(stalls, shutdown),
+          {}};
 }
 
 } // namespace farandole

@@ -14,3 +14,50 @@ TEST_CASE("a stall is told by missing rank, with at most six names and the blame
   CHECK(describe(std::span(stalls).last(1), 0s) == "1: [other]\n3: [other]");
   CHECK(describe({}, 0s).empty());
 }
+
+namespace {
+
+stall_rules rules_of(std::chrono::seconds warning, std::chrono::seconds shutdown) {
+  stall_rules rules;
+  rules.warning = warning;
+  rules.shutdown = shutdown;
+  rules.warning_setting = "stall warning time = " + std::to_string(warning.count()) + " s";
+  rules.shutdown_setting = "stall shutdown time = " + std::to_string(shutdown.count()) + " s";
+  return rules;
+}
+
+} // namespace
+
+TEST_CASE("a stall is spoken of at once, and again when as much time has passed as before the first word") {
+  auto rules = rules_of(60s, 0s);
+  rules.set = " of process set 3";
+  CHECK(rules.judge({}, 0s).warning.empty());
+  const std::vector<stall> one{{"a", 61s, {2}}}, two{{"a", 75s, {2}}, {"b", 61s, {1, 2}}};
+  const auto first = rules.judge(one, 100s);
+  CHECK(first.end.empty());
+  CHECK_THAT(first.warning, Catch::Contains("of process set 3") && Catch::Contains("2: [a]") &&
+                                Catch::Contains("stall warning time = 60 s"));
+  CHECK(rules.judge(one, 110s).warning.empty());
+  CHECK_THAT(rules.judge(two, 115s).warning, Catch::Contains("1: [b]") && Catch::Contains("2: [a, b]"));
+  CHECK(rules.judge(one, 174s).warning.empty()); // fewer is nothing new
+  CHECK_FALSE(rules.judge(one, 175s).warning.empty());
+  CHECK(rules.judge(two, 1000s).end.empty());
+}
+
+TEST_CASE("what has waited for the shutdown time ends the job, with a mark at what has") {
+  auto rules = rules_of(10s, 30s);
+  CHECK_FALSE(rules.ignores_shutdown());
+  const std::vector<stall> some{{"old", 31s, {0}}, {"new", 11s, {0, 1}}};
+  const auto found = rules.judge(some, 40s);
+  CHECK(found.warning.empty());
+  CHECK_THAT(found.end, Catch::Contains("stall shutdown time = 30 s") && Catch::Contains("0: [old!, new]") &&
+                            Catch::Contains("1: [new]"));
+  CHECK(rules_of(30s, 30s).ignores_shutdown());
+  CHECK(rules_of(30s, 30s).judge(some, 40s).end.empty());
+}
+
+TEST_CASE("stalls are looked for four times in the warning time, and neither all the time nor seldom") {
+  CHECK(rules_of(40s, 0s).period(15s) == 10s);
+  CHECK(rules_of(3600s, 0s).period(15s) == 15s);
+  CHECK(rules_of(0s, 0s).period(15s) == 50ms);
+}

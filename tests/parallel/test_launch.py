@@ -4,118 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import select
-import shutil
 import signal
-import subprocess
-import sys
-import textwrap
-import time
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List
+from typing import Callable, Dict, List
 
 import pytest
+from launched import DEADLINE_S, PRELUDE, Job, assert_gone, is_running, launch, needs_launcher
 
-DEADLINE_S = 90.0
-KEPT = (
-    "HOROVOD_FUSION_THRESHOLD",
-    "HOROVOD_HIERARCHICAL_ALLREDUCE",
-    "HOROVOD_HIERARCHICAL_ALLGATHER",
-    "HOROVOD_TORUS_ALLREDUCE",
-)
-LAUNCHER = os.environ.get("FARANDOLE_LAUNCHER") or str(Path(sys.executable).with_name("horovodrun"))
+__all__ = ["launch"]  # the fixture
 
-pytestmark = pytest.mark.skipif(shutil.which(LAUNCHER) is None, reason=f"{LAUNCHER} is not there")
-
-
-def clean_environment() -> Dict[str, str]:
-    return {
-        key: value for key, value in os.environ.items() if key in KEPT or not key.startswith(("HOROVOD_", "PYTEST_"))
-    }
-
-
-class Job:
-    """A launched job whose output is read as it comes."""
-
-    def __init__(self, arguments: List[str]) -> None:
-        self.process = subprocess.Popen(
-            [LAUNCHER, *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=clean_environment(),
-            start_new_session=True,
-        )
-        self.text = ""
-
-    def read_until(self, enough: Callable[[str], bool], deadline_s: float = DEADLINE_S) -> str:
-        """Reads until the text satisfies, or fails the test."""
-        assert self.process.stdout is not None
-        end = time.monotonic() + deadline_s
-        while not enough(self.text):
-            descriptor = self.process.stdout.fileno()
-            ready, _, _ = select.select([descriptor], [], [], max(0.0, end - time.monotonic()))
-            assert ready, f"nothing more came within {deadline_s} s:\n{self.text}"
-            chunk = os.read(descriptor, 65536)
-            if not chunk:
-                assert enough(self.text), f"the output ended:\n{self.text}"
-                break
-            self.text += chunk.decode(errors="replace")
-        return self.text
-
-    def end(self) -> int:
-        """Reads the rest; the exit code."""
-        rest, _ = self.process.communicate(timeout=DEADLINE_S)
-        self.text += rest.decode(errors="replace")
-        return self.process.returncode
-
-    def pids(self, count: int) -> List[int]:
-        """Process ids that the ranks have said, "pid N" a line."""
-        self.read_until(lambda text: len(re.findall(r"pid \d+\n", text)) >= count)
-        return [int(each) for each in re.findall(r"pid (\d+)\n", self.text)]
-
-
-@pytest.fixture
-def launch(tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    jobs: List[Job] = []
-
-    def start(ranks: int, script: str, *arguments: str) -> Job:
-        path = tmp_path / "script.py"
-        path.write_text(textwrap.dedent(script))
-        jobs.append(Job(["-np", str(ranks), sys.executable, str(path), *arguments]))
-        return jobs[-1]
-
-    yield start
-    for each in jobs:
-        if each.process.poll() is None:
-            os.killpg(each.process.pid, signal.SIGKILL)
-            each.process.communicate()
-
-
-def is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-    return state not in ("Z", "X")
-
-
-def wait_until(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < end, f"not within {DEADLINE_S} s: {what}"
-        select.select([], [], [], 0.02)
-
-
-def assert_gone(pids: List[int]) -> None:
-    wait_until(lambda: not any(is_running(pid) for pid in pids), f"processes {pids} end")
-
-
-PRELUDE = """
-import os, signal, sys
-import torch, horovod.torch as hvd
-hvd.init()
-print("pid", os.getpid(), flush=True)
-"""
+pytestmark = needs_launcher
 
 
 def test_a_good_job_ends_with_zero_and_prefixed_output(launch: Callable[..., Job]) -> None:

@@ -152,6 +152,17 @@ error board::collect(const board_cell& cell, std::uint64_t round, std::byte* out
                                    " was overwritten in round " + std::to_string(round)};
 }
 
+std::vector<std::int32_t> board::missing(const board_cell& cell, std::uint64_t round) const {
+  std::vector<std::int32_t> late;
+  for (std::uint32_t member = 0; member < members_; ++member)
+    if (!published(cell, member, round))
+      late.push_back(static_cast<std::int32_t>(member));
+  // All before this member are late, and this member is not.
+  const bool first =
+      late.size() >= rank_ && (rank_ == 0 || late[rank_ - 1] == static_cast<std::int32_t>(rank_) - 1);
+  return first && published(cell, rank_, round) ? late : std::vector<std::int32_t>{};
+}
+
 bool board::retract(const board_cell& cell, std::uint64_t round) {
   if (ready(cell, round))
     return false;

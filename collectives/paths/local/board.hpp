@@ -78,6 +78,10 @@ public:
   /// above and wrote a cell under us.
   error collect(const board_cell& cell, std::uint64_t round, std::byte* output) const;
 
+  /// Who has not published this round, if this member has, and is the first that has: one of those who wait
+  /// speaks for all. Ranks within the set.
+  std::vector<std::int32_t> missing(const board_cell& cell, std::uint64_t round) const;
+
   /// Takes this member's cell of that round back. False, and nothing changes, when it is not published there,
   /// was taken back already, or the round is complete.
   bool retract(const board_cell& cell, std::uint64_t round);

@@ -172,6 +172,27 @@ TEST_CASE("a fast member publishes the next round while a slow one still reads t
   }
 }
 
+TEST_CASE("the first of those who wait knows who is missing, and the others leave it to that one") {
+  using ranks = std::vector<std::int32_t>;
+  host all(4);
+  board_task task;
+  task.operation = operation::barrier;
+  const auto cell = all.cell(task);
+  const auto missing = [&](std::size_t rank) { return all.boards[rank]->missing(cell, 0); };
+  all.boards[2]->publish(cell, 0, nullptr);
+  CHECK(missing(2) == ranks{0, 1, 3});
+  CHECK(missing(0).empty());
+  CHECK(missing(3).empty());
+  all.boards[1]->publish(cell, 0, nullptr);
+  CHECK(missing(1) == ranks{0, 3});
+  CHECK(missing(2).empty());
+  all.boards[0]->publish(cell, 0, nullptr);
+  CHECK(missing(0) == ranks{3});
+  all.boards[3]->publish(cell, 0, nullptr);
+  for (std::size_t rank = 0; rank < 4; ++rank)
+    CHECK(missing(rank).empty());
+}
+
 TEST_CASE("a round that one member does not join can be taken back, once, and is never ready") {
   host here(3);
   const auto cell = here.cell(floats(1));
