@@ -176,7 +176,8 @@ TEST_CASE("the first of those who wait knows who is missing, and the others leav
   using ranks = std::vector<std::int32_t>;
   host all(4);
   board_task task;
-  task.operation = operation::barrier;
+  task.operation = operation::broadcast;
+  task.root = 0;
   const auto cell = all.cell(task);
   const auto missing = [&](std::size_t rank) { return all.boards[rank]->missing(cell, 0); };
   all.boards[2]->publish(cell, 0, nullptr);
