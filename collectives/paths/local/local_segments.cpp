@@ -12,6 +12,10 @@
 namespace farandole {
 
 bool local_path::alltoall(job& now) {
+  if (copy_straight(now))
+    return true;
+  if (now.problem)
+    return false;
   // Nobody knows what the others send to each other; `longest` bounds it, so all go through as many rounds.
   const std::size_t longest = now.bundle.longest * now.bundle.parts.size();
   for (const auto& segment : received_)
