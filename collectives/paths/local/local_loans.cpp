@@ -7,6 +7,7 @@
 #include <span>
 
 #include "collectives/operation.hpp"
+#include "collectives/paths/bulk_copy.hpp"
 #include "collectives/paths/local/loan_plan.hpp"
 #include "collectives/paths/local/local.hpp"
 #include "collectives/paths/local/local_job.hpp"
@@ -55,7 +56,7 @@ bool can_lend(const loan_plan& plan) {
 void keep_own(const loan_plan& plan) {
   for (const auto& each : plan.keeps)
     if (each.bytes > 0 && each.from != each.to)
-      std::memcpy(each.to, each.from, each.bytes);
+      bulk_copy(each.to, each.from, each.bytes);
 }
 
 } // namespace

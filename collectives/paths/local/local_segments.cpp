@@ -3,8 +3,8 @@
 // slot, the cell that is meant for it.
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 
+#include "collectives/paths/bulk_copy.hpp"
 #include "collectives/paths/bundle_bytes.hpp"
 #include "collectives/paths/local/local.hpp"
 #include "collectives/paths/local/local_job.hpp"
@@ -86,7 +86,7 @@ bool local_path::unpack_segments(job& now, std::size_t chunk) {
           source == rank_ ? where.input + start_of(bundle.sent, piece.part, rank_, members_) + piece.offset
                           : cell(now, source, rank_, step) + piece.at;
       std::byte* const to = where.output + start_of(bundle.received, piece.part, source, members_);
-      std::memcpy(to + piece.offset, found, piece.bytes);
+      bulk_copy(to + piece.offset, found, piece.bytes);
     });
   }
   publish(&member_counters::released, step + 1);
