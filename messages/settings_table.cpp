@@ -209,8 +209,9 @@ constexpr setting_row rows[] = {
      .most = 64 * gigabyte,
      .environment = "FARANDOLE_SINGLE_COPY",
      .job_wide = true,
-     .doc = "From so many bytes that one member has for another on its host, alltoall and allgather copy them "
-            "straight out of its memory, where the kernel lets processes read each other's; 0: never."},
+     .doc =
+         "From so many bytes that one member has for another on its host, an alltoall copies them straight "
+         "out of its memory, where the kernel lets processes read each other's; 0: never."},
     {.id = setting::cpu_path,
      .name = "cpu path",
      .type = text,

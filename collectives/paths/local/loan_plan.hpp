@@ -1,4 +1,4 @@
-// Who lends what to whom in one bundle, where members copy straight out of each other's memory: a plain
+// Who lends what to whom in an alltoall whose members copy straight out of each other's memory: a plain
 // table, made by each member for itself from what it knows of the bundle. The place of an entry among what a
 // member lends is known to those who take it; its address is told them through the window.
 #pragma once
@@ -29,18 +29,14 @@ struct loan_plan {
     std::size_t bytes;
   };
 
-  std::vector<lent> lends;
+  std::vector<lent> lends; ///< for each part, for each member; also where it has nothing
   std::vector<kept> keeps;
   std::vector<taken> takes; ///< from the next member on, so that not all read the same one at once
-  /// What this member would lend stands where it must itself write what others have: nothing is lent then.
-  bool in_the_way = false;
 };
 
-/// How many entries a member lends.
-std::size_t entries_lent(const work& bundle, std::size_t members);
-
-/// Whether the bundle should be copied straight: it only copies, some member has at least `least_bytes` for
-/// another (0: never), and `room` bytes hold the addresses. The answer is the same on all members.
+/// Whether the bundle should be copied straight: it is an alltoall, some member has `least_bytes` of a tensor
+/// for another (0: never), and `room` bytes hold the addresses. The answer is the same on all members. An
+/// allgather goes better through the window: there its bytes are packed once, and warm for all who read them.
 bool worth_lending(const work& bundle, std::size_t members, std::size_t least_bytes, std::size_t room);
 
 /// Of a bundle that is worth it.

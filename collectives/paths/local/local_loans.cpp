@@ -48,15 +48,14 @@ void put_word(std::byte* notice, std::size_t index, std::uint64_t word) {
 
 /// Said to all before anything moves, for all must go the same way.
 bool can_lend(const loan_plan& plan) {
-  return !plan.in_the_way && std::all_of(plan.lends.begin(), plan.lends.end(), [](const auto& each) {
+  return std::all_of(plan.lends.begin(), plan.lends.end(), [](const auto& each) {
     return can_be_lent({each.from, each.bytes});
   });
 }
 
 void keep_own(const loan_plan& plan) {
   for (const auto& each : plan.keeps)
-    if (each.bytes > 0 && each.from != each.to)
-      bulk_copy(each.to, each.from, each.bytes);
+    bulk_copy(each.to, each.from, each.bytes);
 }
 
 } // namespace
@@ -102,7 +101,7 @@ bool local_path::meet(job& now) {
   return true;
 }
 
-/// When a member has memory that it cannot lend, all know it alike, and nobody has lost an input.
+/// When a member has memory that it cannot lend, all know it alike, and the window takes the bundle.
 bool local_path::borrow_and_lend(job& now) {
   const std::uint64_t step = step_++;
   observe(local_phase::pack, step);
