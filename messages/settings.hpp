@@ -43,6 +43,7 @@ enum class setting : std::uint16_t {
   relay_ranks,
   window_chunk,
   window_slots,
+  single_copy,
   cpu_path,
   path_library,
   disable_group_fusion,

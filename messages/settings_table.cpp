@@ -201,6 +201,17 @@ constexpr setting_row rows[] = {
      .environment = "FARANDOLE_WINDOW_SLOTS",
      .job_wide = true,
      .doc = "How many chunks may be on their way through a window at once."},
+    {.id = setting::single_copy,
+     .name = "single copy",
+     .type = integer,
+     .unit = "bytes",
+     .built_in = "262144",
+     .most = 64 * gigabyte,
+     .environment = "FARANDOLE_SINGLE_COPY",
+     .job_wide = true,
+     .doc =
+         "From so many bytes that one member has for another on its host, an alltoall copies them straight "
+         "out of its memory, where the kernel lets processes read each other's; 0: never."},
     {.id = setting::cpu_path,
      .name = "cpu path",
      .type = text,

@@ -111,6 +111,7 @@ path_options paths_of(const set_setup& how) {
   options.secret = how.secret;
   options.chunk_bytes = static_cast<std::size_t>(how.settings.integer(setting::window_chunk));
   options.slots = static_cast<std::uint32_t>(how.settings.integer(setting::window_slots));
+  options.single_copy_bytes = static_cast<std::size_t>(how.settings.integer(setting::single_copy));
   options.board_bytes = board.on && board.one_host ? board.area_bytes : 0;
   options.adasum_message_bytes = static_cast<std::size_t>(how.settings.integer(setting::adasum_chunk));
   options.wishes.forced = forced_path(how.settings);

@@ -2,7 +2,9 @@
 
 #include <nanobind/ndarray.h>
 
+#include <limits>
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -21,7 +23,7 @@ struct managed_tensor {
 /// The array and what keeps its bytes. Freed by the consumer, from any thread and without the GIL.
 struct lent_bytes {
   managed_tensor managed{};
-  farandole::handle operation;
+  std::shared_ptr<const void> owner;
   farandole::shape extents;
 };
 
@@ -59,15 +61,12 @@ void drop_untaken(PyObject* capsule) {
   managed->deleter(managed);
 }
 
-} // namespace
-
-nb::object capsule_of(farandole::handle operation, dtype type, shape extents) {
+nb::object capsule_over(std::byte* bytes, std::shared_ptr<const void> owner, dtype type, shape extents) {
   auto lent = std::make_unique<lent_bytes>();
-  lent->operation = std::move(operation);
+  lent->owner = std::move(owner);
   lent->extents = std::move(extents);
   nb::dlpack::dltensor& tensor = lent->managed.tensor;
-  // Nobody else reads the bytes once the operation is settled, so the consumer may write to them.
-  tensor.data = const_cast<std::byte*>(lent->operation.result().bytes.data());
+  tensor.data = bytes;
   tensor.device = {1, 0};
   tensor.ndim = static_cast<std::int32_t>(lent->extents.size());
   tensor.dtype = dlpack_type(type);
@@ -79,6 +78,26 @@ nb::object capsule_of(farandole::handle operation, dtype type, shape extents) {
     throw nb::python_error();
   (void)lent.release();
   return nb::steal(capsule);
+}
+
+} // namespace
+
+nb::object capsule_of(farandole::handle operation, dtype type, shape extents) {
+  auto owner = std::make_shared<farandole::handle>(std::move(operation));
+  // Nobody else reads the bytes once the operation is settled, so the consumer may write to them.
+  auto* bytes = const_cast<std::byte*>(owner->result().bytes.data());
+  return capsule_over(bytes, std::move(owner), type, std::move(extents));
+}
+
+nb::object capsule_of(result_memory& from, dtype type, std::int64_t elements) {
+  const auto most = std::numeric_limits<std::ptrdiff_t>::max() / static_cast<std::ptrdiff_t>(size_of(type));
+  if (elements < 0 || elements > most)
+    throw nb::value_error("no such number of elements");
+  auto block = from.take(static_cast<std::size_t>(elements) * size_of(type));
+  if (!block)
+    throw std::bad_alloc();
+  auto owner = std::make_shared<result_memory::block>(std::move(block));
+  return capsule_over(owner->get(), owner, type, {elements});
 }
 
 nb::object array_of(farandole::handle operation, dtype type, const shape& extents) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/door/result_memory.hpp"
 #include "bindings/cxx/farandole.hpp"
 #include "bindings/native/array_view.hpp"
 
@@ -39,6 +40,9 @@ public:
   /// A new set has this number, which another may have had before.
   void count_anew(std::uint32_t set) { unnamed_.erase(set); }
 
+  /// For tensors that are made, sent and dropped again and again.
+  result_memory& memory() { return *memory_; }
+
   /// Keeps arrays until their operation is settled.
   void park(farandole::handle operation, nanobind::object input, nanobind::object output);
   /// Lets go of parked arrays whose operations are settled.
@@ -55,6 +59,7 @@ private:
   std::uint32_t next_number_ = 0;
   std::map<std::uint32_t, std::map<std::string, std::uint32_t>> unnamed_;
   std::vector<parked> parked_;
+  std::shared_ptr<result_memory> memory_ = std::make_shared<result_memory>();
 };
 
 /// One operation in flight, as Python sees it.

@@ -1,5 +1,5 @@
 // The Python module farandole._native: one runtime, its operations, their handles. It is built on the C++
-// interface alone and decides nothing; names, defaults and frameworks belong to the Python core above it.
+// interface and the core's warm memory, and decides nothing; names, defaults and frameworks belong to the Python core above it.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "bindings/native/capsule.hpp"
 #include "bindings/native/job.hpp"
 #include "bindings/native/kept.hpp"
 #include "bindings/native/raise.hpp"
@@ -77,6 +78,13 @@ nb::dict count(const python_runtime& self) {
   counted["loop_wakeups"] = now.loop_wakeups;
   counted["bytes_moved"] = now.bytes_moved;
   return counted;
+}
+
+nb::object memory(const python_runtime& self, std::uint32_t type, std::int64_t elements) {
+  const auto known = dtype_from(type);
+  if (!known)
+    raise_value_error("no such type");
+  return capsule_of(self.running->memory(), *known, elements);
 }
 
 void define_request(nb::module_& module) {
@@ -154,6 +162,10 @@ void define_runtime(nb::module_& module) {
            "Adds a process set on all members at once; gives its number.")
       .def("remove_process_set", &remove_process_set, "set"_a, "Removes one on all members at once.")
       .def("process_sets", &ask<&runtime::process_sets>, "Numbers and global ranks of all process sets.")
+      .def("memory", &memory, "dtype"_a, "elements"_a,
+           "Memory of any content for so many elements, as a DLPack capsule; what is large was used before, "
+           "so "
+           "that its pages are there.")
       .def("counters", &count, "Numbers for people and benchmarks.")
       .def(
           "submit",

@@ -1,13 +1,13 @@
 #include "collectives/paths/bundle_bytes.hpp"
 
 #include <cassert>
-#include <cstring>
 #include <numeric>
 #include <string>
 
 #include "collectives/math/adasum.hpp"
 #include "collectives/math/reduce.hpp"
 #include "collectives/operation.hpp"
+#include "collectives/paths/bulk_copy.hpp"
 
 namespace farandole {
 
@@ -42,14 +42,14 @@ const std::byte* input_in_place(const work& bundle, const concatenation::piece& 
 
 void copy_input(const work& bundle, const concatenation::piece& piece, std::byte* to) {
   if (const auto* input = bundle.parts[piece.part].input)
-    std::memcpy(to, input + piece.offset, piece.bytes);
+    bulk_copy(to, input + piece.offset, piece.bytes);
   else
     fill_neutral(bundle.dtype, bundle.reduce_op, to, piece.bytes / size_of(bundle.dtype));
 }
 
 void copy_output(const work& bundle, const concatenation::piece& piece, const std::byte* from) {
   if (auto* output = bundle.parts[piece.part].output)
-    std::memcpy(output + piece.offset, from, piece.bytes);
+    bulk_copy(output + piece.offset, from, piece.bytes);
 }
 
 void reduce_inputs(const work& bundle, std::byte* output, std::span<const std::byte* const> inputs,

@@ -273,7 +273,7 @@ error data_paths::share_window(std::span<const introduction> all, const limits& 
   }
   window_ = std::move(*shared);
   auto policy = waiting::decide(processes_here(set_));
-  local_ = std::make_unique<local_path>(window_, rank, policy);
+  local_ = std::make_unique<local_path>(window_, rank, policy, how_.single_copy_bytes);
   if (how_.board_bytes > 0)
     board_ = std::make_shared<farandole::board>(window_, rank, policy);
   return {};

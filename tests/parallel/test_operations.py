@@ -245,6 +245,43 @@ def test_compression_gives_the_type_back(compression: str, name: str, rank: int,
     assert [each.tolist() for each in grouped] == [[size] * 2, [size] * 3]
 
 
+@pytest.mark.parametrize("compression", ["fp16", "bf16"])
+def test_large_compressed_results_are_their_callers_own(compression: str, name: str, rank: int, size: int) -> None:
+    # Memory for large halves is used again; what somebody still holds is not.
+    compressor = getattr(hvd.Compression, compression)
+    shape = (3, 200_000)
+    held = []
+    for turn in range(4):
+        tensor = torch.full(shape, float(rank + turn))
+        held.append(hvd.allreduce(tensor, name=name, op=hvd.Sum, compression=compressor))
+        assert torch.equal(tensor, torch.full(shape, float(rank + turn)))
+        group = [torch.full(shape, 1.0 + turn), torch.full((5,), 2.0)]
+        held.append(hvd.grouped_allreduce(group, name=f"{name}.group", op=hvd.Sum, compression=compressor)[0])
+    for turn in range(4):
+        total = float(sum(each + turn for each in range(size)))
+        assert torch.equal(held[2 * turn], torch.full(shape, total))
+        assert torch.equal(held[2 * turn + 1], torch.full(shape, size * (1.0 + turn)))
+
+
+@pytest.mark.parametrize("compression", ["fp16", "bf16"])
+def test_large_tensors_keep_their_gradients_under_compression(compression: str, name: str, size: int) -> None:
+    tensor = torch.ones(600_000, requires_grad=True)
+    hvd.allreduce(tensor, name=name, op=hvd.Sum, compression=getattr(hvd.Compression, compression)).sum().backward()
+    assert tensor.grad is not None and torch.equal(tensor.grad, torch.full((600_000,), float(size)))
+
+
+def test_compressors_leave_alone_what_they_are_given(size: int) -> None:
+    shape = (700, 1000)
+    tensor = torch.linspace(-2, 2, 700_000).reshape(shape)
+    for given in (tensor, tensor.t(), tensor[:, ::2], torch.zeros(0), torch.nn.Parameter(tensor.clone())):
+        before = given.detach().clone()
+        packed, context = hvd.Compression.fp16.compress(given)
+        assert packed.dtype == torch.float16 and torch.equal(packed, before.to(torch.float16))
+        restored = hvd.Compression.fp16.decompress(packed, context)
+        assert restored.dtype == torch.float32 and torch.equal(restored, before.to(torch.float16).float())
+        assert torch.equal(given, before) and packed.requires_grad == given.requires_grad
+
+
 def test_low_precision_accumulates_in_float(name: str, size: int) -> None:
     # In half precision 2048 + 1 is 2048; the sum of many ones beside it must not be lost on the way.
     tensor = torch.full((64,), 1.0, dtype=torch.float16)

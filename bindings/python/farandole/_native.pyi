@@ -106,6 +106,11 @@ class Runtime:
     def process_sets(self) -> dict[int, list[int]]:
         """Numbers and global ranks of all process sets."""
 
+    def memory(self, dtype: int, elements: int) -> object:
+        """
+        Memory of any content for so many elements, as a DLPack capsule; what is large was used before, so that its pages are there.
+        """
+
     def counters(self) -> dict:
         """Numbers for people and benchmarks."""
 

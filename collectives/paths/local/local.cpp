@@ -24,9 +24,10 @@ chunk_range share_of(std::size_t bytes, std::uint32_t member, std::uint32_t memb
 
 } // namespace
 
-local_path::local_path(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy, probe watch)
+local_path::local_path(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy,
+                       std::size_t single_copy_bytes, probe watch)
     : window_(std::move(shared)), rank_(rank), members_(window_->layout().members), waiting_(policy),
-      probe_(std::move(watch)), inputs_(members_) {
+      single_copy_bytes_(single_copy_bytes), probe_(std::move(watch)), inputs_(members_) {
   assert(rank_ < members_);
 }
 
@@ -254,14 +255,23 @@ bool local_path::await(job& now, std::uint32_t member, counter which, std::uint6
   // Even what is there already is not taken after an abort: the other members may be gone.
   if (end == wait_end::reached && !now.until.abort.raised())
     return true;
-  const std::string doing = std::string(row_of(now.bundle.operation).name) + " (bundle " +
-                            std::to_string(now.bundle.sequence) + ") ";
-  if (end == wait_end::expired)
-    now.problem = {error_kind::timed_out, doing + "waited for local member " + std::to_string(member) +
-                                              " until the " + now.until.deadline_setting + " passed"};
-  else
-    now.problem = {error_kind::disconnected, doing + "was given up: the group has changed"};
+  return end == wait_end::expired ? too_late(now, member) : gave_up(now);
+}
+
+bool local_path::gave_up(job& now) {
+  now.problem = {error_kind::disconnected, doing(now) + "was given up: the group has changed"};
   return false;
+}
+
+bool local_path::too_late(job& now, std::uint32_t member) {
+  now.problem = {error_kind::timed_out, doing(now) + "waited for local member " + std::to_string(member) +
+                                            " until the " + now.until.deadline_setting + " passed"};
+  return false;
+}
+
+std::string local_path::doing(const job& now) {
+  return std::string(row_of(now.bundle.operation).name) + " (bundle " + std::to_string(now.bundle.sequence) +
+         ") ";
 }
 
 void local_path::publish(counter which, std::uint64_t reached) {

@@ -1,7 +1,8 @@
 // Moves bundles between the members on one host through their window, with no buffer as large as the bundle:
 // the parts, one after the other, are a stream cut into chunks; each member packs chunk k into its slot,
 // reduces its share of chunk k from all slots in rank order, and unpacks the owners' shares. Small bundles
-// take one round instead of two.
+// take one round instead of two. Large bundles that are only copied go past the window, in one copy, where
+// the kernel lets members read each other's memory.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +15,17 @@
 
 #include "collectives/paths/adasum.hpp"
 #include "collectives/paths/concatenation.hpp"
+#include "collectives/paths/local/loan.hpp"
 #include "collectives/paths/local/window.hpp"
 #include "collectives/paths/path.hpp"
 #include "collectives/paths/waiting/waiting.hpp"
 
 namespace farandole {
 
+struct loan_plan;
+
 /// What a member is about to do; told to the probe of a test.
-enum class local_phase : std::uint8_t { pack, reduce, unpack };
+enum class local_phase : std::uint8_t { pack, reduce, unpack, lend };
 
 class local_path : public path {
 public:
@@ -29,8 +33,10 @@ public:
   using probe = std::function<void(local_phase, std::uint64_t step)>;
 
   /// All members of the set are on this host; `rank` is this member's, within the set and in the window,
-  /// which must be fresh. Nothing else may write this member's counters and slots.
-  local_path(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy, probe watch = {});
+  /// which must be fresh. Nothing else may write this member's counters and slots. `single_copy_bytes`, the
+  /// same on all members: how much one member must have for another to lend it its memory; 0: never.
+  local_path(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy,
+             std::size_t single_copy_bytes = 0, probe watch = {});
 
   std::string_view name() const override { return "local"; }
   outcome run(const work& bundle, const limits& until) override;
@@ -68,6 +74,15 @@ private:
   using phase_of_chunk = bool (local_path::*)(job& now, std::size_t chunk);
   bool one_ahead(job& now, phase_of_chunk pack, phase_of_chunk unpack);
 
+  /// True when the bundle has been copied straight; else it goes through the window, unless there is a
+  /// problem.
+  bool copy_straight(job& now);
+  bool meet(job& now);
+  bool borrow_and_lend(job& now);
+  bool take_lent(job& now, const loan_plan& plan, std::uint64_t step);
+  bool take_lent(job& now, std::uint32_t member, std::uint64_t from, std::span<std::byte> to,
+                 std::uint64_t step);
+
   /// Exchanges bytes with one other member while all others do the same.
   bool swap(job& now, std::uint32_t peer, std::span<const std::byte> give, std::span<std::byte> take,
             std::size_t longest);
@@ -82,6 +97,10 @@ private:
   bool await_slot(job& now, std::uint64_t step);
   bool await_all(job& now, counter which, std::uint64_t reached);
   bool await(job& now, std::uint32_t member, counter which, std::uint64_t reached);
+  /// False; the problem is set.
+  static bool gave_up(job& now);
+  static bool too_late(job& now, std::uint32_t member);
+  static std::string doing(const job& now);
   void publish(counter which, std::uint64_t reached);
   void observe(local_phase phase, std::uint64_t step) const;
   std::byte* slot(std::uint32_t member, std::uint64_t step) const;
@@ -91,6 +110,7 @@ private:
   const std::uint32_t rank_;
   const std::uint32_t members_;
   const waiting waiting_;
+  const std::size_t single_copy_bytes_;
   const probe probe_;
   std::uint64_t step_ = 0; ///< the next
   error broken_;           ///< why the path cannot be used any more
@@ -99,6 +119,10 @@ private:
   std::vector<concatenation> received_;  ///< alltoall: what each member sends to this one
   std::vector<const std::byte*> inputs_; ///< scratch: where each member's bytes stand
   adasum_scratch adasum_scratch_;
+  lender lender_;
+  std::vector<borrower> borrowers_; ///< by member, once they have met
+  bool met_ = false;
+  bool all_reach_all_ = false; ///< known alike by all
 };
 
 } // namespace farandole

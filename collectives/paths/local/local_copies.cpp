@@ -1,8 +1,8 @@
 // The operations of the local path that only copy: one round a chunk, from the slot of who has it to
 // everybody's output.
 #include <algorithm>
-#include <cstring>
 
+#include "collectives/paths/bulk_copy.hpp"
 #include "collectives/paths/bundle_bytes.hpp"
 #include "collectives/paths/local/local.hpp"
 #include "collectives/paths/local/local_job.hpp"
@@ -61,7 +61,7 @@ bool local_path::unpack_gathered(job& now, std::size_t chunk) {
                           [&, source, base = slot(source, step)](const concatenation::piece& piece) {
                             std::byte* const output = bundle.parts[piece.part].output +
                                                       start_of(bundle.gathered, piece.part, source, members_);
-                            std::memcpy(output + piece.offset, base + piece.at, piece.bytes);
+                            bulk_copy(output + piece.offset, base + piece.at, piece.bytes);
                           });
   }
   publish(&member_counters::released, step + 1);

@@ -3,8 +3,8 @@
 // slot, the cell that is meant for it.
 #include <algorithm>
 #include <cassert>
-#include <cstring>
 
+#include "collectives/paths/bulk_copy.hpp"
 #include "collectives/paths/bundle_bytes.hpp"
 #include "collectives/paths/local/local.hpp"
 #include "collectives/paths/local/local_job.hpp"
@@ -12,6 +12,10 @@
 namespace farandole {
 
 bool local_path::alltoall(job& now) {
+  if (copy_straight(now))
+    return true;
+  if (now.problem)
+    return false;
   // Nobody knows what the others send to each other; `longest` bounds it, so all go through as many rounds.
   const std::size_t longest = now.bundle.longest * now.bundle.parts.size();
   for (const auto& segment : received_)
@@ -82,7 +86,7 @@ bool local_path::unpack_segments(job& now, std::size_t chunk) {
           source == rank_ ? where.input + start_of(bundle.sent, piece.part, rank_, members_) + piece.offset
                           : cell(now, source, rank_, step) + piece.at;
       std::byte* const to = where.output + start_of(bundle.received, piece.part, source, members_);
-      std::memcpy(to + piece.offset, found, piece.bytes);
+      bulk_copy(to + piece.offset, found, piece.bytes);
     });
   }
   publish(&member_counters::released, step + 1);

@@ -33,6 +33,9 @@ class _NotStarted:
     submit_kept = submit
     submit_group = submit
 
+    def memory(self, *_: object) -> None:
+        """Has none."""
+
 
 @dataclass(frozen=True)
 class Place:

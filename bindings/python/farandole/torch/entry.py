@@ -154,6 +154,14 @@ def like(tensor: torch.Tensor) -> torch.Tensor:
         raise ValueError(f"the tensor has no plain memory (it is sparse, or has no data): {tensor.layout}") from None
 
 
+def warm_memory(dtype: torch.dtype, elements: int) -> Optional[torch.Tensor]:
+    """A vector of any content, in memory that was used before where there is some; None before ``init()``, and for
+    types that cannot travel."""
+    number = _DTYPE_NUMBERS.get(dtype)
+    capsule = None if number is None else _job.runtime.memory(number, elements)
+    return None if capsule is None else torch.utils.dlpack.from_dlpack(capsule)
+
+
 def gathered(handle: Any) -> torch.Tensor:
     """The memory that the core allocated, as a tensor; not copied."""
     return torch.utils.dlpack.from_dlpack(handle.dlpack())

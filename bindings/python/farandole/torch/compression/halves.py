@@ -6,6 +6,10 @@ from typing import Any, Optional, Tuple
 
 import torch
 
+from farandole.torch import entry
+
+_LARGE_BYTES = 1 << 20
+
 
 class Compressor:
     """What a compressor offers; derive from it to make your own."""
@@ -44,12 +48,12 @@ class _Narrower(Compressor):
     def _narrow(cls, tensor: torch.Tensor) -> Tuple[torch.Tensor, Optional[torch.dtype]]:
         if not tensor.dtype.is_floating_point or tensor.dtype == cls.travels_as:
             return tensor, None
-        return tensor.to(cls.travels_as), tensor.dtype
+        return _converted(tensor, cls.travels_as), tensor.dtype
 
     @staticmethod
     def decompress(tensor: torch.Tensor, ctx: Optional[torch.dtype]) -> torch.Tensor:
         """The tensor in its own type."""
-        return tensor if ctx is None else tensor.to(ctx)
+        return tensor if ctx is None else _converted(tensor, ctx)
 
 
 class FP16Compressor(_Narrower):
@@ -72,3 +76,14 @@ class BF16Compressor(_Narrower):
     def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, Optional[torch.dtype]]:
         """The tensor as bfloat16, and its own type."""
         return BF16Compressor._narrow(tensor)
+
+
+def _converted(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """``tensor.to(dtype)``, where the type is another one. New pages take longer than the conversion, so what is large
+    gets memory that was used before."""
+    plain = tensor.device.type == "cpu" and tensor.layout == torch.strided and tensor.is_contiguous()
+    if plain and tensor.numel() * tensor.element_size() >= _LARGE_BYTES and not entry.records_gradients((tensor,)):
+        memory = entry.warm_memory(dtype, tensor.numel())
+        if memory is not None:
+            return memory.view(tensor.shape).copy_(tensor.detach())
+    return tensor.to(dtype)

@@ -25,6 +25,11 @@ from farandole.torch.exchange import reduce
 _NAMELESS = "a compressor that remembers errors needs the tensor's name: give name="
 
 
+def _target(compression: Any, packed: torch.Tensor, context: Any) -> torch.Tensor:
+    """Where the sum of what a compressor made goes: what our own made is nobody else's."""
+    return packed if context is not None and compression in (Compression.fp16, Compression.bf16) else like(packed)
+
+
 @public
 def allreduce_async(
     tensor: torch.Tensor,
@@ -124,7 +129,7 @@ def allreduce(
         reduced = HorovodAllreduce.apply(packed, average, name, op, prescale_factor, postscale_factor, process_set)
     else:
         request = reduction(average, op, prescale_factor, postscale_factor)
-        reduced = start(request, name, packed, like(packed), process_set).finish()
+        reduced = start(request, name, packed, _target(compression, packed, context), process_set).finish()
     return compression.decompress(reduced, context)
 
 
@@ -219,5 +224,6 @@ def grouped_allreduce(
         )
     else:
         request = grouped_reduction(average, op, prescale_factor, postscale_factor)
-        reduced = start_group(request, name, packed, [like(each) for each in packed], process_set).finish()
+        targets = [_target(compression, each, context) for each, context in zip(packed, contexts)]
+        reduced = start_group(request, name, packed, targets, process_set).finish()
     return [compression.decompress(each, context) for each, context in zip(reduced, contexts)]

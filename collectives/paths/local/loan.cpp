@@ -1,0 +1,71 @@
+#include "collectives/paths/local/loan.hpp"
+
+#include <sys/random.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+
+namespace farandole {
+
+lender::lender() : beacon_(std::make_unique<beacon>()) {
+  const auto got = getrandom(beacon_->nonce, sizeof beacon_->nonce, 0);
+  assert(got == static_cast<ssize_t>(sizeof beacon_->nonce));
+}
+
+lender::~lender() {
+  withdraw();
+}
+
+lender_card lender::card() const {
+  return {getpid(), reinterpret_cast<std::uintptr_t>(beacon_.get()), {beacon_->nonce[0], beacon_->nonce[1]}};
+}
+
+void lender::lend(std::uint64_t loan) {
+  // Ordered before whatever the owner writes into the memory afterwards.
+  beacon_->loan.store(loan, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+bool borrower::reaches() const {
+  return holds(0);
+}
+
+int borrower::copy(std::uint64_t from, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const iovec here{to.data(), to.size()};
+    const iovec there{reinterpret_cast<void*>(static_cast<std::uintptr_t>(from)), to.size()};
+    const ssize_t got = process_vm_readv(static_cast<pid_t>(other_.process), &here, 1, &there, 1, 0);
+    if (got <= 0)
+      return got < 0 ? errno : EFAULT;
+    from += static_cast<std::uint64_t>(got);
+    to = to.subspan(static_cast<std::size_t>(got)); // a page that cannot be had ends it early
+  }
+  return 0;
+}
+
+bool borrower::holds(std::uint64_t loan) const {
+  // What was copied before is not fetched after this look.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  std::byte seen[sizeof(lender::beacon)];
+  if (copy(other_.beacon, seen) != 0)
+    return false;
+  return std::memcmp(seen, other_.nonce, sizeof other_.nonce) == 0 &&
+         std::memcmp(seen + offsetof(lender::beacon, loan), &loan, sizeof loan) == 0;
+}
+
+bool can_be_lent(std::span<const std::byte> memory) {
+  if (memory.empty())
+    return true;
+  std::byte seen[2];
+  const iovec here{seen, sizeof seen};
+  const auto at = [&](std::size_t index) {
+    return iovec{const_cast<std::byte*>(memory.data() + index), 1}; // read only, but the call has no const
+  };
+  const iovec there[] = {at(0), at(memory.size() - 1)};
+  return process_vm_readv(getpid(), &here, 1, there, 2, 0) == static_cast<ssize_t>(sizeof seen);
+}
+
+} // namespace farandole

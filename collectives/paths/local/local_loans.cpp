@@ -1,0 +1,169 @@
+// The operations of the local path that only copy, where they are large: every member tells its neighbours,
+// in a slot, where the bytes stand that it has for them; they copy them straight out of its memory, and it
+// gives nothing back before they have. One step a bundle, and no window to go through.
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <span>
+
+#include "collectives/operation.hpp"
+#include "collectives/paths/bulk_copy.hpp"
+#include "collectives/paths/local/loan_plan.hpp"
+#include "collectives/paths/local/local.hpp"
+#include "collectives/paths/local/local_job.hpp"
+
+namespace farandole {
+
+namespace {
+
+/// After so many bytes a reader looks whether it should give up.
+constexpr std::size_t look_bytes = std::size_t{1} << 20;
+
+/// Nothing is lent any more when this goes, however the run has ended.
+class lending {
+public:
+  lending(lender& who, std::uint64_t loan) : who_(who) { who_.lend(loan); }
+  ~lending() { who_.withdraw(); }
+  lending(const lending&) = delete;
+  lending& operator=(const lending&) = delete;
+
+private:
+  lender& who_;
+};
+
+/// What stands in a slot while its member lends: whether its memory can be read, then the addresses.
+constexpr std::size_t notice_words(std::size_t entries) {
+  return 1 + entries;
+}
+
+std::uint64_t word_at(const std::byte* notice, std::size_t index) {
+  std::uint64_t word = 0;
+  std::memcpy(&word, notice + index * sizeof word, sizeof word);
+  return word;
+}
+
+void put_word(std::byte* notice, std::size_t index, std::uint64_t word) {
+  std::memcpy(notice + index * sizeof word, &word, sizeof word);
+}
+
+/// Said to all before anything moves, for all must go the same way.
+bool can_lend(const loan_plan& plan) {
+  return std::all_of(plan.lends.begin(), plan.lends.end(), [](const auto& each) {
+    return can_be_lent({each.from, each.bytes});
+  });
+}
+
+void keep_own(const loan_plan& plan) {
+  for (const auto& each : plan.keeps)
+    bulk_copy(each.to, each.from, each.bytes);
+}
+
+} // namespace
+
+bool local_path::copy_straight(job& now) {
+  const std::size_t room = now.chunk_bytes - notice_words(0) * sizeof(std::uint64_t);
+  if (!worth_lending(now.bundle, members_, single_copy_bytes_, room) || !meet(now) || !all_reach_all_)
+    return false;
+  const bool done = borrow_and_lend(now);
+  now.first = step_;
+  return done;
+}
+
+/// Once in the life of the path: do all members reach the memory of all? One that does not speaks for all.
+bool local_path::meet(job& now) {
+  if (met_)
+    return true;
+  const std::uint64_t step = step_;
+  step_ += 2;
+  now.first = step_;
+  const lender_card own = lender_.card();
+  if (!show(now, std::as_bytes(std::span(&own, 1)), step) ||
+      !await_all(now, &member_counters::packed, step + 1))
+    return false;
+  borrowers_.clear();
+  std::uint64_t reaches = 1;
+  for (std::uint32_t member = 0; member < members_; ++member) {
+    lender_card card;
+    std::memcpy(&card, slot(member, step), sizeof card);
+    borrowers_.emplace_back(card);
+    if (member != rank_ && !borrowers_.back().reaches())
+      reaches = 0;
+  }
+  publish(&member_counters::released, step + 1);
+  if (!show(now, std::as_bytes(std::span(&reaches, 1)), step + 1) ||
+      !await_all(now, &member_counters::packed, step + 2))
+    return false;
+  for (std::uint32_t member = 0; member < members_; ++member)
+    reaches &= word_at(slot(member, step + 1), 0);
+  publish(&member_counters::released, step + 2);
+  all_reach_all_ = reaches != 0;
+  met_ = true;
+  return true;
+}
+
+/// When a member has memory that it cannot lend, all know it alike, and the window takes the bundle.
+bool local_path::borrow_and_lend(job& now) {
+  const std::uint64_t step = step_++;
+  observe(local_phase::pack, step);
+  if (!await_slot(now, step))
+    return false;
+  const loan_plan plan = plan_loans(now.bundle, rank_, members_);
+  const bool can = can_lend(plan);
+  const lending until_we_leave(lender_, step + 1);
+  std::byte* const notice = own_slot(step, notice_words(plan.lends.size()) * sizeof(std::uint64_t));
+  put_word(notice, 0, can ? 1 : 0);
+  for (std::size_t i = 0; i < plan.lends.size(); ++i)
+    put_word(notice, notice_words(i), reinterpret_cast<std::uintptr_t>(plan.lends[i].from));
+  publish(&member_counters::packed, step + 1);
+  if (can)
+    keep_own(plan); // while the others come
+  if (!await_all(now, &member_counters::packed, step + 1))
+    return false;
+  bool all_can = true;
+  for (std::uint32_t member = 0; member < members_; ++member)
+    all_can = all_can && word_at(slot(member, step), 0) != 0;
+  observe(local_phase::unpack, step);
+  if (all_can && !take_lent(now, plan, step))
+    return false;
+  publish(&member_counters::released, step + 1);
+  observe(local_phase::lend, step);
+  return all_can && await_all(now, &member_counters::released, step + 1);
+}
+
+bool local_path::take_lent(job& now, const loan_plan& plan, std::uint64_t step) {
+  for (std::size_t i = 0; i < plan.takes.size(); ++i) {
+    const auto& each = plan.takes[i];
+    if (!take_lent(now, each.member, word_at(slot(each.member, step), notice_words(each.index)),
+                   {each.to, each.bytes}, step))
+      return false;
+    // Before anything of it is believed.
+    const bool last = i + 1 == plan.takes.size() || plan.takes[i + 1].member != each.member;
+    if (last && !borrowers_[each.member].holds(step + 1))
+      return gave_up(now);
+  }
+  return true;
+}
+
+bool local_path::take_lent(job& now, std::uint32_t member, std::uint64_t from, std::span<std::byte> to,
+                           std::uint64_t step) {
+  while (!to.empty()) {
+    if (now.until.abort.raised())
+      return gave_up(now);
+    if (std::chrono::steady_clock::now() >= now.until.deadline)
+      return too_late(now, member);
+    const auto next = to.first(std::min(look_bytes, to.size()));
+    if (const int why = borrowers_[member].copy(from, next)) {
+      // Who has died, or given up and its memory back, is not read any more.
+      if (!borrowers_[member].holds(step + 1))
+        return gave_up(now);
+      now.problem = {error_kind::unknown, doing(now) + "could not read the memory of local member " +
+                                              std::to_string(member) + ": " + std::strerror(why)};
+      return false;
+    }
+    from += next.size();
+    to = to.subspan(next.size());
+  }
+  return true;
+}
+
+} // namespace farandole
