@@ -51,6 +51,14 @@ void write(std::array<char, Size>& field, const std::string& text) {
   std::memcpy(field.data(), text.data(), std::min(text.size(), Size - 1));
 }
 
+/// What to do about it, where MPI took too long.
+error with_remedy(error problem, const settings& values) {
+  if (problem.kind == error_kind::timed_out)
+    problem.text += ", within the " + values.cited(setting::start_timeout) +
+                    "; where processes start slowly, set it to more";
+  return problem;
+}
+
 std::vector<std::int32_t> everybody(std::int32_t size) {
   std::vector<std::int32_t> all(static_cast<std::size_t>(size));
   std::iota(all.begin(), all.end(), 0);
@@ -119,13 +127,13 @@ expected<std::unique_ptr<mpi_start>> mpi_start::meet(settings& values, std::stri
   const auto until = clock::now() + values.duration(setting::start_timeout);
   auto engine = mpi_engine::of_process(values.flag(setting::mpi_threads_disable), until);
   if (!engine)
-    return error{engine.error().kind, who_asks(values) + ": " + engine.error().text};
+    return with_remedy({engine.error().kind, who_asks(values) + ": " + engine.error().text}, values);
   const auto ranks = members_of(facts, (*engine)->world());
   if (!ranks)
     return ranks.error();
   auto group = (*engine)->form(*ranks, until);
   if (!group)
-    return group.error();
+    return with_remedy(group.error(), values);
   std::unique_ptr<mpi_start> met(new mpi_start);
   met->job_ = std::make_shared<mpi_job>(mpi_job{*engine, *group});
   if (launched_otherwise) {

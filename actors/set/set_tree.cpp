@@ -190,15 +190,10 @@ struct growing_tree {
   }
 
   // The lane tells the scheduler, here or by the worker, that it has room again.
-  std::shared_ptr<lane_thread> make_lane() const {
-    lane_thread::wiring wiring;
-    wiring.name = "farandole-lane";
-    wiring.operation_timeout = how.settings.duration(setting::operation_timeout);
-    wiring.timeout_citation = how.settings.cited(setting::operation_timeout);
+  set_setup::bundle_ended bundle_news() const {
     auto reports = reporter() == how.shared->rank ? bell : nullptr;
-    wiring.finished = [shared = std::weak_ptr(how.shared), scheduler = actors.scheduler, reports,
-                       member = how.member](std::uint64_t sequence, std::uint64_t bytes,
-                                            const error& problem) {
+    return [shared = std::weak_ptr(how.shared), scheduler = actors.scheduler, reports,
+            member = how.member](std::uint64_t sequence, std::uint64_t bytes, const error& problem) {
       if (auto counters = shared.lock()) {
         counters->bundles.fetch_add(1, std::memory_order_relaxed);
         counters->bytes_moved.fetch_add(bytes, std::memory_order_relaxed);
@@ -210,10 +205,22 @@ struct growing_tree {
       if (problem && problem.kind != error_kind::unimplemented)
         caf::anon_send(member, generation_broken{problem.text});
     };
+  }
+
+  std::shared_ptr<lane_thread> make_lane() const {
+    lane_thread::wiring wiring;
+    wiring.name = "farandole-lane";
+    wiring.operation_timeout = how.settings.duration(setting::operation_timeout);
+    wiring.timeout_citation = how.settings.cited(setting::operation_timeout);
+    wiring.finished = bundle_news();
     return std::make_shared<lane_thread>(std::move(wiring));
   }
 
   caf::actor start_mover(caf::event_based_actor* parent) {
+    if (how.simulated_mover) {
+      actors.mover = how.simulated_mover(parent, how, bundle_news());
+      return caf::actor_cast<caf::actor>(actors.mover);
+    }
     how.place->lane = make_lane();
     mover_setup setup;
     setup.set = view_of(how);

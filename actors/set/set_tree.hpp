@@ -34,6 +34,12 @@ struct set_setup {
   std::function<void()> settled; ///< see set_told
   std::function<void()> drained; ///< see set_told; from the lane's thread
 
+  /// A bundle of this number and size has ended so.
+  using bundle_ended = std::function<void(std::uint64_t sequence, std::uint64_t bytes, const error& how)>;
+  /// Makes the mover where there is to be no lane thread and no data path: in the simulated world.
+  std::function<mover_actor(caf::event_based_actor* parent, const set_setup& how, bundle_ended ended)>
+      simulated_mover = {};
+
   /// Global ranks of all members.
   std::vector<std::int32_t> ranks() const;
   /// Whether this process is a member, whether it leads, and whether it speaks for others.

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -30,6 +31,19 @@ public:
 
 protected:
   ~adasum_transport() = default;
+};
+
+/// What a path does with its transport while its members are in step. An error breaks the path, as in run().
+using adasum_exchange = std::function<error(adasum_transport&)>;
+
+/// A path by which members can exchange bytes for an Adasum of which they are a part.
+class adasum_carrier {
+public:
+  /// Every member of the path calls it, with the same bundle.
+  virtual outcome carry(const work& bundle, const limits& until, const adasum_exchange& what) = 0;
+
+protected:
+  ~adasum_carrier() = default;
 };
 
 /// Memory of a run, kept for the next: half a bundle for what comes, as much for what goes if the bundle has

@@ -282,8 +282,8 @@ error data_paths::share_window(std::span<const introduction> all, const limits& 
 path& data_paths::choose(const work& bundle) {
   switch (routes_[static_cast<std::size_t>(bundle.operation)]) {
   case path_kind::hierarchical:
-    // Adasum is no sum of sums: what one host makes of its own cannot stand for them.
-    return bundle.operation == operation::allreduce && bundle.reduce_op == reduce_op::adasum
+    return bundle.operation == operation::allreduce && bundle.reduce_op == reduce_op::adasum &&
+                   !hierarchical_->takes_adasum()
                ? static_cast<path&>(*ucx_)
                : *hierarchical_;
   case path_kind::ucx:

@@ -20,6 +20,7 @@ namespace farandole {
 
 class window_offer;
 class ucx_path;
+class hierarchical_path;
 class gloo_path;
 class mpi_path;
 class outside_path;
@@ -96,7 +97,7 @@ private:
   std::unique_ptr<path> local_; ///< between this host's members; handed on to hierarchical_ where that is
   std::unique_ptr<ucx_path> ucx_;
   std::unique_ptr<ucx_path> column_; ///< until it, too, is handed on
-  std::unique_ptr<path> hierarchical_;
+  std::unique_ptr<hierarchical_path> hierarchical_;
   std::unique_ptr<gloo_path> gloo_;
   std::unique_ptr<mpi_path> mpi_;
   std::unique_ptr<outside_path> outside_;

@@ -18,8 +18,7 @@ bool has_rest(const requests& what) {
 } // namespace
 
 relay::relay(relay_rules rules)
-    : rules_(std::move(rules)), everyone_(rules_.ranks.size()), joined_(rules_.ranks.size()),
-      pause_(rules_.pause) {
+    : rules_(std::move(rules)), everyone_(rules_.ranks.size()), joined_(rules_.ranks.size()) {
   for (std::size_t member = 0; member < rules_.ranks.size(); ++member)
     everyone_.add(member);
   for (const auto& branch : rules_.branches) {
@@ -36,9 +35,7 @@ error relay::take(std::int32_t rank, const requests& what, std::chrono::nanoseco
   if (!member)
     return {error_kind::invalid_argument,
             "rank " + std::to_string(rank) + " broke the protocol: it is not in this process set"};
-  const auto before = emitted_;
   take(*member, what, now);
-  moments_ += emitted_ != before ? 1 : 0;
   return {};
 }
 
@@ -80,7 +77,6 @@ error relay::take(std::int32_t sender, const gathered& what, std::chrono::nanose
   for (const auto& one : what.apart)
     if (auto member = position(one.rank); !member || !branch->second.has(*member))
       return impossible();
-  const auto before = emitted_;
   for (const auto& one : what.ids)
     for (auto id : one.ids)
       ask(id, *named(sender, one.ranks), now);
@@ -88,7 +84,6 @@ error relay::take(std::int32_t sender, const gathered& what, std::chrono::nanose
     ask(one.what, *named(sender, one.ranks), now);
   for (const auto& one : what.apart)
     take(*position(one.rank), one.what, now);
-  moments_ += emitted_ != before ? 1 : 0;
   return {};
 }
 
@@ -216,6 +211,13 @@ bool relay::complete(const full_row& row) const {
 // ---- from above ---------------------------------------------------------------------------------
 
 void relay::hear(const schedule& plan) {
+  for (const auto& moved : plan.bundles)
+    for (const auto& entry : moved.entries)
+      unanswered_.erase(entry.id);
+  for (const auto& known : plan.assignments)
+    unanswered_full_.erase(known.name);
+  for (const auto& failed : plan.failures)
+    unanswered_full_.erase(failed.name);
   for (auto id : plan.forget)
     forget(id);
   for (const auto& round : plan.retract)
@@ -226,6 +228,7 @@ void relay::hear(const schedule& plan) {
 
 // The leader must hear who waits under it, to ask them what they meant.
 void relay::forget(std::uint32_t id) {
+  unanswered_.erase(id);
   const auto row = rows_.find(id);
   if (row == rows_.end())
     return;
@@ -237,7 +240,6 @@ void relay::forget(std::uint32_t id) {
 // ---- up -----------------------------------------------------------------------------------------
 
 void relay::emit(std::uint32_t id, const member_mask& who) {
-  ++emitted_;
   auto same = std::find_if(ready_ids_.begin(), ready_ids_.end(),
                            [&](const ready_ids& one) { return one.who == who; });
   if (same == ready_ids_.end())
@@ -258,24 +260,19 @@ gathered relay::due(std::chrono::nanoseconds now) {
   emit_overdue(now);
   if (ready_ids_.empty() && out_.empty())
     return {};
-  if (last_sent_ && now < *last_sent_ + pause_)
+  if (!answered() && now < last_sent_ + rules_.hold)
     return {};
-  adapt_pause(now);
   last_sent_ = now;
-  for (auto& one : ready_ids_)
+  unanswered_.clear();
+  unanswered_full_.clear();
+  for (auto& one : ready_ids_) {
+    unanswered_.insert(one.ids.begin(), one.ids.end());
     out_.ids.push_back({std::move(one.ids), runs(one.who)});
+  }
   ready_ids_.clear();
+  for (const auto& one : out_.full)
+    unanswered_full_.insert(one.what.name);
   return std::exchange(out_, {});
-}
-
-void relay::adapt_pause(std::chrono::nanoseconds now) {
-  constexpr std::uint32_t few = 1, many = 3;
-  const bool idle = last_sent_ && now >= *last_sent_ + 2 * pause_;
-  if (idle || moments_ <= few)
-    pause_ = rules_.pause;
-  else if (moments_ >= many)
-    pause_ = std::min(2 * pause_, rules_.longest_pause);
-  moments_ = 0;
 }
 
 void relay::emit_overdue(std::chrono::nanoseconds now) {
@@ -315,7 +312,7 @@ std::optional<std::chrono::nanoseconds> relay::wake_at() {
   std::optional<std::chrono::nanoseconds> wake;
   const auto at = [&](std::chrono::nanoseconds when) { wake = wake ? std::min(*wake, when) : when; };
   if (!ready_ids_.empty() || !out_.empty())
-    at(last_sent_ ? *last_sent_ + pause_ : std::chrono::nanoseconds::min());
+    at(answered() ? std::chrono::nanoseconds::min() : last_sent_ + rules_.hold);
   if (!held_ids_.empty())
     at(held_ids_.front().since + rules_.id_patience);
   if (!held_full_.empty())

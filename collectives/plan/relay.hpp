@@ -13,6 +13,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -26,15 +27,14 @@ namespace farandole {
 struct relay_rules {
   std::vector<std::int32_t> ranks;    ///< members of the set here and below, global and ascending
   std::vector<relay_branch> branches; ///< the relays among the children
-  /// How long what waits for others may be held. Full requests are rare once training runs, and a member that
-  /// sends one where others send an id is found out only when it goes up.
+  /// How long what waits for others may be held: longer than ranks of a job are usually apart. Full requests
+  /// are rare once training runs, and a member that sends one where others send an id is found out only when
+  /// it goes up.
   std::chrono::nanoseconds full_patience = std::chrono::milliseconds(2);
-  std::chrono::nanoseconds id_patience = std::chrono::milliseconds(10);
-  /// Least time between two messages: what becomes ready meanwhile goes up together. It doubles while much
-  /// becomes ready in each, as in a backward pass, up to the longest; a caller that waits for one tensor
-  /// after the other waits for the short one.
-  std::chrono::nanoseconds pause = std::chrono::microseconds(200);
-  std::chrono::nanoseconds longest_pause = std::chrono::milliseconds(2);
+  std::chrono::nanoseconds id_patience = std::chrono::milliseconds(50);
+  /// How long a message may wait for the answer to the one before. What becomes ready meanwhile goes up with
+  /// it; a caller that waits for one tensor after the other never waits here.
+  std::chrono::nanoseconds hold = std::chrono::milliseconds(2);
 };
 
 class relay {
@@ -88,7 +88,7 @@ private:
   bool complete(const full_row& row) const;
   void emit(std::uint32_t id, const member_mask& who);
   void emit(full_row& row);
-  void adapt_pause(std::chrono::nanoseconds now);
+  bool answered() const { return unanswered_.empty() && unanswered_full_.empty(); }
   void emit_overdue(std::chrono::nanoseconds now);
   void drop_stale();
   void forget(std::uint32_t id);
@@ -106,10 +106,9 @@ private:
   std::deque<held_since<std::string>> held_full_;  ///< likewise
   std::vector<ready_ids> ready_ids_;
   gathered out_; ///< ready, but for ids
-  std::optional<std::chrono::nanoseconds> last_sent_;
-  std::chrono::nanoseconds pause_; ///< as long as it is now
-  std::uint64_t emitted_ = 0;      ///< ids that became ready, ever
-  std::uint32_t moments_ = 0;      ///< messages since the last one sent that made some ready
+  std::chrono::nanoseconds last_sent_{0};
+  std::unordered_set<std::uint32_t> unanswered_;    ///< ids of the last message that are in no schedule yet
+  std::unordered_set<std::string> unanswered_full_; ///< names, likewise
 };
 
 } // namespace farandole

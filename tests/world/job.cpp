@@ -120,6 +120,7 @@ private:
     add(warm_.to_leader, sent.to_leader);
     add(warm_.from_leader, sent.from_leader);
     warm_.busy = world_.watched_time() + sent.parsing - warm_.busy;
+    warm_.lasted = world_.now().time_since_epoch() - warm_.lasted;
     warm_.steps = last - first;
   }
 

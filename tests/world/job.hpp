@@ -16,7 +16,8 @@ struct warm_steps {
   std::int32_t steps = 0;
   message_count to_leader;
   message_count from_leader;
-  std::chrono::nanoseconds busy{0}; ///< of this machine: its actors, and parsing what came
+  std::chrono::nanoseconds busy{0};   ///< of this machine: its actors, and parsing what came
+  std::chrono::nanoseconds lasted{0}; ///< in virtual time
 };
 
 struct job_report {

@@ -1,5 +1,6 @@
 #include "tests/world/player.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "actors/set/worker.hpp"
@@ -92,6 +93,8 @@ void player::begin_step() {
   for (std::int32_t tensor = 0; tensor < stage_.play.options().tensors; ++tensor)
     if (const auto group = stage_.play.group_of(tensor); group < 0 || group == tensor)
       order_.push_back(tensor);
+  if (stage_.play.options().in_order)
+    return std::reverse(order_.begin(), order_.end());
   for (auto left = order_.size(); left > 1; --left)
     std::swap(order_[left - 1], order_[draw_.below(left)]);
 }

@@ -28,6 +28,7 @@ struct job_options {
   // A member submits up to so many tensors at once, then waits up to so long.
   std::uint64_t at_once = 60;
   std::uint64_t between_us = 200;
+  bool in_order = false; ///< the same on all members, as in a backward pass; otherwise each has its own
 
   // One in so many (0: none) of all (step, tensor) …
   std::uint64_t mismatches = 100;  ///< … is submitted by one member in another shape or dtype

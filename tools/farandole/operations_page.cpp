@@ -78,6 +78,9 @@ std::string where_it_runs() {
     text += "- " + std::string(path.name) + ": " + std::string(path.needs) + "\n";
   text += "- board: several members, all on one host; the tensor small and its name known "
           "(`FARANDOLE_BOARD`, `FARANDOLE_BOARD_LIMIT`)\n";
+  text +=
+      "\nAn allreduce with Adasum goes by hierarchical where all hosts have 2, 4, 8 … consecutive ranks, or "
+      "ranks are dealt out to them one by one; elsewhere by ucx.\n";
   return text + "\nWhat is not moved, and why:\n\n" + reasons;
 }
 

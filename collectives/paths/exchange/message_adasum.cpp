@@ -28,6 +28,11 @@ error message_exchange::adaptive_sum() {
   return adasum(bundle_, rank_, members_, staging_.adasum).run(messages);
 }
 
+error message_exchange::carry(const adasum_exchange& what) {
+  adasum_messages messages(*this);
+  return what(messages);
+}
+
 error message_exchange::swap(message_phase phase, std::size_t number, std::int32_t peer,
                              std::span<const std::byte> give, std::span<std::byte> take) {
   enter(phase, number);

@@ -53,6 +53,8 @@ public:
   /// Everything sent and received when it returns without error; after an error the worker is gone, or must
   /// go.
   error run();
+  /// Likewise, for `what` in place of the bundle's operation.
+  error carry(const adasum_exchange& what);
 
 private:
   using slot = message_staging::slot;

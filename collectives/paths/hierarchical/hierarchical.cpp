@@ -1,5 +1,6 @@
 #include "collectives/paths/hierarchical/hierarchical.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -22,11 +23,40 @@ error go_through(const piece_interludes& around) {
   return {};
 }
 
+/// Peers on this host by the one, peers of the column by the other; all members of a host, and all of a
+/// column, do the same in each swap (hierarchy::splits_by_bits).
+class two_level_transport : public adasum_transport {
+public:
+  two_level_transport(const hierarchy& where, adasum_transport& near, adasum_transport& far)
+      : where_(where), near_(near), far_(far), column_(where.column()) {}
+
+  error swap(adasum_phase phase, std::int32_t peer, std::span<const std::byte> give,
+             std::span<std::byte> take, std::size_t longest) override {
+    const auto place_in = [peer](const std::vector<std::int32_t>& ranks) {
+      const auto found = std::find(ranks.begin(), ranks.end(), peer);
+      return found == ranks.end() ? -1 : static_cast<std::int32_t>(found - ranks.begin());
+    };
+    if (const auto place = place_in(where_.neighbours()); place >= 0)
+      return near_.swap(phase, place, give, take, longest);
+    const auto host = place_in(column_);
+    assert(host >= 0);
+    return far_.swap(phase, host, give, take, longest);
+  }
+
+private:
+  const hierarchy& where_;
+  adasum_transport& near_;
+  adasum_transport& far_;
+  const std::vector<std::int32_t> column_; ///< ranks, by host
+};
+
 } // namespace
 
 hierarchical_path::hierarchical_path(hierarchy where, std::unique_ptr<path> neighbours,
                                      std::unique_ptr<ucx_path> column)
-    : where_(std::move(where)), neighbours_(std::move(neighbours)), column_(std::move(column)) {
+    : where_(std::move(where)), neighbours_(std::move(neighbours)), column_(std::move(column)),
+      near_(dynamic_cast<adasum_carrier*>(neighbours_.get())),
+      takes_adasum_(near_ != nullptr && column_ && where_.splits_by_bits()) {
   assert(neighbours_ && where_.in_column() == (column_ != nullptr));
 }
 
@@ -35,13 +65,32 @@ outcome hierarchical_path::run(const work& bundle, const limits& until) {
     return {broken_};
   if (error problem = why_not_on_cpu(bundle, where_.members()))
     return {problem};
-  if (bundle.operation == operation::allreduce)
+  if (bundle.operation == operation::allreduce && bundle.reduce_op == reduce_op::adasum)
+    broken_ = adaptive_sum(bundle, until);
+  else if (bundle.operation == operation::allreduce)
     broken_ = walk(two_level_allreduce(bundle, where_, joined_), until);
   else if (bundle.operation == operation::allgather)
     broken_ = walk(two_level_allgather(bundle, where_), until);
   else
     return {{error_kind::unimplemented, "the hierarchical path moves no such operation"}};
   return {broken_};
+}
+
+error hierarchical_path::adaptive_sum(const work& bundle, const limits& until) {
+  assert(takes_adasum_);
+  const auto nothing = [](const part& each) { return each.input_bytes == 0; };
+  if (std::all_of(bundle.parts.begin(), bundle.parts.end(), nothing))
+    return {};
+  const auto rank = where_.neighbours()[where_.place];
+  const auto members = static_cast<std::int32_t>(where_.members());
+  const auto over_both = [&](adasum_transport& near, adasum_transport& far) {
+    two_level_transport both(where_, near, far);
+    return adasum(bundle, rank, members, adasum_scratch_).run(both);
+  };
+  const auto with_neighbours = [&](adasum_transport& near) {
+    return column_->carry(bundle, until, [&](adasum_transport& far) { return over_both(near, far); }).error;
+  };
+  return near_->carry(bundle, until, with_neighbours).error;
 }
 
 template <class Levels>

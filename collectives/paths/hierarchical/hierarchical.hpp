@@ -19,17 +19,24 @@ public:
   hierarchical_path(hierarchy where, std::unique_ptr<path> neighbours, std::unique_ptr<ucx_path> column);
 
   std::string_view name() const override { return "hierarchical"; }
-  /// allreduce and allgather.
+  /// allreduce and allgather; of Adasum see takes_adasum().
   outcome run(const work& bundle, const limits& until) override;
+  /// Neighbours exchange in the memory that they share, columns over the network, and the bits are those of
+  /// the other paths; where hosts are no subcubes of the ranks there is no such order.
+  bool takes_adasum() const { return takes_adasum_; }
 
 private:
+  error adaptive_sum(const work& bundle, const limits& until);
   template <class Levels>
   error walk(const Levels& levels, const limits& until);
 
   const hierarchy where_;
   const std::unique_ptr<path> neighbours_;
   const std::unique_ptr<ucx_path> column_;
+  adasum_carrier* const near_; ///< neighbours_, where it carries; else null
+  const bool takes_adasum_;
   joined_memory joined_;
+  adasum_scratch adasum_scratch_;
   error broken_;
 };
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "collectives/math/reduce.hpp"
+#include "collectives/paths/adasum_testing.hpp"
 #include "collectives/paths/forked_testing.hpp"
 #include "collectives/paths/paths_testing.hpp"
 #include "collectives/paths/solo.hpp"
@@ -161,6 +162,56 @@ TEST_CASE("hierarchical: every member gets the bits of its hosts' sums, summed i
       problem += allgather(self, {one});
     problem += allgather(self, lengths);
     problem += allgather(self, {std::vector<std::size_t>(self.size(), 0)});
+    work barrier;
+    barrier.operation = operation::barrier;
+    return problem + self.run(barrier).text;
+  });
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank)
+    CHECK(members.hear(rank) == "");
+}
+
+namespace {
+
+std::string adaptive_sum(forked_member& self, const adasum_recipe& how, bool in_place,
+                         std::int32_t joined = -1) {
+  const auto rank = static_cast<std::int32_t>(self.rank());
+  auto inputs = how.inputs(rank), outputs = inputs;
+  work bundle = how.bundle(in_place ? outputs : inputs, outputs);
+  if (rank == joined)
+    for (part& each : bundle.parts)
+      each = {nullptr, nullptr, each.input_bytes, {}};
+  if (const error problem = self.run(bundle))
+    return problem.text;
+  if (rank == joined)
+    return "";
+  if (!in_place && inputs != how.inputs(rank))
+    return "the inputs have changed; ";
+  const auto wanted = adasum_host(static_cast<std::uint32_t>(self.size())).run(how, false, joined);
+  return outputs == wanted[self.rank()] ? "" : "not what the local path makes of it; ";
+}
+
+} // namespace
+
+TEST_CASE("hierarchical adasum: every member has the bits of the local path, whatever its host") {
+  const auto& [hosts, name] = GENERATE(table<std::vector<std::string>, std::string>(
+      {{{"a", "a", "b", "b"}, "hierarchical"},
+       {{"a", "b", "a", "b"}, "hierarchical"},
+       {{"a", "a", "b", "b", "a", "a", "b", "b"}, "hierarchical"},
+       {{"a", "b", "b", "a"}, "ucx"}}));
+  forked_members members(hosts, two_levels(), [&name = name](forked_member& self) {
+    work probe;
+    probe.reduce_op = reduce_op::adasum;
+    if (self.paths->choose(probe).name() != name)
+      return std::string("another path");
+    std::string problem;
+    for (const auto& counts : adasum_counts)
+      problem += adaptive_sum(self, {dtype::float32, counts}, counts.size() > 1);
+    for (const dtype type : {dtype::float16, dtype::bfloat16, dtype::float64})
+      problem += adaptive_sum(self, {type, {70'001, 1}, 0.5, 3.0}, true);
+    problem += adaptive_sum(self, {dtype::float32, {9, 2000}}, false, 1);
+    // Others go on behind it.
+    problem += allreduce(self, {dtype::float32, reduce_op::sum, {5000}});
+    problem += adaptive_sum(self, {dtype::float32, {3000}}, false);
     work barrier;
     barrier.operation = operation::barrier;
     return problem + self.run(barrier).text;

@@ -43,6 +43,24 @@ std::vector<std::int32_t> hierarchy::column() const {
   return ranks;
 }
 
+bool hierarchy::splits_by_bits() const {
+  const std::size_t count = members();
+  std::vector<std::size_t> host_of(count);
+  for (std::size_t at = 0; at < hosts.size(); ++at)
+    for (const auto rank : hosts[at])
+      host_of[static_cast<std::size_t>(rank)] = at;
+  // Hosts are made of the bits by which neighbours differ, if they are as large as that.
+  std::size_t host_size = 1;
+  for (std::size_t bit = 1; bit < count; bit *= 2) {
+    const bool near = host_of[0] == host_of[bit % count];
+    for (std::size_t rank = 0; rank < count; ++rank)
+      if ((rank ^ bit) >= count || (host_of[rank] == host_of[rank ^ bit]) != near)
+        return false;
+    host_size *= near ? 2 : 1;
+  }
+  return std::all_of(hosts.begin(), hosts.end(), [&](const auto& one) { return one.size() == host_size; });
+}
+
 share_plan share_plan::of(std::size_t bytes, std::size_t columns, std::size_t most_bytes, std::size_t unit) {
   assert(columns > 0 && unit > 0 && most_bytes >= unit);
   if (bytes == 0)

@@ -28,6 +28,9 @@ struct hierarchy {
   std::size_t members() const;
   /// Ranks within the set of this member's column, by host. Only for who is in one.
   std::vector<std::int32_t> column() const;
+  /// Whether, for each power of two, all members and those whose rank differs by this bit are neighbours, or
+  /// all are of one column: what vector halving and distance doubling needs of two levels.
+  bool splits_by_bits() const;
 };
 
 /// How a stream of bytes is cut into pieces and shares. All but the last piece are full, so the shares of one

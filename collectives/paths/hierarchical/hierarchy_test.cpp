@@ -19,6 +19,21 @@ TEST_CASE("hosts are ordered by their first rank, and a member knows its place a
   CHECK_FALSE(hierarchy::of(hosts, 6).in_column());
 }
 
+TEST_CASE("ranks and hosts fit together for halving and doubling where hosts are made of bits of the rank") {
+  const auto splits = [](const std::vector<std::string>& hosts) {
+    return hierarchy::of(hosts, 0).splits_by_bits();
+  };
+  CHECK(splits({"a", "a", "b", "b"}));
+  CHECK(splits({"a", "b", "a", "b"}));
+  CHECK(splits({"a", "a", "b", "b", "a", "a", "b", "b"}));
+  CHECK(splits({"a", "a", "b", "b", "c", "c", "d", "d"}));
+  CHECK(splits({"a", "a"}));
+  CHECK_FALSE(splits({"a", "b", "b", "a"}));
+  CHECK_FALSE(splits({"a", "a", "a", "b"}));
+  CHECK_FALSE(splits({"a", "a", "b"}));
+  CHECK_FALSE(splits({"a", "b", "c", "c"}));
+}
+
 TEST_CASE("shares cover a stream once, in order, and only the last piece is not full") {
   const std::size_t bytes = GENERATE(0u, 1u, 4096u, 4097u, 100'000u, 1'048'576u, 5'000'001u);
   const std::size_t columns = GENERATE(1u, 2u, 3u, 8u);

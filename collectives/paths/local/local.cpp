@@ -38,7 +38,7 @@ outcome local_path::run(const work& bundle, const limits& until) {
     return {problem, nullptr};
   lay_out(bundle);
   const concatenation& own = streams_[streams_.size() == 1 ? 0 : rank_];
-  job now{bundle, until, own, step_, window_->layout().chunk_bytes / share_alignment * share_alignment};
+  job now{bundle, until, own, step_, slot_bytes()};
   bool done = false;
   switch (bundle.operation) {
   case operation::allreduce:
@@ -62,6 +62,10 @@ outcome local_path::run(const work& bundle, const limits& until) {
   assert(done == !now.problem);
   broken_ = now.problem;
   return {now.problem, nullptr};
+}
+
+std::size_t local_path::slot_bytes() const {
+  return window_->layout().chunk_bytes / share_alignment * share_alignment;
 }
 
 error local_path::refuse(const work& bundle) const {

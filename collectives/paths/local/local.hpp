@@ -27,7 +27,7 @@ struct loan_plan;
 /// What a member is about to do; told to the probe of a test.
 enum class local_phase : std::uint8_t { pack, reduce, unpack, lend };
 
-class local_path : public path {
+class local_path : public path, public adasum_carrier {
 public:
   /// Called on the lane before each phase of each step: the seam at which tests stop a member.
   using probe = std::function<void(local_phase, std::uint64_t step)>;
@@ -40,6 +40,7 @@ public:
 
   std::string_view name() const override { return "local"; }
   outcome run(const work& bundle, const limits& until) override;
+  outcome carry(const work& bundle, const limits& until, const adasum_exchange& what) override;
 
 private:
   // Steps are numbered from 0 through the life of the window, alike on all members; step s uses slot s %
@@ -105,6 +106,7 @@ private:
   void observe(local_phase phase, std::uint64_t step) const;
   std::byte* slot(std::uint32_t member, std::uint64_t step) const;
   std::byte* own_slot(std::uint64_t step, std::size_t bytes);
+  std::size_t slot_bytes() const; ///< of a slot, in whole shares
 
   const std::shared_ptr<window> window_;
   const std::uint32_t rank_;

@@ -33,6 +33,16 @@ bool local_path::adaptive_sum(job& now) {
   return !now.problem;
 }
 
+outcome local_path::carry(const work& bundle, const limits& until, const adasum_exchange& what) {
+  if (broken_)
+    return {broken_, nullptr};
+  lay_out(bundle);
+  job now{bundle, until, streams_[0], step_, slot_bytes()};
+  adasum_slots slots(*this, now);
+  broken_ = what(slots);
+  return {broken_, nullptr};
+}
+
 /// One chunk ahead: the peer finds chunk k+1 when it has taken k.
 bool local_path::swap(job& now, std::uint32_t peer, std::span<const std::byte> give,
                       std::span<std::byte> take, std::size_t longest) {

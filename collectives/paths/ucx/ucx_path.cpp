@@ -47,15 +47,25 @@ outcome ucx_path::run(const work& bundle, const limits& until, const piece_inter
 }
 
 outcome ucx_path::run(const work& bundle, const limits& until, const piece_interludes* around) {
+  if (bundle.operation == operation::allreduce && bundle.reduce_op == reduce_op::adasum && !state_->broken)
+    if (error problem = why_no_adasum(bundle.dtype, static_cast<std::size_t>(state_->worker->members())))
+      return {problem}; // nothing has been sent: the path remains
+  return exchanged(bundle, until, around, [](message_exchange& all) { return all.run(); });
+}
+
+outcome ucx_path::carry(const work& bundle, const limits& until, const adasum_exchange& what) {
+  return exchanged(bundle, until, nullptr, [&](message_exchange& all) { return all.carry(what); });
+}
+
+outcome ucx_path::exchanged(const work& bundle, const limits& until, const piece_interludes* around,
+                            const std::function<error(message_exchange&)>& what) {
   if (state_->broken)
     return {state_->broken};
   assert(state_->worker->members() > 0 && "connect() comes before run()");
   ucx_worker& worker = *state_->worker;
-  if (bundle.operation == operation::allreduce && bundle.reduce_op == reduce_op::adasum)
-    if (error problem = why_no_adasum(bundle.dtype, static_cast<std::size_t>(worker.members())))
-      return {problem}; // nothing has been sent: the path remains
   worker.begin(bundle.sequence);
-  error problem = message_exchange{worker, state_->staging, bundle, until, state_->probe, around}.run();
+  message_exchange all{worker, state_->staging, bundle, until, state_->probe, around};
+  error problem = what(all);
   if (!problem)
     problem = worker.flush(until);
   if (problem)

@@ -12,11 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "collectives/paths/adasum.hpp"
 #include "collectives/paths/exchange/messenger.hpp"
 #include "collectives/paths/path.hpp"
 #include "collectives/paths/ucx/ucx_tag.hpp"
 
 namespace farandole {
+
+class message_exchange;
 
 struct ucx_options {
   std::uint64_t generation = 0;
@@ -38,7 +41,7 @@ struct ucx_options {
 };
 
 /// Everything on the lane's thread, open() and the destructor too.
-class ucx_path : public path {
+class ucx_path : public path, public adasum_carrier {
 public:
   /// A worker that can be reached, and reaches nobody yet. `unimplemented` where UCX is missing.
   static expected<std::unique_ptr<ucx_path>> open(const ucx_options& options);
@@ -55,10 +58,13 @@ public:
   outcome run(const work& bundle, const limits& until) override;
   /// Of an allreduce, or of an allgather.
   outcome run(const work& bundle, const limits& until, const piece_interludes& around);
+  outcome carry(const work& bundle, const limits& until, const adasum_exchange& what) override;
 
 private:
   class state;
   outcome run(const work& bundle, const limits& until, const piece_interludes* around);
+  outcome exchanged(const work& bundle, const limits& until, const piece_interludes* around,
+                    const std::function<error(message_exchange&)>& what);
   explicit ucx_path(std::unique_ptr<state> opened);
   std::unique_ptr<state> state_;
 };

@@ -1,0 +1,56 @@
+// Jobs whose process sets come and go. A failing seed is printed; `world_test --seed S` plays it again.
+#include "tests/world/set_job.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "tests/world/seeds.hpp"
+
+using namespace farandole::testing;
+
+namespace {
+
+set_report check(const set_options& options) {
+  const auto report = run_sets(options);
+  for (const auto& problem : report.problems)
+    UNSCOPED_INFO(problem);
+  CHECK(report.problems.empty());
+  CHECK(report.ended_well > 0);
+  return report;
+}
+
+} // namespace
+
+TEST_CASE("process sets come and go while others work, and each runs the same bundles on all its members") {
+  std::uint64_t taken_down = 0, sets = 0;
+  for (const auto seed : seeds(100))
+    for (const std::int32_t members : {2, 5, 9}) {
+      INFO("seed " << seed << ", " << members << " members");
+      const auto report = check(set_options::drawn(seed, members));
+      taken_down += report.taken_down;
+      sets += report.sets;
+    }
+  CHECK((taken_down > 0 || sets < 300));
+}
+
+TEST_CASE("twenty-four members on eight hosts have sets of every kind, with relays") {
+  for (const auto seed : seeds(8)) {
+    INFO("seed " << seed);
+    auto options = set_options::drawn(seed, 24);
+    options.host_ranks = 3;
+    options.fan_in = 2;
+    options.rounds = 8;
+    check(options);
+  }
+}
+
+TEST_CASE("the same seed plays the same job with sets, another seed another one") {
+  for (const auto seed : seeds(3)) {
+    INFO("seed " << seed);
+    const auto options = set_options::drawn(seed, 6);
+    const auto first = run_sets(options), again = run_sets(options);
+    CHECK(first.trace == again.trace);
+    CHECK(first.sequence == again.sequence);
+    CHECK(first.problems == again.problems);
+    CHECK(run_sets(set_options::drawn(seed + 1000, 6)).trace != first.trace);
+  }
+}

@@ -1,0 +1,86 @@
+#include "tests/world/set_lane.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+namespace farandole::testing {
+
+namespace {
+
+constexpr std::uint64_t lane_stream = 302;
+
+struct set_lane_state {
+  std::deque<std::unique_ptr<lane_job>> queue; ///< the first is running
+  bool draining = false;
+  dice draw{0};
+};
+
+/// Global ranks in requests and schedules, places in the set on the lane.
+bool root_fits(const lane_job& job, std::size_t members) {
+  if (job.bundle.operation != operation::broadcast || !job.operations[0])
+    return true;
+  const auto tensor = std::stoul(job.operations[0]->name.substr(set_play::name(0).size() - 1));
+  return job.bundle.root == static_cast<std::int32_t>(tensor % members);
+}
+
+} // namespace
+
+mover_actor set_lane(caf::event_based_actor* parent, const set_setup& how, set_setup::bundle_ended ended,
+                     set_stage& stage) {
+  const auto number = how.place->number;
+  const auto rank = how.shared->rank;
+  const auto ranks = how.ranks();
+  const auto place = static_cast<std::int32_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
+  const address self_address{how.generation, number, rank};
+  auto spawned = parent->spawn([=, &stage](caf::stateful_actor<set_lane_state>* self) {
+    self->state.draw = dice(stage.play.options().seed, lane_stream, number, static_cast<std::uint64_t>(rank));
+    const auto takes = [self](std::uint64_t most) {
+      return std::chrono::microseconds(5 + self->state.draw.below(most));
+    };
+    const auto run_next = [=, &stage] {
+      const auto& job = *self->state.queue.front();
+      stage.log(number, ranks.size()).ran(place, job, false);
+      if (!root_fits(job, ranks.size()))
+        stage.problem("rank " + std::to_string(rank) + ": a broadcast has another root than was asked for");
+      self->delayed_send(self, takes(200), tick_atom::value);
+    };
+    introduction mine;
+    mine.rank = rank;
+    self->send(how.post, outbound{0, encode(self_address, mine)});
+    return caf::behavior{
+        [=, &stage](const envelope& message) {
+          auto all = decode_introductions(message);
+          if (!all || all->members.size() != ranks.size())
+            return stage.problem("rank " + std::to_string(rank) + ": introductions of another set");
+          self->delayed_send(self, takes(2000), ready_atom::value);
+        },
+        [how](ready_atom) { how.ready(); },
+        [=](const lane_job_ptr& job) {
+          self->state.queue.push_back(std::move(*job));
+          if (self->state.queue.size() == 1)
+            run_next();
+        },
+        [=](tick_atom) {
+          auto& queue = self->state.queue;
+          const auto done = std::move(queue.front());
+          queue.pop_front();
+          done->settle({});
+          ended(done->bundle.sequence, 0, {});
+          if (!queue.empty())
+            run_next();
+          else if (self->state.draining)
+            how.drained();
+        },
+        [=](drained_atom) {
+          self->state.draining = true;
+          if (self->state.queue.empty())
+            how.drained();
+        },
+        [](const generation_over&) {},
+    };
+  });
+  return caf::actor_cast<mover_actor>(spawned);
+}
+
+} // namespace farandole::testing

@@ -1,0 +1,13 @@
+// What stands in for the mover of a simulated member in one process set: it introduces itself and hears of
+// the others as the real one does, but its bundles only take time.
+#pragma once
+
+#include "actors/set/set_tree.hpp"
+#include "tests/world/set_player.hpp"
+
+namespace farandole::testing {
+
+mover_actor set_lane(caf::event_based_actor* parent, const set_setup& how, set_setup::bundle_ended ended,
+                     set_stage& stage);
+
+} // namespace farandole::testing

@@ -1,0 +1,78 @@
+// What the members of a simulated job do with process sets: a program that is the same for all of them, drawn
+// from a seed. Sets overlap, are disjoint, hold one member or all but one, with rank 0 and without; they
+// start and end while tensors move in the others.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "messages/error.hpp"
+#include "messages/signature.hpp"
+
+namespace farandole::testing {
+
+struct set_options {
+  std::uint64_t seed = 1;
+  std::int32_t members = 6;
+  std::int32_t rounds = 6;
+  std::int32_t tensors = 12;   ///< of each set in each play
+  std::int32_t host_ranks = 0; ///< 0: no relays
+  std::size_t fan_in = 8;
+
+  std::int64_t cache_capacity = 1024;
+  std::int64_t fusion_threshold = 4096;
+  std::int64_t cycle_time_ms = 0;
+
+  // Links, each way, in microseconds, as in job_options.
+  std::uint64_t latency_us = 50;
+  std::uint64_t jitter_us = 100;
+  std::uint64_t delayed = 50;
+  std::uint64_t delay_us = 5000;
+
+  static set_options drawn(std::uint64_t seed, std::int32_t members);
+};
+
+/// One step of the program.
+struct set_action {
+  enum class what : std::uint8_t {
+    found,  ///< ask for `sets`, the first there are
+    add,    ///< ask for sets[0]
+    remove, ///< ask that sets[0] ends
+    differ, ///< every member asks for another set: nothing changes
+    play,   ///< submit tensors in all of `sets` that one is a member of
+  };
+  what kind = what::play;
+  std::vector<std::size_t> sets = {}; ///< by their number in the play; 0 is the global set
+  std::size_t doomed = 0; ///< play: the one that ends next, whose tensors are not waited for; 0: none
+};
+
+class set_play {
+public:
+  explicit set_play(const set_options& options);
+
+  const set_options& options() const { return options_; }
+  const std::vector<set_action>& program() const { return program_; }
+  std::size_t sets() const { return ranks_.size(); }
+  /// Of its members, ascending.
+  const std::vector<std::int32_t>& ranks(std::size_t set) const { return ranks_[set]; }
+  /// Place of the rank in the set; -1 when it is no member.
+  std::int32_t place(std::size_t set, std::int32_t rank) const;
+
+  static std::string name(std::int32_t tensor) { return "tensor." + std::to_string(tensor); }
+  /// All sets use the same names for tensors that differ.
+  signature what(std::size_t step, std::size_t set, std::int32_t tensor, std::int32_t rank) const;
+  /// Whether the rank leaves out a tensor of the set that is doomed, so that it is pending when the set ends.
+  bool leaves_out(std::size_t step, std::size_t set, std::int32_t tensor, std::int32_t rank) const;
+  bool allows(std::size_t step, std::size_t set, std::int32_t tensor, error_kind end) const;
+
+private:
+  std::int32_t left_out_by(std::size_t step, std::size_t set, std::int32_t tensor) const;
+  void begin_set(std::vector<std::int32_t> ranks, std::vector<std::size_t>& live);
+
+  set_options options_;
+  std::vector<std::vector<std::int32_t>> ranks_;
+  std::vector<set_action> program_;
+};
+
+} // namespace farandole::testing

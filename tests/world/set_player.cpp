@@ -1,0 +1,257 @@
+#include "tests/world/set_player.hpp"
+
+#include <algorithm>
+
+#include "actors/post.hpp"
+#include "actors/set/set_keeper.hpp"
+#include "tests/world/set_lane.hpp"
+
+namespace farandole::testing {
+
+namespace {
+
+constexpr std::uint64_t player_stream = 303;
+constexpr std::size_t problems_kept = 10;
+
+settings settings_of(const set_options& options) {
+  auto values = settings::built_in();
+  const auto assign = [&](setting which, std::int64_t value) {
+    const auto problem = values.assign(which, std::to_string(value), setting_source::environment);
+    assert(!problem);
+    static_cast<void>(problem);
+  };
+  assign(setting::board, 0);
+  assign(setting::cache_capacity, options.cache_capacity);
+  assign(setting::fusion_threshold, options.fusion_threshold);
+  assign(setting::cycle_time, options.cycle_time_ms);
+  return values;
+}
+
+} // namespace
+
+chronicle& set_stage::log(std::uint32_t number, std::size_t members_of_set) {
+  return logs.try_emplace(number, static_cast<std::int32_t>(members_of_set)).first->second;
+}
+
+void set_stage::problem(std::string text) {
+  if (problems.size() < problems_kept)
+    problems.push_back(std::move(text));
+}
+
+// ---- the member ---------------------------------------------------------------------------------
+
+set_player::set_player(caf::actor_system& system, set_stage& where, std::int32_t rank)
+    : system_(system), stage_(where), rank_(rank),
+      draw_(where.play.options().seed, player_stream, static_cast<std::uint64_t>(rank)) {
+  shared_->rank = rank;
+  shared_->members = stage_.members;
+  shared_->tree = stage_.tree;
+  shared_->dynamic_sets = true;
+  member_ = system.spawn([this](caf::event_based_actor* self) { return member(self); });
+  trainer_ = system.spawn([this](caf::event_based_actor* self) { return trainer(self); });
+  post_setup post_how;
+  post_how.member = caf::actor_cast<member_actor>(member_);
+  post_ = system.spawn(farandole::post, std::move(post_how));
+}
+
+// As the member does it (member.cpp).
+void set_player::start(std::function<void()> link) {
+  set_setup how;
+  how.shared = shared_;
+  how.generation = 1;
+  how.settings = settings_of(stage_.play.options());
+  how.post = post_;
+  how.member = caf::actor_cast<member_actor>(member_);
+  how.simulated_mover = [this](caf::event_based_actor* parent, const set_setup& set,
+                               set_setup::bundle_ended ended) {
+    return set_lane(parent, set, std::move(ended), stage_);
+  };
+  sets_ = system_.spawn(set_keeper, how);
+  how.place = shared_->global;
+  how.sets = sets_;
+  how.ready = [me = member_] { caf::anon_send(me, ready_atom::value); };
+  how.drained = [] {};
+  auto entered = [this, link = std::move(link)](const set_actors& actors) {
+    worker_ = actors.worker;
+    caf::anon_send(post_, generation_entered{1, rank_, stage_.members, stage_.tree, actors.entered(0, {})});
+    link();
+  };
+  tree_ = system_.spawn(supervisor, set_tree(how, entered));
+}
+
+void set_player::leave() {
+  caf::anon_send(worker_, leave_atom::value);
+}
+
+void set_player::stop() {
+  shared_->sets.shut();
+  shared_->global->door->close();
+  for (const auto& actor :
+       {tree_, caf::actor_cast<caf::actor>(sets_), caf::actor_cast<caf::actor>(post_), member_, trainer_})
+    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+  tree_ = member_ = trainer_ = nullptr;
+  sets_ = nullptr;
+  post_ = nullptr;
+  worker_ = nullptr;
+}
+
+caf::behavior set_player::member(caf::event_based_actor*) {
+  return {
+      [this](ready_atom) { caf::anon_send(trainer_, tick_atom::value); },
+      // There is no address to dial: links are given.
+      [](const peer_gone&) {},
+      [this](const member_fault& fault) { stage_.problem("the leader blames: " + fault.reason); },
+      [this](const generation_broken& broken) { stage_.problem(where() + " gave up: " + broken.reason); },
+      [this](const generation_over&) { caf::anon_send(sets_, leave_atom::value); },
+      [this](drained_atom) { ++stage_.gone; },
+  };
+}
+
+// ---- the trainer: changes ------------------------------------------------------------------------
+
+caf::behavior set_player::trainer(caf::event_based_actor* self) {
+  return {
+      [=, this](tick_atom) {
+        if (order_.empty())
+          begin_action();
+        else
+          submit_some(self);
+      },
+  };
+}
+
+void set_player::begin_action() {
+  const auto& program = stage_.play.program();
+  if (step_ == program.size()) {
+    ++stage_.finished;
+    return;
+  }
+  const auto& action = program[step_];
+  set_change what;
+  switch (action.kind) {
+  case set_action::what::play:
+    return begin_play();
+  case set_action::what::found:
+    what.kind = set_change_kind::found;
+    break;
+  case set_action::what::remove:
+    what.kind = set_change_kind::remove;
+    what.id = stage_.ids.at(action.sets[0]);
+    return ask(what);
+  case set_action::what::differ:
+    what.sets.push_back({rank_});
+    return ask(what);
+  case set_action::what::add:
+    break;
+  }
+  for (auto set : action.sets)
+    what.sets.push_back(stage_.play.ranks(set));
+  ask(what);
+}
+
+void set_player::ask(const set_change& what) {
+  auto operation = shared_->global->door->submit(what);
+  if (!operation)
+    return stage_.problem(where() + ": " + operation.error().text);
+  auto* raw = &**operation;
+  raw->on_settled([this, raw] { answered(*raw); });
+}
+
+void set_player::answered(const pending& operation) {
+  const auto& action = stage_.play.program()[step_];
+  const auto kind = operation.problem.kind;
+  const bool refused = kind == error_kind::invalid_argument || kind == error_kind::precondition;
+  if (action.kind == set_action::what::differ ? !refused : kind != error_kind::none)
+    stage_.problem(where() + ": a change ended \"" + std::string(to_string(kind)) +
+                   "\": " + operation.problem.text);
+  if (action.kind == set_action::what::remove) {
+    if (doomed_in_flight_ != 0)
+      stage_.problem(where() + ": operations are pending in a set that is gone");
+    stage_.ids.erase(action.sets[0]); // by the first who hears: nobody asks for it any more
+  } else if (kind == error_kind::none && operation.outcome.sets.size() != action.sets.size()) {
+    stage_.problem(where() + ": another number of sets than was asked for");
+  } else if (kind == error_kind::none) {
+    for (std::size_t i = 0; i < action.sets.size(); ++i)
+      if (stage_.ids.try_emplace(action.sets[i], operation.outcome.sets[i]).first->second !=
+          operation.outcome.sets[i])
+        stage_.problem(where() + ": a set has another id than elsewhere");
+  }
+  next_action();
+}
+
+void set_player::next_action() {
+  ++step_;
+  caf::anon_send(trainer_, tick_atom::value);
+}
+
+// ---- the trainer: tensors ------------------------------------------------------------------------
+
+void set_player::begin_play() {
+  const auto& action = stage_.play.program()[step_];
+  for (auto set : action.sets) {
+    if (stage_.play.place(set, rank_) < 0)
+      continue;
+    for (std::int32_t tensor = 0; tensor < stage_.play.options().tensors; ++tensor)
+      if (!stage_.play.leaves_out(step_, set, tensor, rank_))
+        order_.push_back({step_, set, tensor});
+  }
+  for (auto left = order_.size(); left > 1; --left)
+    std::swap(order_[left - 1], order_[draw_.below(left)]);
+  caf::anon_send(trainer_, tick_atom::value);
+}
+
+void set_player::submit_some(caf::event_based_actor* self) {
+  for (auto some = 1 + draw_.below(8); some > 0 && !order_.empty(); --some) {
+    const auto next = order_.back();
+    order_.pop_back();
+    submit(next);
+  }
+  if (!order_.empty())
+    self->delayed_send(self, std::chrono::microseconds(draw_.below(300)), tick_atom::value);
+  else if (in_flight_ == 0)
+    next_action();
+}
+
+void set_player::submit(const submitted& what) {
+  const auto set = standing_of(what.set);
+  if (!set)
+    return stage_.problem(where() + ": a set that was added is not found");
+  auto operation = set->door->submit({set_play::name(what.tensor),
+                                      stage_.play.what(what.step, what.set, what.tensor, rank_),
+                                      nullptr,
+                                      nullptr,
+                                      0,
+                                      {}});
+  if (!operation)
+    return stage_.problem(where() + ": " + operation.error().text);
+  const bool doomed = what.set != 0 && stage_.play.program()[what.step].doomed == what.set;
+  ++(doomed ? doomed_in_flight_ : in_flight_);
+  stage_.numbers.try_emplace(what.set, set->number);
+  auto* raw = &**operation;
+  raw->on_settled([this, what, raw] { settled(what, *raw); });
+}
+
+void set_player::settled(const submitted& what, const pending& operation) {
+  const auto how = operation.problem.kind;
+  const auto who = where() + ", set " + std::to_string(what.set) + ", " + operation.name;
+  const auto members = stage_.play.ranks(what.set).size();
+  stage_.log(stage_.numbers.at(what.set), members)
+      .ended(what.step, static_cast<std::size_t>(what.tensor), how, who);
+  if (!stage_.play.allows(what.step, what.set, what.tensor, how))
+    stage_.problem(who + " ended \"" + std::string(to_string(how)) + "\": " + operation.problem.text);
+  const bool doomed = what.set != 0 && stage_.play.program()[what.step].doomed == what.set;
+  auto& left = doomed ? doomed_in_flight_ : in_flight_;
+  // What belongs to the set that ends holds nobody up.
+  if (--left == 0 && !doomed && order_.empty() && step_ == what.step)
+    next_action();
+}
+
+std::shared_ptr<set_standing> set_player::standing_of(std::size_t set) const {
+  return set == 0 ? shared_->global : shared_->sets.find(stage_.ids.at(set));
+}
+
+std::string set_player::where() const {
+  return "rank " + std::to_string(rank_) + ", step " + std::to_string(step_);
+}
+
+} // namespace farandole::testing

@@ -1,0 +1,88 @@
+// One member of a simulated job with process sets: the real actors below its member, lanes that only take
+// virtual time, and a trainer that plays the program of the job.
+#pragma once
+
+#include <caf/all.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/set/set_tree.hpp"
+#include "actors/standing.hpp"
+#include "tests/world/chronicle.hpp"
+#include "tests/world/dice.hpp"
+#include "tests/world/set_play.hpp"
+
+namespace farandole::testing {
+
+/// What all members share.
+struct set_stage {
+  const set_play& play;
+  std::vector<member> members;
+  std::shared_ptr<const relay_tree> tree;
+  std::map<std::uint32_t, chronicle> logs{};      ///< by the number of envelopes
+  std::map<std::size_t, std::uint32_t> ids{};     ///< by number in the play, as all must hear them
+  std::map<std::size_t, std::uint32_t> numbers{}; ///< likewise, of envelopes
+  std::vector<std::string> problems{};
+  std::int32_t finished = 0; ///< have played all of it
+  std::int32_t gone = 0;     ///< have ended all their sets after the last schedule
+
+  chronicle& log(std::uint32_t number, std::size_t members_of_set);
+  void problem(std::string text);
+};
+
+class set_player {
+public:
+  set_player(caf::actor_system& system, set_stage& where, std::int32_t rank);
+  /// The actors of the global set start; `link` makes and announces the link to the member above, once the
+  /// post knows whose it is.
+  void start(std::function<void()> link);
+  /// Asks the leader to end the job.
+  void leave();
+  void stop();
+  const post_actor& post() const { return post_; }
+
+private:
+  struct submitted {
+    std::size_t step;
+    std::size_t set;
+    std::int32_t tensor;
+  };
+
+  caf::behavior member(caf::event_based_actor* self);
+  caf::behavior trainer(caf::event_based_actor* self);
+  void begin_action();
+  void ask(const set_change& what);
+  void answered(const pending& operation);
+  void begin_play();
+  void submit_some(caf::event_based_actor* self);
+  void submit(const submitted& what);
+  void settled(const submitted& what, const pending& operation);
+  void next_action();
+  std::shared_ptr<set_standing> standing_of(std::size_t set) const;
+  std::string where() const;
+
+  caf::actor_system& system_;
+  set_stage& stage_;
+  std::int32_t rank_;
+  dice draw_;
+  std::shared_ptr<standing> shared_ = std::make_shared<standing>();
+  caf::actor member_;
+  caf::actor trainer_;
+  post_actor post_;
+  sets_actor sets_;
+  worker_actor worker_;
+  caf::actor tree_;
+
+  std::size_t step_ = 0;
+  std::vector<submitted> order_; ///< still to be submitted
+  std::size_t in_flight_ = 0;
+  std::size_t doomed_in_flight_ = 0;
+};
+
+} // namespace farandole::testing

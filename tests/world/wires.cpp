@@ -1,0 +1,51 @@
+#include "tests/world/wires.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "tests/world/dice.hpp"
+
+namespace farandole::testing {
+
+namespace {
+
+struct wire_state {
+  std::deque<envelope> in_flight;
+  caf::actor_clock::time_point last{};
+};
+
+constexpr std::uint64_t wire_stream = 301;
+
+} // namespace
+
+caf::actor wire(caf::actor_system& system, const set_options& how, std::uint64_t stream, post_actor taker,
+                link_id number, std::function<void(std::string)> problem) {
+  return system.spawn([=, draw = dice(how.seed, wire_stream, stream),
+                       taker = std::move(taker)](caf::stateful_actor<wire_state>* self) mutable {
+    return caf::behavior{
+        [=](const envelope& message) mutable {
+          auto& line = self->state;
+          line.in_flight.push_back(message);
+          auto takes = how.latency_us + draw.below(how.jitter_us);
+          if (draw.one_in(how.delayed))
+            takes += draw.below(how.delay_us);
+          const auto now = self->clock().now();
+          line.last = std::max(line.last, now + std::chrono::microseconds(takes));
+          self->delayed_send(self, line.last - now, tick_atom::value);
+        },
+        // Whichever tick comes, what was sent first arrives first.
+        [=](tick_atom) {
+          auto arrived = envelope::parse(self->state.in_flight.front().bytes());
+          self->state.in_flight.pop_front();
+          if (arrived)
+            self->send(taker, link_received{number, std::move(*arrived)});
+          else
+            problem("a message was not understood: " + arrived.error().text);
+        },
+        [](close_atom) {},
+    };
+  });
+}
+
+} // namespace farandole::testing

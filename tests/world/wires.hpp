@@ -1,0 +1,20 @@
+// Links between the posts of a simulated job, in place of sockets and TLS: what is sent on one arrives in
+// order and takes its time, and is parsed anew from its bytes; different links overtake each other.
+#pragma once
+
+#include <caf/all.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "actors/interfaces.hpp"
+#include "tests/world/set_play.hpp"
+
+namespace farandole::testing {
+
+/// One direction of a link: a link_actor whose messages arrive at `taker` as those of its link `number`.
+caf::actor wire(caf::actor_system& system, const set_options& how, std::uint64_t stream, post_actor taker,
+                link_id number, std::function<void(std::string)> problem);
+
+} // namespace farandole::testing
