@@ -1,5 +1,6 @@
 // The Python module farandole._native: one runtime, its operations, their handles. It is built on the C++
-// interface and the core's warm memory, and decides nothing; names, defaults and frameworks belong to the Python core above it.
+// interface and the core's warm memory, and decides nothing; names, defaults and frameworks belong to the
+// Python core above it.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
