@@ -58,7 +58,6 @@ public:
     finish();
     set_report report;
     report.trace = world_.trace_hash();
-    report.sets = play_.sets();
     for (auto& [number, log] : stage_.logs) {
       if (!log.complete())
         stage_.problem("not every member of set " + std::to_string(number) + " ran all its bundles");

@@ -16,7 +16,6 @@ struct set_report {
   std::uint64_t sequence = 0;        ///< which bundles moved in which set
   std::uint64_t ended_well = 0;
   std::uint64_t taken_down = 0; ///< pending when their set ended
-  std::size_t sets = 0;         ///< that there were, the global one too
 };
 
 set_report run_sets(const set_options& options);

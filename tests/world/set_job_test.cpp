@@ -21,15 +21,14 @@ set_report check(const set_options& options) {
 } // namespace
 
 TEST_CASE("process sets come and go while others work, and each runs the same bundles on all its members") {
-  std::uint64_t taken_down = 0, sets = 0;
+  std::uint64_t taken_down = 0;
   for (const auto seed : seeds(100))
     for (const std::int32_t members : {2, 5, 9}) {
       INFO("seed " << seed << ", " << members << " members");
-      const auto report = check(set_options::drawn(seed, members));
-      taken_down += report.taken_down;
-      sets += report.sets;
+      taken_down += check(set_options::drawn(seed, members)).taken_down;
     }
-  CHECK((taken_down > 0 || sets < 300));
+  if (seeds(100).size() > 1)
+    CHECK(taken_down > 0);
 }
 
 TEST_CASE("twenty-four members on eight hosts have sets of every kind, with relays") {

@@ -53,7 +53,6 @@ public:
 
   const set_options& options() const { return options_; }
   const std::vector<set_action>& program() const { return program_; }
-  std::size_t sets() const { return ranks_.size(); }
   /// Of its members, ascending.
   const std::vector<std::int32_t>& ranks(std::size_t set) const { return ranks_[set]; }
   /// Place of the rank in the set; -1 when it is no member.
