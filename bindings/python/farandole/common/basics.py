@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any, Optional, Sequence, Union
 
 from farandole.common import handles, job, mpi
@@ -158,7 +159,7 @@ class HorovodBasics:
 
     def ccl_built(self) -> bool:
         """Whether oneCCL is built in."""
-        return False
+        return (Path(__file__).resolve().parent.parent / "libfarandole_ccl.so").exists()
 
     def cuda_built(self) -> bool:
         """Whether CUDA is built in."""
