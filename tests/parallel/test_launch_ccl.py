@@ -77,7 +77,7 @@ def test_a_script_runs_over_it(tmp_path: Path, setting: str, ranks: int) -> None
             optimizer.step()
         same = hvd.allgather(model.weight.detach().reshape(1, -1))
         assert (same == same[0]).all()
-        parts = hvd.alltoall(torch.full((size,), rank), splits=torch.tensor([1] * size))
+        parts = hvd.alltoall(torch.full((size,), rank), splits=torch.ones(size, dtype=torch.int32))
         assert parts[0].tolist() == list(range(size))
         half = hvd.allreduce(torch.full((1000,), rank + 1, dtype=torch.bfloat16), op=hvd.Sum)
         assert (half == size * (size + 1) / 2).all()

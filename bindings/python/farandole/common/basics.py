@@ -159,7 +159,9 @@ class HorovodBasics:
 
     def ccl_built(self) -> bool:
         """Whether oneCCL is built in."""
-        return (Path(__file__).resolve().parent.parent / "libfarandole_ccl.so").exists()
+        from farandole import _native
+
+        return Path(str(_native.__file__)).with_name("libfarandole_ccl.so").exists()
 
     def cuda_built(self) -> bool:
         """Whether CUDA is built in."""
