@@ -15,33 +15,34 @@
 namespace farandole {
 namespace {
 
-/// The network interface with this address; empty when there is none.
-std::string interface_of(const char* address) {
-  std::string name;
-  ifaddrs* all = nullptr;
-  if (::getifaddrs(&all) != 0)
-    return name;
-  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr)
-      continue;
-    const int family = one->ifa_addr->sa_family;
-    const void* bytes = nullptr;
-    if (family == AF_INET)
-      bytes = &reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr;
-    else if (family == AF_INET6)
-      bytes = &reinterpret_cast<const sockaddr_in6*>(one->ifa_addr)->sin6_addr;
-    char text[INET6_ADDRSTRLEN];
-    if (bytes != nullptr && ::inet_ntop(family, bytes, text, sizeof text) != nullptr &&
-        std::string(text) == address)
-      name = one->ifa_name;
-  }
-  ::freeifaddrs(all);
-  return name;
+std::string text_of(const sockaddr* address) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address->sa_family == AF_INET)
+    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text, sizeof text);
+  else if (address->sa_family == AF_INET6)
+    ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, text, sizeof text);
+  return text;
 }
 
-/// On one host the address is the loopback, which oneCCL and libfabric pass over while there is another.
-bool several_hosts(const farandole_path_set& set) {
-  return std::any_of(set.hosts, set.hosts + set.members, [&](auto host) { return host != set.hosts[0]; });
+/// The network interface to use; empty: oneCCL finds one, which it does where one is not the loopback. On one
+/// host our own address is that of the loopback.
+std::string interface_for(const farandole_path_set& set) {
+  std::string own;
+  bool others = false;
+  ifaddrs* all = nullptr;
+  if (::getifaddrs(&all) != 0)
+    return {};
+  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next)
+    if (one->ifa_addr != nullptr)
+      if (const std::string address = text_of(one->ifa_addr); !address.empty()) {
+        if (address == set.address)
+          own = one->ifa_name;
+        others = others || (one->ifa_flags & IFF_LOOPBACK) == 0;
+      }
+  ::freeifaddrs(all);
+  const bool several_hosts =
+      std::any_of(set.hosts, set.hosts + set.members, [&](auto host) { return host != set.hosts[0]; });
+  return several_hosts || !others ? own : std::string();
 }
 
 std::vector<std::string> wanted_settings(const farandole_path_set& set) {
@@ -62,10 +63,9 @@ std::vector<std::string> wanted_settings(const farandole_path_set& set) {
   // it. Whoever tunes its threads wants them.
   if (std::getenv("CCL_WORKER_COUNT") == nullptr && std::getenv("CCL_WORKER_AFFINITY") == nullptr)
     wanted.emplace_back("CCL_WORKER_OFFLOAD=0");
-  if (several_hosts(set))
-    if (const auto name = interface_of(set.address); !name.empty())
-      for (const char* setting : {"CCL_KVS_IFACE=", "FI_TCP_IFACE="})
-        wanted.push_back(setting + name);
+  if (const auto name = interface_for(set); !name.empty())
+    for (const char* setting : {"CCL_KVS_IFACE=", "FI_TCP_IFACE="})
+      wanted.push_back(setting + name);
   return wanted;
 }
 
