@@ -4,6 +4,7 @@
 #include <cassert>
 #include <numeric>
 
+#include "collectives/paths/ccl/ccl_library.hpp"
 #include "collectives/paths/gloo/gloo_path.hpp"
 #include "collectives/paths/hierarchical/hierarchical.hpp"
 #include "collectives/paths/local/handoff.hpp"
@@ -50,7 +51,25 @@ std::string own_ip(const set_view& set) {
 set_facts facts_of(const set_view& set) {
   const auto hosts = set.hierarchy().hosts;
   const auto as_many = [&](const auto& host) { return host.size() == hosts.front().size(); };
-  return {set.members.size(), hosts.size(), std::all_of(hosts.begin(), hosts.end(), as_many)};
+  return {set.members.size(), hosts.size(), std::all_of(hosts.begin(), hosts.end(), as_many), set.set == 0};
+}
+
+// What a forced path's library moves, for this set.
+error look_into_library(const set_facts& set, path_options& options) {
+  const auto& row =
+      row_of(options.wishes.forced == row_of(path_kind::ccl).name ? path_kind::ccl : path_kind::outside);
+  if (row.kind == path_kind::ccl) {
+    auto module = find_ccl_module();
+    if (!module)
+      return module.error();
+    options.outside_library = std::move(*module);
+  }
+  auto library = load_outside_path(options.outside_library);
+  if (!library)
+    return library.error();
+  if (row.serves(set))
+    options.wishes.outside = operations_of(**library);
+  return {};
 }
 
 } // namespace
@@ -76,13 +95,11 @@ window_layout data_paths::layout() const {
 
 expected<std::unique_ptr<data_paths>> data_paths::open(const set_view& set, const path_options& how) {
   path_options options = how;
-  if (how.wishes.forced == row_of(path_kind::outside).name) {
-    auto library = load_outside_path(how.outside_library);
-    if (!library)
-      return library.error();
-    options.wishes.outside = operations_of(**library);
-  }
-  auto routes = routes_for(facts_of(set), options.wishes);
+  const auto facts = facts_of(set);
+  if (from_library(how.wishes.forced))
+    if (auto problem = look_into_library(facts, options))
+      return problem;
+  auto routes = routes_for(facts, options.wishes);
   if (!routes)
     return routes.error();
   std::unique_ptr<data_paths> opened{new data_paths(set, options, *routes)};
@@ -115,7 +132,7 @@ error data_paths::open_all() {
   if (takes(path_kind::mpi))
     if (auto problem = open_mpi())
       return problem;
-  if (takes(path_kind::outside))
+  if (takes(path_kind::ccl) || takes(path_kind::outside))
     if (auto problem = take(open_outside(), outside_))
       return problem;
   if (takes(path_kind::hierarchical) && levels_.in_column())
@@ -182,9 +199,10 @@ expected<std::unique_ptr<outside_path>> data_paths::open_outside() const {
 }
 
 std::string data_paths::remark() const {
-  if (how_.wishes.forced != row_of(path_kind::outside).name)
+  if (!outside_)
     return {};
-  return what_falls_back(**load_outside_path(how_.outside_library), how_.outside_library);
+  const auto text = what_falls_back(**load_outside_path(how_.outside_library), how_.outside_library);
+  return takes(path_kind::ccl) ? text + ", and all of other process sets" : text;
 }
 
 introduction data_paths::introduce() const {
@@ -292,6 +310,7 @@ path& data_paths::choose(const work& bundle) {
     return *gloo_;
   case path_kind::mpi:
     return *mpi_;
+  case path_kind::ccl:
   case path_kind::outside:
     return *outside_;
   case path_kind::solo:

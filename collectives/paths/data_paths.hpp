@@ -47,7 +47,7 @@ struct path_options {
   std::size_t board_bytes = 0; ///< of each member's board area; 0: no board
   std::size_t adasum_message_bytes = std::size_t{1} << 30;
   path_wishes wishes;
-  std::string outside_library;        ///< full path; for who forces the outside path
+  std::string outside_library;        ///< full path; for who forces the outside path. ccl finds its own
   std::shared_ptr<const mpi_job> mpi; ///< null where the job has no MPI
 };
 
@@ -100,7 +100,7 @@ private:
   std::unique_ptr<hierarchical_path> hierarchical_;
   std::unique_ptr<gloo_path> gloo_;
   std::unique_ptr<mpi_path> mpi_;
-  std::unique_ptr<outside_path> outside_;
+  std::unique_ptr<outside_path> outside_; ///< that of ccl as well
 };
 
 } // namespace farandole

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::string_view moves_nothing = "join moves nothing";
 constexpr std::string_view has_a_tree = "it goes down a tree of members as it is";
+constexpr std::string_view equal_parts = "oneCCL gives all members equally much of it";
 constexpr std::string_view goes_straight = "what a member is sent is for it alone, and goes to it straight";
 
 // In the order of operations: allreduce, allgather, broadcast, barrier, join, alltoall, reducescatter.
@@ -45,6 +46,11 @@ constexpr path_row rows[] = {
      "a job that mpirun started",
      [](const set_facts&) { return true; },
      {"", "", "", "", moves_nothing, "", ""}},
+    {path_kind::ccl,
+     "ccl",
+     "the global set, and a build with oneCCL",
+     [](const set_facts& set) { return set.members > 1 && set.global; },
+     {"", "", "", "", moves_nothing, "", equal_parts}},
     {path_kind::outside,
      "outside",
      "a library in FARANDOLE_PATH_LIBRARY",
@@ -67,10 +73,9 @@ bool in_levels(const set_facts& set, operation what, const path_wishes& wishes) 
 
 /// Whether the settings let the path have the operation, where it could.
 bool wanted(const path_row& row, const set_facts& set, operation what, const path_wishes& wishes) {
-  const bool outside = wishes.forced == row_of(path_kind::outside).name;
   // What its library does not move goes as if nothing was forced.
-  const bool automatic =
-      wishes.forced == "auto" || (outside && !wishes.outside[static_cast<std::size_t>(what)]);
+  const bool automatic = wishes.forced == "auto" ||
+                         (from_library(wishes.forced) && !wishes.outside[static_cast<std::size_t>(what)]);
   switch (row.kind) {
   case path_kind::solo:
     return true;
@@ -78,8 +83,9 @@ bool wanted(const path_row& row, const set_facts& set, operation what, const pat
     return automatic && in_levels(set, what, wishes);
   case path_kind::mpi:
     return wishes.forced == row.name;
+  case path_kind::ccl:
   case path_kind::outside:
-    return outside && !automatic;
+    return wishes.forced == row.name && !automatic;
   case path_kind::local:
   case path_kind::ucx:
   case path_kind::gloo:
@@ -96,11 +102,15 @@ error refusal(const std::string& forced) {
   return {
       error_kind::unimplemented,
       "FARANDOLE_CPU_PATH=" + forced +
-          " (or HOROVOD_CPU_OPERATIONS) asks for what is not in this build; use auto, local, ucx, gloo, mpi "
-          "or outside"};
+          " (or HOROVOD_CPU_OPERATIONS) asks for what is not in this build; use auto, local, ucx, gloo, mpi, "
+          "ccl or outside"};
 }
 
 } // namespace
+
+bool from_library(const std::string& forced) {
+  return forced == row_of(path_kind::ccl).name || forced == row_of(path_kind::outside).name;
+}
 
 std::span<const path_row> path_table() {
   return rows;

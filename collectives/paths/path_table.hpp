@@ -17,13 +17,14 @@
 namespace farandole {
 
 /// In the order of preference.
-enum class path_kind : std::uint8_t { solo, hierarchical, local, ucx, gloo, mpi, outside };
+enum class path_kind : std::uint8_t { solo, hierarchical, local, ucx, gloo, mpi, ccl, outside };
 
 /// What a set looks like to a path.
 struct set_facts {
   std::size_t members = 1;
   std::size_t hosts = 1;
   bool homogeneous = true; ///< as many members on every host
+  bool global = true;      ///< the global set
 };
 
 /// By operation.
@@ -34,7 +35,7 @@ struct path_wishes {
   bool hierarchical_allreduce = false;
   bool hierarchical_allgather = false;
   bool torus_allreduce = false;
-  moved_operations outside{}; ///< where the outside path is forced: what its library moves
+  moved_operations outside{}; ///< where a path from a library is forced (ccl, outside): what that moves
 };
 
 struct path_row {
@@ -45,6 +46,9 @@ struct path_row {
   /// By operation; empty: the path moves it. `join` moves nothing and is asked of no path.
   std::array<std::string_view, operation_count> why_not;
 };
+
+/// Whether the forced path comes from a library: it may leave operations to the others.
+bool from_library(const std::string& forced);
 
 std::span<const path_row> path_table();
 const path_row& row_of(path_kind kind);

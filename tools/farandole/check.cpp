@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "collectives/paths/ccl/ccl_library.hpp"
 #include "collectives/paths/gloo/gloo_path.hpp"
 #include "collectives/paths/mpi/mpi_library.hpp"
+#include "collectives/paths/outside/outside_library.hpp"
 #include "collectives/paths/path_table.hpp"
 #include "collectives/paths/ucx/ucx_path.hpp"
 #include "tools/farandole/command_line.hpp"
@@ -22,6 +24,11 @@ bool ucx_works() {
 
 bool gloo_works() {
   return static_cast<bool>(gloo_path::open({}));
+}
+
+bool ccl_works() {
+  const auto module = find_ccl_module();
+  return module && load_outside_path(*module);
 }
 
 std::string line(const std::string& label, bool there) {
@@ -47,10 +54,11 @@ build_facts find_facts(const std::string& program) {
   // "Gloo" means launch without MPI, and data paths that need none of these libraries.
   const bool mpi = static_cast<bool>(load_mpi());
   facts.controllers = {{"MPI", mpi}, {"Gloo", true}};
-  facts.operations = {{"NCCL", false}, {"DDL", false}, {"CCL", false}, {"MPI", mpi}, {"Gloo", true}};
+  const bool ccl = ccl_works();
+  facts.operations = {{"NCCL", false}, {"DDL", false}, {"CCL", ccl}, {"MPI", mpi}, {"Gloo", true}};
   const bool ucx = ucx_works();
-  facts.paths = {{"board", true},        {"local", true}, {"ucx", ucx},   {"hierarchical", ucx},
-                 {"gloo", gloo_works()}, {"mpi", mpi},    {"ccl", false}, {"nccl", false}};
+  facts.paths = {{"board", true},        {"local", true}, {"ucx", ucx}, {"hierarchical", ucx},
+                 {"gloo", gloo_works()}, {"mpi", mpi},    {"ccl", ccl}, {"nccl", false}};
   return facts;
 }
 

@@ -105,9 +105,9 @@ TEST_CASE("a forced path that cannot serve the set is refused with the reason") 
   REQUIRE_FALSE(local);
   CHECK(local.error().kind == error_kind::unimplemented);
   CHECK_THAT(local.error().text, Catch::Contains("FARANDOLE_CPU_PATH=local needs all members on one host"));
-  const auto ccl = routes_for({4, 2}, {"ccl", false, false});
-  REQUIRE_FALSE(ccl);
-  CHECK_THAT(ccl.error().text, Catch::Contains("is not in this build"));
+  const auto pigeons = routes_for({4, 2}, {"pigeons", false, false});
+  REQUIRE_FALSE(pigeons);
+  CHECK_THAT(pigeons.error().text, Catch::Contains("is not in this build"));
 }
 
 TEST_CASE("the report marks what each path moves and says why it does not move the rest") {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any, Optional, Sequence, Union
 
 from farandole.common import handles, job, mpi
@@ -158,7 +159,9 @@ class HorovodBasics:
 
     def ccl_built(self) -> bool:
         """Whether oneCCL is built in."""
-        return False
+        from farandole import _native
+
+        return Path(str(_native.__file__)).with_name("libfarandole_ccl.so").exists()
 
     def cuda_built(self) -> bool:
         """Whether CUDA is built in."""

@@ -1,0 +1,45 @@
+#include "collectives/paths/ccl/ccl_library.hpp"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <system_error>
+
+namespace farandole {
+namespace {
+
+constexpr const char* file_name = "libfarandole_ccl.so";
+/// Seen from the folder of the program or library that this code is a part of.
+constexpr const char* places[] = {"", "../lib/"};
+
+/// With the slash at its end, and without links: paths from outside go by full paths.
+std::string own_folder() {
+  Dl_info own{};
+  std::string file;
+  if (::dladdr(reinterpret_cast<void*>(&find_ccl_module), &own) != 0 && own.dli_fname != nullptr)
+    file = own.dli_fname;
+  std::error_code none; // a program goes by the name that it was called by, perhaps found on PATH
+  if (file.find('/') == std::string::npos)
+    file = std::filesystem::read_symlink("/proc/self/exe", none);
+  const auto full = std::filesystem::absolute(file, none);
+  return full.string().substr(0, full.string().rfind('/') + 1);
+}
+
+} // namespace
+
+expected<std::string> find_ccl_module() {
+  const std::string folder = own_folder();
+  for (const char* place : places)
+    if (std::string path = folder + place + file_name; ::access(path.c_str(), R_OK) == 0)
+      return path;
+  return error{
+      error_kind::unimplemented,
+      "FARANDOLE_CPU_PATH=ccl (or HOROVOD_CPU_OPERATIONS=ccl) needs a Farandole that was built with "
+      "oneCCL, and this installation has no " +
+          std::string(file_name) +
+          ": run tools/setup --with-ccl, or build with the CMake variable FARANDOLE_CCL_ROOT, a folder "
+          "with what the wheels oneccl-devel and intel-cmplr-lib-rt hold; see docs/decisions/0011-ccl.md"};
+}
+
+} // namespace farandole
