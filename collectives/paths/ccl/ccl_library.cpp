@@ -1,10 +1,8 @@
 #include "collectives/paths/ccl/ccl_library.hpp"
 
-#include <dlfcn.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <system_error>
+#include "collectives/paths/own_folder.hpp"
 
 namespace farandole {
 namespace {
@@ -12,19 +10,6 @@ namespace {
 constexpr const char* file_name = "libfarandole_ccl.so";
 /// Seen from the folder of the program or library that this code is a part of.
 constexpr const char* places[] = {"", "../lib/"};
-
-/// With the slash at its end, and without links: paths from outside go by full paths.
-std::string own_folder() {
-  Dl_info own{};
-  std::string file;
-  if (::dladdr(reinterpret_cast<void*>(&find_ccl_module), &own) != 0 && own.dli_fname != nullptr)
-    file = own.dli_fname;
-  std::error_code none; // a program goes by the name that it was called by, perhaps found on PATH
-  if (file.find('/') == std::string::npos)
-    file = std::filesystem::read_symlink("/proc/self/exe", none);
-  const auto full = std::filesystem::absolute(file, none);
-  return full.string().substr(0, full.string().rfind('/') + 1);
-}
 
 } // namespace
 

@@ -2,9 +2,9 @@
 
 #include <dlfcn.h>
 
-#include <filesystem>
 #include <string>
-#include <system_error>
+
+#include "collectives/paths/own_folder.hpp"
 
 namespace farandole {
 namespace {
@@ -15,18 +15,6 @@ error unavailable(const std::string& why) {
       "FARANDOLE_CPU_PATH=gloo needs Gloo (libgloo.so.0, Debian package libgloo0) and a Farandole that was "
       "built with it (Debian package libgloo-dev): " +
           why};
-}
-
-/// Of the program or library that this code is in, with the slash at its end.
-std::string own_folder() {
-  Dl_info own{};
-  std::string file;
-  if (::dladdr(reinterpret_cast<void*>(&load_gloo_from), &own) != 0 && own.dli_fname != nullptr)
-    file = own.dli_fname;
-  std::error_code none; // a program goes by the name that it was called by, perhaps found on PATH
-  if (file.find('/') == std::string::npos)
-    file = std::filesystem::read_symlink("/proc/self/exe", none);
-  return file.substr(0, file.rfind('/') + 1);
 }
 
 } // namespace

@@ -5,22 +5,18 @@
 
 #include <string>
 
+#include "collectives/paths/own_folder.hpp"
+
 namespace farandole {
 namespace {
 
 constexpr const char* file_name = "libfarandole_mpi.so";
 /// Seen from the folder of the program or library that this code is a part of.
-constexpr const char* places[] = {"/", "/../lib/farandole/"};
+constexpr const char* places[] = {"", "../lib/farandole/"};
 
 /// Empty where it is not installed.
 std::string find_module() {
-  Dl_info self{};
-  if (::dladdr(reinterpret_cast<const void*>(&mpi_is_installed), &self) == 0 || self.dli_fname == nullptr)
-    return {};
-  std::string own = self.dli_fname;
-  const auto slash = own.rfind('/');
-  // A program that was found on PATH does not know where it lies.
-  const std::string folder = slash != std::string::npos ? own.substr(0, slash) : "/proc/self/exe/..";
+  const std::string folder = own_folder();
   for (const char* place : places)
     if (std::string path = folder + place + file_name; ::access(path.c_str(), R_OK) == 0)
       return path;

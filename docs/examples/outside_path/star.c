@@ -99,11 +99,14 @@ static void end(void* path) {
 static farandole_path_status start(const farandole_path_set* set, void** path, farandole_path_why* why) {
   struct sockaddr_in where = {.sin_family = AF_INET};
   struct star* star = calloc(1, sizeof *star);
-  if (star == NULL || (star->to = malloc((size_t)set->members * sizeof *star->to)) == NULL) {
+  int* to = malloc((size_t)set->members * sizeof *to);
+  if (star == NULL || to == NULL) {
     free(star);
+    free(to);
     return because(why, FARANDOLE_PATH_BROKEN, "no memory");
   }
   star->set = set;
+  star->to = to;
   star->listener = -1;
   for (int32_t rank = 0; rank < set->members; ++rank)
     star->to[rank] = -1;
