@@ -29,10 +29,11 @@ struct set_setup {
   sets_actor sets; ///< of the global set: hears of changes
   logger* log = nullptr;
 
-  std::function<void()> ready;   ///< the paths here are connected
-  std::function<void()> ended;   ///< see set_told; of the global set the member hears by itself
-  std::function<void()> settled; ///< see set_told
-  std::function<void()> drained; ///< see set_told; from the lane's thread
+  std::function<void()> ready;      ///< the paths here are connected
+  std::function<void()> ended;      ///< see set_told; of the global set the member hears by itself
+  std::function<void()> settled;    ///< see set_told
+  std::function<void()> drained;    ///< see set_told; from the lane's thread
+  std::function<void(error)> broke; ///< a path here broke; from any thread
 
   /// Global ranks of all members.
   std::vector<std::int32_t> ranks() const;

@@ -63,7 +63,7 @@ error handle::wait(clock::time_point until, const std::function<bool()>& interru
     sleep(*pending_,
           interrupted ? std::min(until, now + slice) : std::min(until, now + std::chrono::hours{1}));
   }
-  return pending_->problem;
+  return pending_->told();
 }
 
 bool handle::failed() const {
@@ -71,7 +71,7 @@ bool handle::failed() const {
 }
 
 error handle::problem() const {
-  return settled() ? pending_->problem : error{};
+  return settled() ? pending_->told() : error{};
 }
 
 const result& handle::result() const {
