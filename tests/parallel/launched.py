@@ -74,6 +74,26 @@ class Job:
         return [int(each) for each in re.findall(r"pid (\d+)\n", self.text)]
 
 
+def run_script(
+    ranks: int, tmp_path: Path, script: str, deadline_s: float = DEADLINE_S, **settings: str
+) -> subprocess.CompletedProcess[str]:
+    """A job to its end, with these settings and none of the surroundings'; what it said is one text."""
+    path = tmp_path / "script.py"
+    path.write_text(textwrap.dedent(script))
+    ours = ("HOROVOD_", "PYTEST_", "FARANDOLE_")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
+    return subprocess.run(
+        [LAUNCHER, "-np", str(ranks), sys.executable, str(path)],
+        check=False,
+        env={**kept, **settings},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=deadline_s,
+        start_new_session=True,
+    )
+
+
 @pytest.fixture
 def launch(tmp_path: Path) -> Iterator[Callable[..., Job]]:
     jobs: List[Job] = []
@@ -115,4 +135,18 @@ import os, signal, sys
 import torch, horovod.torch as hvd
 hvd.init()
 print("pid", os.getpid(), flush=True)
+"""
+
+# One rank dies between two operations, and the other says what it is told.
+LOSES_A_RANK = """
+import os, signal
+import horovod.torch as hvd, torch
+hvd.init()
+hvd.allreduce(torch.ones(4))
+if hvd.rank() == 1:
+    os.kill(os.getpid(), signal.SIGKILL)
+try:
+    hvd.allreduce(torch.ones(4))
+except hvd.HorovodInternalError as lost:
+    print("LOST", lost, flush=True)
 """

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
+from launched import LAUNCHER, LOSES_A_RANK, run_script
 
 DEADLINE_S = 240.0
-LAUNCHER = os.environ.get("FARANDOLE_LAUNCHER") or str(Path(sys.executable).with_name("horovodrun"))
 REPORT = subprocess.run(
     [LAUNCHER, "--check-build"], check=True, capture_output=True, text=True, timeout=DEADLINE_S
 ).stdout
@@ -22,21 +20,7 @@ with_ccl = pytest.mark.skipif(not BUILT, reason="oneCCL is not built in")
 
 
 def run(ranks: int, tmp_path: Path, script: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    path = tmp_path / "script.py"
-    path.write_text(textwrap.dedent(script))
-    kept = {
-        key: value for key, value in os.environ.items() if not key.startswith(("HOROVOD_", "PYTEST_", "FARANDOLE_"))
-    }
-    return subprocess.run(
-        [LAUNCHER, "-np", str(ranks), sys.executable, str(path)],
-        check=False,
-        env={**kept, **settings},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=DEADLINE_S,
-        start_new_session=True,
-    )
+    return run_script(ranks, tmp_path, script, DEADLINE_S, **settings)
 
 
 def test_the_report_tells_truly() -> None:
@@ -104,18 +88,6 @@ def test_a_script_runs_over_it(tmp_path: Path, setting: str, ranks: int) -> None
 
 @with_ccl
 def test_a_lost_rank_fails_the_others_operations(tmp_path: Path) -> None:
-    script = """
-        import os, signal
-        import horovod.torch as hvd, torch
-        hvd.init()
-        hvd.allreduce(torch.ones(4))
-        if hvd.rank() == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        try:
-            hvd.allreduce(torch.ones(4))
-        except hvd.HorovodInternalError as lost:
-            print("LOST", lost, flush=True)
-    """
-    job = run(2, tmp_path, script, HOROVOD_CPU_OPERATIONS="ccl")
+    job = run(2, tmp_path, LOSES_A_RANK, HOROVOD_CPU_OPERATIONS="ccl")
     assert job.returncode == 128 + 9, job.stdout
     assert re.search(r"\[0\]<stdout>:LOST ", job.stdout), job.stdout

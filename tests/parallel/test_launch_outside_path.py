@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import pytest
+from launched import LOSES_A_RANK, run_script
 
 DEADLINE_S = 120.0
 ROOT = Path(__file__).resolve().parent.parent.parent
-LAUNCHER = os.environ.get("FARANDOLE_LAUNCHER") or str(Path(sys.executable).with_name("horovodrun"))
 EXAMPLE = ROOT / "docs" / "examples" / "outside_path" / "star.c"
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
@@ -32,21 +29,9 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "libstar.so"
 
 
-def run(ranks: int, library: str, tmp_path: Path, script: str, **more: str) -> subprocess.CompletedProcess[str]:
-    path = tmp_path / "script.py"
-    path.write_text(textwrap.dedent(script))
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("HOROVOD_", "PYTEST_"))}
-    settings = {"FARANDOLE_CPU_PATH": "outside", "FARANDOLE_PATH_LIBRARY": library, **more}
-    return subprocess.run(
-        [LAUNCHER, "-np", str(ranks), sys.executable, str(path)],
-        check=False,
-        env={**kept, **settings},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=DEADLINE_S,
-        start_new_session=True,
-    )
+def run(ranks: int, library: str, tmp_path: Path, script: str) -> subprocess.CompletedProcess[str]:
+    settings = {"FARANDOLE_CPU_PATH": "outside", "FARANDOLE_PATH_LIBRARY": library}
+    return run_script(ranks, tmp_path, script, DEADLINE_S, **settings)
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -78,19 +63,7 @@ def test_a_script_runs_over_it(library: Path, tmp_path: Path, ranks: int) -> Non
 
 
 def test_a_lost_rank_fails_the_others_operations_by_its_name(library: Path, tmp_path: Path) -> None:
-    script = """
-        import os, signal
-        import horovod.torch as hvd, torch
-        hvd.init()
-        hvd.allreduce(torch.ones(4))
-        if hvd.rank() == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        try:
-            hvd.allreduce(torch.ones(4))
-        except hvd.HorovodInternalError as lost:
-            print("LOST", lost, flush=True)
-    """
-    job = run(2, str(library), tmp_path, script)
+    job = run(2, str(library), tmp_path, LOSES_A_RANK)
     assert job.returncode == 128 + 9, job.stdout
     assert re.search(r"\[0\]<stdout>:LOST .*rank 1", job.stdout), job.stdout
 

@@ -21,6 +21,7 @@ settings settings_of(const set_options& options) {
     static_cast<void>(problem);
   };
   assign(setting::board, 0);
+  assign(setting::stall_check_disable, 1); // who looks again and again lets no job come to rest
   assign(setting::cache_capacity, options.cache_capacity);
   assign(setting::fusion_threshold, options.fusion_threshold);
   assign(setting::cycle_time, options.cycle_time_ms);

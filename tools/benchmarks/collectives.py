@@ -84,9 +84,13 @@ class Measured:
         pairs = zip(self.samples[stack, work], self.samples[rival, rival_work])
         return statistics.median(ours.wall / theirs.wall for ours, theirs in pairs)
 
-    def overheads(self, quickest_yardstick: float) -> tuple[list[float], list[float]]:
-        """Seconds an operation costs: in the blocks that found the machine at its full speed, and in all."""
-        quick = [each.overhead for each in self.blocks if each.yardstick <= FULL_SPEED * quickest_yardstick]
+    def overheads(self) -> tuple[list[float], list[float]]:
+        """Seconds an operation costs: in the blocks that found the machine at its full speed, and in all.
+
+        With more ranks than cores yardsticks get in each other's way, so the quickest is one of as many ranks.
+        """
+        quickest = min(each.yardstick for each in self.blocks)
+        quick = [each.overhead for each in self.blocks if each.yardstick <= FULL_SPEED * quickest]
         return quick, [each.overhead for each in self.blocks]
 
 
