@@ -164,9 +164,22 @@ struct sets_changed {
   pending_ptr asked; ///< who asked for it here, to be settled when it has come about
 };
 
+/// Sets that have failed on some member start anew on all.
+struct sets_restarted {
+  std::vector<set_restart> sets;
+};
+
+/// The data path of a process set on this member broke.
+struct set_broken {
+  std::uint32_t number = 0;
+  error what;
+  bool looked_at = false; ///< nobody has said why in the meantime
+};
+
 /// How far a process set on this member is.
 struct set_told {
   enum class what : std::uint8_t {
+    built,   ///< its actors run
     ready,   ///< its paths are connected
     ended,   ///< the leader's last schedule has come, or, on a leader that is no member, has gone out
     settled, ///< what was pending in it has failed
@@ -179,12 +192,18 @@ struct set_told {
 using sets_actor = caf::typed_actor<
     /// Start and end these; settle who asked once that is done here.
     caf::reacts_to<sets_changed>,
+    /// End these at once and start them anew.
+    caf::reacts_to<sets_restarted>,
+    /// From the mover or the lane of one set, and INTERNAL: a while ago.
+    caf::reacts_to<set_broken>,
     /// From the actors of one set.
     caf::reacts_to<set_told>,
     /// End all sets in order; tell the member `drained` when they are gone.
     caf::reacts_to<leave_atom>,
     /// Make all sets give up.
-    caf::reacts_to<generation_over>>;
+    caf::reacts_to<generation_over>,
+    /// INTERNAL: a door was busy; try again.
+    caf::reacts_to<retry_atom>>;
 
 struct stall_list {
   std::vector<stall> stalls; ///< oldest first
@@ -223,9 +242,7 @@ using mover_actor = caf::typed_actor<
     /// INTERNAL, from the lane: this member's paths can be reached so.
     caf::reacts_to<introduction>,
     /// INTERNAL, from the lane: all paths are connected.
-    caf::reacts_to<ready_atom>,
-    /// INTERNAL, from the lane: a path broke.
-    caf::reacts_to<generation_broken>>;
+    caf::reacts_to<ready_atom>>;
 
 /// A member sent what cannot be read, or broke the protocol of a set; its link should be closed.
 struct member_fault {
@@ -339,6 +356,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::set_entered)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::set_left)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::sets_changed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::set_told)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::sets_restarted)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::set_broken)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_entered)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::peer_gone)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::rendezvous_gone)

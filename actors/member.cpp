@@ -94,6 +94,7 @@ void member_state::welcomed(const welcome& what) {
       setup_.log->warning(difference);
 
   shared.tree = tree_of(shared.members, setup_.settings);
+  shared.sets.patience(setup_.settings.duration(setting::start_timeout));
   shared.dynamic_sets = setup_.settings.flag(setting::dynamic_process_sets);
   start_generation();
 }
@@ -114,6 +115,7 @@ void member_state::start_generation() {
   how.sets = sets_;
   how.ready = [me] { caf::anon_send(me, ready_atom::value); };
   how.drained = [me] { caf::anon_send(me, drained_atom::value); };
+  how.broke = [me](const error& what) { caf::anon_send(me, generation_broken{what.text}); };
   auto entered = [this](const set_actors& actors) {
     worker_ = actors.worker;
     mover_ = actors.mover;

@@ -25,8 +25,10 @@ member_runtime::member_runtime(settings values)
     : values_(std::move(values)), log_(log_of(values_)), standing_(std::make_shared<farandole::standing>()) {}
 
 expected<std::unique_ptr<member_runtime>> member_runtime::start(settings values, const std::string& secret,
-                                                                const mpi_facts& mpi) {
+                                                                const mpi_facts& mpi,
+                                                                injected_faults faults) {
   std::unique_ptr<member_runtime> runtime{new member_runtime(std::move(values))};
+  runtime->standing_->faults = std::move(faults);
   for (auto& warning : runtime->values_.warnings())
     runtime->log_.warning(warning);
   if (auto problem = runtime->join(secret, mpi))

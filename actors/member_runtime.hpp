@@ -20,8 +20,9 @@ namespace farandole {
 class member_runtime {
 public:
   /// Joins the job that the settings name, or MPI. Blocks at most the start timeout.
-  static expected<std::unique_ptr<member_runtime>> start(settings values, const std::string& secret,
-                                                         const mpi_facts& mpi = {});
+  /// `faults`: for tests; none otherwise.
+  static expected<std::unique_ptr<member_runtime>>
+  start(settings values, const std::string& secret, const mpi_facts& mpi = {}, injected_faults faults = {});
   ~member_runtime();
   member_runtime(const member_runtime&) = delete;
   member_runtime& operator=(const member_runtime&) = delete;

@@ -12,12 +12,33 @@ void set_table::built(set_ptr set) {
 
 void set_table::open(set_ptr set) {
   std::lock_guard lock(guard_);
+  suspended_.erase(set->id);
   open_.insert_or_assign(set->id, std::move(set));
+  resumed_.notify_all();
 }
 
 void set_table::close(std::uint32_t id) {
   std::lock_guard lock(guard_);
+  suspended_.erase(id);
   open_.erase(id);
+  resumed_.notify_all();
+}
+
+void set_table::suspend(std::uint32_t id) {
+  std::lock_guard lock(guard_);
+  if (open_.count(id))
+    suspended_.insert(id);
+}
+
+void set_table::resume() {
+  std::lock_guard lock(guard_);
+  suspended_.clear();
+  resumed_.notify_all();
+}
+
+void set_table::patience(std::chrono::nanoseconds longest) {
+  std::lock_guard lock(guard_);
+  patience_ = longest;
 }
 
 void set_table::retire(const set_ptr& set) {
@@ -31,9 +52,20 @@ void set_table::retire(const set_ptr& set) {
 }
 
 set_table::set_ptr set_table::find(std::uint32_t id) const {
+  std::unique_lock lock(guard_);
+  auto found = open_.find(id);
+  // Who is yet to be told that the set starts anew need not wait for it.
+  if (suspended_.count(id) && found->second->epoch.all_told()) {
+    resumed_.wait_for(lock, patience_, [&] { return !suspended_.count(id); });
+    found = open_.find(id);
+  }
+  return found == open_.end() ? nullptr : found->second;
+}
+
+std::uint64_t set_table::epoch_seen(std::uint32_t id) const {
   std::lock_guard lock(guard_);
   auto found = open_.find(id);
-  return found == open_.end() ? nullptr : found->second;
+  return found == open_.end() || !found->second->epoch.of ? 0 : found->second->epoch.of->seen();
 }
 
 std::map<std::uint32_t, std::vector<std::int32_t>> set_table::ranks() const {
@@ -61,6 +93,8 @@ void set_table::shut() {
     std::lock_guard lock(guard_);
     all.swap(built_);
     open_.clear();
+    suspended_.clear();
+    resumed_.notify_all();
   }
   for (auto& set : all) {
     if (set->door)

@@ -3,14 +3,18 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <future>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "actors/door/door.hpp"
+#include "actors/set/injected_fault.hpp"
 #include "actors/set/lane.hpp"
 #include "collectives/paths/local/board.hpp"
 #include "collectives/plan/relay_tree.hpp"
@@ -26,6 +30,7 @@ struct set_standing {
   std::uint32_t number = 0;              ///< of envelopes
   std::uint32_t id = 0;                  ///< for people
   std::vector<std::int32_t> ranks;       ///< global, ascending; empty: the global set
+  set_epoch epoch;                       ///< none for the global set
   std::shared_ptr<farandole::door> door; ///< null where this process is no member
   std::shared_ptr<lane_thread> lane;     ///< likewise
 
@@ -54,11 +59,19 @@ public:
   /// Framework threads find it from now on, and no longer.
   void open(set_ptr set);
   void close(std::uint32_t id);
+  /// It starts anew: who looks for it, and has been told, waits until it is opened or closed, at most for as
+  /// long as the patience lasts.
+  void suspend(std::uint32_t id);
+  /// Nothing starts any more: nobody waits.
+  void resume();
+  void patience(std::chrono::nanoseconds longest);
   /// Its lane ends by itself soon: it waits for reap().
   void retire(const set_ptr& set);
 
-  /// Null when there is none of this id.
+  /// Null when there is none of this id. Framework threads.
   set_ptr find(std::uint32_t id) const;
+  /// The epoch that callers have seen of this set; 0 when there is none.
+  std::uint64_t epoch_seen(std::uint32_t id) const;
   std::map<std::uint32_t, std::vector<std::int32_t>> ranks() const;
 
   /// Joins the lanes of sets that have ended. Framework threads.
@@ -68,7 +81,10 @@ public:
 
 private:
   mutable std::mutex guard_;
+  mutable std::condition_variable resumed_;
+  std::chrono::nanoseconds patience_{};
   std::map<std::uint32_t, set_ptr> open_;
+  std::set<std::uint32_t> suspended_; ///< of those
   std::vector<set_ptr> built_;
   std::vector<set_ptr> retired_;
 };
@@ -78,6 +94,7 @@ struct standing {
   std::int32_t rank = 0;
   std::vector<member> members;
   std::shared_ptr<const relay_tree> tree; ///< who speaks with whom
+  injected_faults faults;                 ///< tests only; none otherwise
   bool dynamic_sets = false;              ///< process sets may change after the start
   std::shared_ptr<set_standing> global = std::make_shared<set_standing>();
   set_table sets;

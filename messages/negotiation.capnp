@@ -37,6 +37,11 @@
 # are used again, the oldest first. Its number stands in envelopes; it counts up and is never used again within the
 # generation, so a late message of a removed set cannot be taken for one of its successor. Requests of every set go to
 # the leader of the global set, who answers its members only. A set that ends gets a last Schedule with `end`.
+# Where part of a set fails on a member, that member says so in `faults`, in the global set. The leader answers everyone
+# in the global set's schedule: the set ends at once on all its members, whatever is pending in it, and starts anew under
+# its id with the next number. So the number is the set's epoch: what comes for an old one is dropped. Of several members
+# that report the same number the first is heard; to the others, and where the set had been removed already, the answer
+# is that the old number ends and nothing begins.
 # Where the leader is no member of a set, the set's first member tells it how many bundles are done (`finished`): what
 # goes out together depends on how much is on its way.
 #
@@ -55,7 +60,7 @@
 # -----
 # Bundles are numbered from 0 in each (generation, set); every member runs them in that order. Within one
 # Schedule: assignments, then forget and retract, then failures, then ask, then bundles, then join results, then
-# changes of the process sets, then `end`.
+# restarts and changes of the process sets, then `end`.
 # Most schedules go to all members; `ask`, and failures that concern one member alone, go to that member.
 # An id that is assigned again has been granted a cell; all else about it is as before.
 
@@ -102,6 +107,23 @@ struct Requests {
   # In the global set. Null: none.
   finished @7 :UInt64;
   # Bundles that this member's lane has finished; 0 when it has nothing to say of them.
+  faults @8 :List(SetFault);
+  # In the global set.
+}
+
+struct SetFault {
+  number @0 :UInt32;
+  reason @1 :Text;
+}
+
+struct SetRestart {
+  ended @0 :UInt32;
+  # Number.
+  begins @1 :SetEvent;
+  # Null: the set was being removed, or has started anew already.
+  reason @2 :Text;
+  givenUp @3 :Bool;
+  # The set has failed too often: the generation ends with it.
 }
 
 struct RankRun {
@@ -202,4 +224,6 @@ struct Schedule {
   changed @8 :Bool;
   # The change of process sets that all members had asked for is done, as `sets` says.
   sets @9 :List(SetEvent);
+  restarts @10 :List(SetRestart);
+  # Sets that have failed on some member.
 }

@@ -116,7 +116,7 @@ std::size_t words_of(const schedule& value) {
   }
   for (const auto& one : value.sets)
     words += wire_form::words_of(one);
-  return words;
+  return words + wire_form::words_of(value.restarts);
 }
 
 void write(wire::Schedule::Builder body, const schedule& value) {
@@ -156,6 +156,8 @@ void write(wire::Schedule::Builder body, const schedule& value) {
   body.setChanged(value.changed);
   if (!value.sets.empty())
     wire_form::write(body.initSets(count_of(value.sets)), value.sets);
+  if (!value.restarts.empty())
+    wire_form::write(body.initRestarts(count_of(value.restarts)), value.restarts);
 }
 
 } // namespace
@@ -212,6 +214,12 @@ expected<schedule> decode_schedule(const envelope& message, std::int32_t members
           read_list(body.getSets(), value.sets, so_far, [&](wire::SetEvent::Reader source, set_event& one) {
             one = wire_form::read(source, members, so_far);
           });
+        if (so_far.require(body.getRestarts().size() <= set_limit,
+                           "too many process sets start anew at once"))
+          read_list(body.getRestarts(), value.restarts, so_far,
+                    [&](wire::SetRestart::Reader source, set_restart& one) {
+                      one = wire_form::read(source, members, so_far);
+                    });
       });
 }
 

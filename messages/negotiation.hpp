@@ -57,10 +57,11 @@ struct requests {
   std::vector<std::string> withdraw;
   std::optional<set_change> change = {}; ///< in the global set
   std::uint64_t finished = 0;            ///< bundles; 0: nothing to say
+  std::vector<set_fault> faults = {};    ///< in the global set
 
   bool empty() const {
     return ids.empty() && full.empty() && left.empty() && !join && !shutdown && withdraw.empty() && !change &&
-           finished == 0;
+           finished == 0 && faults.empty();
   }
   friend bool operator==(const requests&, const requests&) = default;
 };
@@ -121,11 +122,12 @@ struct schedule {
   std::int32_t joined = -1;
   bool changed = false; ///< what all had asked of the process sets is done; `sets` tells it
   std::vector<set_event> sets = {};
+  std::vector<set_restart> restarts = {}; ///< sets that have failed on some member
   bool end = false;
 
   bool empty() const {
     return assignments.empty() && forget.empty() && retract.empty() && failures.empty() && ask.empty() &&
-           bundles.empty() && joined < 0 && !changed && !end;
+           bundles.empty() && joined < 0 && !changed && restarts.empty() && !end;
   }
   friend bool operator==(const schedule&, const schedule&) = default;
 };

@@ -23,6 +23,7 @@ requests full_requests() {
   value.join = true;
   value.shutdown = true;
   value.withdraw = {"gone", std::string(name_limit_bytes, 'n')};
+  value.faults = {{1, "it broke"}, {9, ""}};
   return value;
 }
 
@@ -51,6 +52,8 @@ schedule full_schedule() {
   spread.entries = {{6, "", 1, {}, 0}};
   value.bundles = {sum, gather, spread};
   value.joined = 2;
+  value.restarts = {{4, set_event{7, 2, false, {0, 2}}, "on rank 2: it broke"},
+                    {5, {}, "on rank 0: it broke", true}};
   value.end = true;
   return value;
 }

@@ -28,7 +28,7 @@ std::size_t words_of(const requests& value) {
     words += 1 + words_of_text(name.size());
   if (value.change)
     words += words_of(*value.change);
-  return words;
+  return words + words_of(value.faults);
 }
 
 // ---- onto the wire ------------------------------------------------------------------------------
@@ -81,6 +81,8 @@ void write(wire::Requests::Builder to, const requests& value) {
   if (value.change)
     write(to.initChange(), *value.change);
   to.setFinished(value.finished);
+  if (!value.faults.empty())
+    write(to.initFaults(count_of(value.faults)), value.faults);
 }
 
 void write_numbers(capnp::List<std::uint32_t>::Builder to, const std::vector<std::uint32_t>& numbers) {
@@ -162,6 +164,9 @@ void read_requests(wire::Requests::Reader from, requests& value, verdict& so_far
   if (from.hasChange())
     value.change = read(from.getChange(), so_far);
   value.finished = from.getFinished();
+  if (so_far.require(from.getFaults().size() <= set_limit, "too many process sets failed at once"))
+    read_list(from.getFaults(), value.faults, so_far,
+              [&](wire::SetFault::Reader source, set_fault& one) { one = read(source, so_far); });
 }
 
 } // namespace farandole::wire_form

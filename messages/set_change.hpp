@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -40,6 +42,25 @@ struct set_event {
   std::vector<std::int32_t> ranks; ///< global, ascending
 
   friend bool operator==(const set_event&, const set_event&) = default;
+};
+
+/// A member's part of a set has failed.
+struct set_fault {
+  std::uint32_t number = 0;
+  std::string reason;
+
+  friend bool operator==(const set_fault&, const set_fault&) = default;
+};
+
+/// A set that has failed ends at once on all its members, and starts anew under the same id and with a number
+/// of its own.
+struct set_restart {
+  std::uint32_t ended = 0;         ///< number
+  std::optional<set_event> begins; ///< none: it was being removed, or has started anew already
+  std::string reason;              ///< with the rank that said so
+  bool given_up = false;           ///< it has failed too often: nothing begins, and the generation ends
+
+  friend bool operator==(const set_restart&, const set_restart&) = default;
 };
 
 } // namespace farandole

@@ -27,6 +27,17 @@ std::vector<std::int32_t> read_ranks(capnp::List<std::int32_t>::Reader from, ver
   return ranks;
 }
 
+void write_event(wire::SetEvent::Builder to, const set_event& value) {
+  to.setNumber(value.number);
+  to.setId(value.id);
+  to.setEnds(value.ends);
+  write_ranks(to.initRanks(static_cast<kj::uint>(value.ranks.size())), value.ranks);
+}
+
+std::string read_reason(capnp::Text::Reader from, verdict& so_far) {
+  return read_text(from, text_limit_bytes, "the reason why a process set failed is too long", so_far);
+}
+
 } // namespace
 
 std::size_t words_of(const set_change& value) {
@@ -40,6 +51,20 @@ std::size_t words_of(const set_event& value) {
   return 5 + value.ranks.size() / 2;
 }
 
+std::size_t words_of(const std::vector<set_fault>& values) {
+  std::size_t words = 1;
+  for (auto& one : values)
+    words += 2 + words_of_text(one.reason.size());
+  return words;
+}
+
+std::size_t words_of(const std::vector<set_restart>& values) {
+  std::size_t words = 1;
+  for (auto& one : values)
+    words += 3 + (one.begins ? words_of(*one.begins) : 0) + words_of_text(one.reason.size());
+  return words;
+}
+
 void write(wire::SetChange::Builder to, const set_change& value) {
   assert(value.sets.size() <= set_limit); // checked where the caller asks for them
   to.setKind(static_cast<std::uint8_t>(value.kind));
@@ -50,11 +75,24 @@ void write(wire::SetChange::Builder to, const set_change& value) {
 }
 
 void write(capnp::List<wire::SetEvent>::Builder to, const std::vector<set_event>& values) {
+  for (kj::uint i = 0; i < to.size(); ++i)
+    write_event(to[i], values[i]);
+}
+
+void write(capnp::List<wire::SetFault>::Builder to, const std::vector<set_fault>& values) {
   for (kj::uint i = 0; i < to.size(); ++i) {
     to[i].setNumber(values[i].number);
-    to[i].setId(values[i].id);
-    to[i].setEnds(values[i].ends);
-    write_ranks(to[i].initRanks(static_cast<kj::uint>(values[i].ranks.size())), values[i].ranks);
+    to[i].setReason(text_of(shortened(values[i].reason)));
+  }
+}
+
+void write(capnp::List<wire::SetRestart>::Builder to, const std::vector<set_restart>& values) {
+  for (kj::uint i = 0; i < to.size(); ++i) {
+    to[i].setEnded(values[i].ended);
+    if (values[i].begins)
+      write_event(to[i].initBegins(), *values[i].begins);
+    to[i].setReason(text_of(shortened(values[i].reason)));
+    to[i].setGivenUp(values[i].given_up);
   }
 }
 
@@ -90,6 +128,25 @@ set_event read(wire::SetEvent::Reader from, std::int32_t members, verdict& so_fa
     so_far.require(value.ranks[i] >= 0 && value.ranks[i] < members &&
                        (i == 0 || value.ranks[i] != value.ranks[i - 1]),
                    "a process set's ranks are no members, or named twice");
+  return value;
+}
+
+set_fault read(wire::SetFault::Reader from, verdict& so_far) {
+  set_fault value{from.getNumber(), read_reason(from.getReason(), so_far)};
+  so_far.require(value.number != 0, "the global set does not start anew");
+  return value;
+}
+
+set_restart read(wire::SetRestart::Reader from, std::int32_t members, verdict& so_far) {
+  set_restart value;
+  value.ended = from.getEnded();
+  if (from.hasBegins())
+    value.begins = read(from.getBegins(), members, so_far);
+  value.reason = read_reason(from.getReason(), so_far);
+  value.given_up = from.getGivenUp();
+  so_far.require(value.ended != 0, "the global set does not start anew");
+  so_far.require(!value.begins || (value.ended < value.begins->number && !value.begins->ends),
+                 "a process set starts anew before its time");
   return value;
 }
 

@@ -23,8 +23,9 @@ std::uint32_t number_of(std::span<const submission> members) {
 } // namespace
 
 door::door(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring,
-           std::vector<std::int32_t> ranks)
-    : set_(set), size_(size), capacity_(capacity), ranks_(std::move(ranks)), ring_(std::move(ring)) {}
+           std::vector<std::int32_t> ranks, set_epoch epoch)
+    : set_(set), size_(size), capacity_(capacity), ranks_(std::move(ranks)), epoch_(std::move(epoch)),
+      ring_(std::move(ring)) {}
 
 door::~door() {
   take_queue();
@@ -90,6 +91,8 @@ expected<std::vector<pending_ptr>> door::submit_group(std::span<const submission
 }
 
 error door::check(const submission& what) const {
+  if (auto why = epoch_.refuse())
+    return why;
   if (ended_)
     return ended_;
   if (auto problem = wrong_request(what, size_, ranks_))
@@ -135,6 +138,7 @@ pending_ptr door::blank(entry& known, const submission& what) {
   operation->name = what.name;
   operation->signature = what.signature;
   operation->set = set_;
+  operation->epoch = epoch_;
   operation->home = weak_from_this();
   known.last = operation;
   return operation;
@@ -342,6 +346,25 @@ door::attempt door::end(const error& why) {
   for (auto& [name, known] : table_)
     if (known.last && known.last->now() == phase::boarded && !known.last->try_settle())
       known.last->claim_and_settle(phase::boarded, why);
+  return attempt::done;
+}
+
+// What waits for the worker is in the table as well, where every operation in flight is.
+door::attempt door::fail(const error& why) {
+  if (end(why) == attempt::busy)
+    return attempt::busy;
+  std::vector<pending_ptr> left;
+  {
+    std::unique_lock guard(mutex_, std::try_to_lock);
+    if (!guard.owns_lock())
+      return attempt::busy;
+    for (auto& [name, known] : table_)
+      if (known.last && known.last->now() == phase::queued)
+        left.push_back(known.last);
+  }
+  take_queue();
+  for (auto& one : left)
+    one->claim_and_settle(phase::queued, why);
   return attempt::done;
 }
 

@@ -22,6 +22,7 @@
 #include "actors/door/board_seat.hpp"
 #include "actors/door/pending.hpp"
 #include "actors/door/request_check.hpp"
+#include "actors/door/set_epochs.hpp"
 #include "messages/negotiation.hpp"
 
 namespace farandole {
@@ -34,9 +35,9 @@ class door : public std::enable_shared_from_this<door> {
 public:
   /// `ring` tells the loop that the queue is no longer empty; called from framework threads.
   /// At most `capacity` operations may be in flight.
-  /// `ranks`: global ranks of a process set's members; none for the global set.
+  /// `ranks`, `epoch`: a process set's members, by global rank, and its epoch; none for the global set.
   door(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring,
-       std::vector<std::int32_t> ranks = {});
+       std::vector<std::int32_t> ranks = {}, set_epoch epoch = {});
   ~door();
 
   // ---- framework threads ----
@@ -73,6 +74,8 @@ public:
   /// No operation enters any more: submit answers `why`. What sits on the board is settled: well if its round
   /// is complete, else with `why`.
   attempt end(const error& why);
+  /// As end(), when the worker is gone: what it had been given, or was to be given, fails with `why` too.
+  attempt fail(const error& why);
 
   // ---- anybody ----
 
@@ -130,6 +133,7 @@ private:
   const std::int32_t size_;
   const std::size_t capacity_;
   const std::vector<std::int32_t> ranks_;
+  const set_epoch epoch_;
   std::function<void()> ring_; ///< under the mutex
 
   std::mutex mutex_;

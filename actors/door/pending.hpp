@@ -21,6 +21,7 @@
 
 #include "actors/door/board_seat.hpp"
 #include "actors/door/result_memory.hpp"
+#include "actors/door/set_epochs.hpp"
 #include "messages/error.hpp"
 #include "messages/negotiation.hpp"
 #include "messages/result.hpp"
@@ -37,8 +38,8 @@ struct pending {
   pending& operator=(const pending&) = delete;
   ~pending();
 
-  /// As it was made, but for what recurs when the same is asked again (name, signature, set, home). For who
-  /// holds it alone.
+  /// As it was made, but for what recurs when the same is asked again (name, signature, set, epoch, home).
+  /// For who holds it alone.
   void renew();
 
   // What was asked; written before the operation is shared, constant afterwards.
@@ -54,6 +55,7 @@ struct pending {
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
 
+  set_epoch epoch; ///< of its set
   /// Where it came in; empty for what never can be taken back.
   std::weak_ptr<farandole::door> home;
 
@@ -78,6 +80,13 @@ struct pending {
   /// Whether there will be such memory: it goes when the caller has no handle any more, while the operation
   /// may be kept longer. Constant afterwards.
   bool lends = false;
+
+  /// The problem, for the caller: an epoch that ended with it has then been seen to end.
+  const error& told() const {
+    if (problem)
+      epoch.told();
+    return problem;
+  }
 
   phase now() const { return static_cast<phase>(word_.load(std::memory_order_acquire)); }
   bool settled() const { return now() == phase::settled; }

@@ -58,10 +58,12 @@ supervision_rules::step supervision_rules::ended(std::size_t child, const std::s
   if (phase_ != phase::running)
     return stop_next();
   if (too_many(now)) {
-    give_up_ = "'" + names_[child] + "' ended (" + reason + "), the " + std::to_string(restarts_.size()) +
-               "th end within " +
-               std::to_string(std::chrono::duration_cast<std::chrono::seconds>(intensity_.period).count()) +
-               " s, more than the " + std::to_string(intensity_.most) + " restarts allowed";
+    give_up_ = "'" + names_[child] + "' ended (" + reason + ")";
+    if (intensity_.most > 0)
+      give_up_ +=
+          ", the " + std::to_string(restarts_.size()) + "th end within " +
+          std::to_string(std::chrono::duration_cast<std::chrono::seconds>(intensity_.period).count()) +
+          " s, more than the " + std::to_string(intensity_.most) + " restarts allowed";
     phase_ = phase::stopping;
     return stop_next();
   }

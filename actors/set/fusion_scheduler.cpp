@@ -42,6 +42,7 @@ void fusion_scheduler_state::decided(const verdict& what) {
   out.joined = what.joined;
   out.changed = what.changed;
   out.sets = what.sets;
+  out.restarts = what.restarts;
   out.end = ended_ = what.end;
   // Who has joined stands in until the result of the join, and behind `end` nothing follows.
   out.bundles = what.joined >= 0 || what.end ? plan_->flush() : plan_->take(now());

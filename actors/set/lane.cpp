@@ -38,6 +38,9 @@ error allocate_outputs(lane_job& job, result_memory& memory) {
 } // namespace
 
 lane_job::~lane_job() {
+  std::erase_if(operations, [](const pending_ptr& one) { return !one; });
+  if (auto runs = operations.empty() ? nullptr : home.lock())
+    runs->adopt(std::exchange(operations, {}));
   settle({error_kind::disconnected, "the generation ended before this operation was run"});
 }
 
@@ -89,12 +92,31 @@ void lane_thread::push(std::function<void()> task) {
 }
 
 void lane_thread::abort(error why) {
+  std::vector<pending_ptr> orphans;
   {
     std::lock_guard guard(mutex_);
     if (!aborted_)
-      aborted_ = std::move(why);
+      aborted_ = why;
+    orphans.swap(orphans_);
   }
+  told_.notify_all();
   token_.raise();
+  for (auto& one : orphans)
+    one->settle(why);
+}
+
+void lane_thread::adopt(std::vector<pending_ptr> orphans) {
+  error why;
+  {
+    std::lock_guard guard(mutex_);
+    why = aborted_;
+    if (!why)
+      orphans_.insert(orphans_.end(), std::make_move_iterator(orphans.begin()),
+                      std::make_move_iterator(orphans.end()));
+  }
+  if (why)
+    for (auto& one : orphans)
+      one->settle(why);
 }
 
 error lane_thread::reason() const {
@@ -133,9 +155,22 @@ void lane_thread::execute(lane_job& job) {
   if (!why && !paths_)
     why = {error_kind::unknown, "the data paths are not connected"};
   if (!why)
-    why = move(job);
+    why = cause_of(move(job));
   job.settle(why);
   wiring_.finished(sequence, bytes, why);
+}
+
+// Another member's part of the set, or the member itself, may have ended: its path then broke for a reason
+// that this member is about to hear.
+error lane_thread::cause_of(error seen) {
+  if (!seen || !wiring_.broke || reason() || seen.kind == error_kind::unimplemented)
+    return seen;
+  wiring_.broke(seen);
+  if (seen.kind == error_kind::timed_out)
+    return seen;
+  std::unique_lock guard(mutex_);
+  told_.wait_for(guard, wiring_.patience, [this] { return static_cast<bool>(aborted_); });
+  return aborted_ ? aborted_ : seen;
 }
 
 error lane_thread::move(lane_job& job) {

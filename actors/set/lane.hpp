@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,16 +21,19 @@
 
 namespace farandole {
 
+class lane;
+
 /// One bundle and the operations it settles; operations[i] belongs to bundle.parts[i] and is null where this
 /// member has joined and stands in with neutral elements.
 struct lane_job {
   work bundle;
   std::vector<pending_ptr> operations;
+  std::weak_ptr<lane> home; ///< where it is to run
 
   lane_job() = default;
   lane_job(const lane_job&) = delete;
   lane_job& operator=(const lane_job&) = delete;
-  /// A job that is dropped on its way settles what it holds: nobody waits on the dead.
+  /// A job that is dropped on its way leaves what it holds to its lane: nobody waits on the dead.
   ~lane_job();
   /// Ends every operation with `how`. The path must have let go of the buffers.
   void settle(const error& how);
@@ -42,6 +46,8 @@ public:
   virtual void run(std::unique_ptr<lane_job> job) = 0;
   /// Makes the running path give up and fails what is queued and what will come with `why`. Never blocks.
   virtual void abort(error why) = 0;
+  /// Operations of a job that will never come: they end as the lane does.
+  virtual void adopt(std::vector<pending_ptr> orphans) = 0;
 };
 
 class lane_thread final : public lane {
@@ -52,6 +58,11 @@ public:
     std::string timeout_citation;               ///< "operation timeout (…) = 30 s"
     /// From the lane's thread, after the operations of a bundle were settled: its number and how it ended.
     std::function<void(std::uint64_t sequence, std::uint64_t bytes, const error& how)> finished;
+    /// From the lane's thread, where there is somebody who says why a path broke: the other members may have
+    /// reasons that end the lane at once. What the path broke in is settled with that reason, if it is told
+    /// before the patience ends.
+    std::function<void(const error& what)> broke = {};
+    std::chrono::nanoseconds patience{};
   };
   explicit lane_thread(wiring how);
   ~lane_thread() override { stop(); }
@@ -65,6 +76,7 @@ public:
 
   void run(std::unique_ptr<lane_job> job) override;
   void abort(error why) override;
+  void adopt(std::vector<pending_ptr> orphans) override;
 
   /// Runs `task` on the lane's thread, in order with bundles: how paths are set up, which belong to that
   /// thread.
@@ -82,6 +94,7 @@ private:
   error exchange_splits(lane_job& job, const limits& until);
   error run_work(work& what, const limits& until);
   error reason() const;
+  error cause_of(error seen);
   void push(std::function<void()> task);
 
   wiring wiring_;
@@ -91,7 +104,9 @@ private:
   std::uint64_t works_ = 0; ///< run so far
 
   mutable std::mutex mutex_;
+  std::condition_variable told_; ///< of aborted_
   error aborted_;
+  std::vector<pending_ptr> orphans_; ///< until aborted_
   std::vector<std::function<void()>> queue_;
   std::atomic<std::uint32_t> queued_{0}; ///< counts pushes; the thread sleeps on it
   std::atomic<bool> stop_{false};

@@ -8,10 +8,10 @@ void mover_state::begin(mover_setup how) {
   setup_ = std::move(how);
   // Sockets and UCX workers are opened on the thread that uses them.
   setup_.lane->call([lane = setup_.lane.get(), set = setup_.set, options = setup_.paths, log = setup_.log,
-                     me = caf::actor_cast<mover_actor>(self)] {
+                     me = caf::actor_cast<mover_actor>(self), broke = setup_.broke] {
     auto opened = data_paths::open(set, options);
     if (!opened) {
-      caf::anon_send(me, generation_broken{opened.error().text});
+      broke(opened.error());
       return;
     }
     if (const auto remark = (*opened)->remark(); !remark.empty() && log && set.set == 0 && set.rank == 0)
@@ -29,9 +29,9 @@ void mover_state::introduce(const introduction& mine) {
 void mover_state::hear(const envelope& message) {
   auto all = decode_introductions(message);
   if (!all || all->members.size() != setup_.set.members.size())
-    self->send(setup_.member,
-               generation_broken{all ? "introductions of another number of members came from the leader"
-                                     : all.error().text});
+    setup_.broke(
+        all ? error{error_kind::unknown, "introductions of another number of members came from the leader"}
+            : all.error());
   else
     connect(std::move(all->members));
 }
@@ -39,21 +39,27 @@ void mover_state::hear(const envelope& message) {
 void mover_state::connect(std::vector<introduction> all) {
   setup_.lane->call([lane = setup_.lane.get(), all = std::move(all), me = caf::actor_cast<mover_actor>(self),
                      timeout = setup_.connect_timeout, citation = setup_.connect_citation,
-                     connected = setup_.connected] {
+                     connected = setup_.connected, broke = setup_.broke] {
     limits until{lane->token(), std::chrono::steady_clock::now() + timeout, citation};
     if (auto problem =
             lane->paths() ? lane->paths()->connect(all, until) : error{error_kind::unknown, "no paths"}) {
-      caf::anon_send(me, generation_broken{"the data paths could not be connected: " + problem.text});
+      broke({problem.kind, "the data paths could not be connected: " + problem.text});
       return;
     }
     if (connected)
       connected(lane->paths()->board());
     caf::anon_send(me, ready_atom::value);
   });
+  connecting_ = true;
+  for (auto& job : std::exchange(early_, {}))
+    run(job);
 }
 
+// The other members may be quick: what they are ready for can come before the introductions.
 void mover_state::run(const lane_job_ptr& job) {
-  if (*job)
+  if (!connecting_)
+    early_.push_back(job);
+  else if (*job)
     setup_.lane->run(std::move(*job));
 }
 
@@ -63,10 +69,6 @@ void mover_state::end(const error& why) {
 
 void mover_state::drain() {
   setup_.lane->call(setup_.drained);
-}
-
-void mover_state::broke(const generation_broken& what) {
-  self->send(setup_.member, what);
 }
 
 mover_actor::behavior_type mover(mover_actor::stateful_pointer<mover_state> self, mover_setup how) {
@@ -79,7 +81,6 @@ mover_actor::behavior_type mover(mover_actor::stateful_pointer<mover_state> self
       [&state](drained_atom) { state.drain(); },
       [&state](const introduction& mine) { state.introduce(mine); },
       [&state](ready_atom) { state.ready(); },
-      [&state](const generation_broken& what) { state.broke(what); },
   };
 }
 

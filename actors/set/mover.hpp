@@ -20,7 +20,7 @@ struct mover_setup {
   farandole::address self; ///< generation, set, own global rank
   std::int32_t leader = 0; ///< global rank
   post_actor post;
-  member_actor member;               ///< hears what breaks
+  std::function<void(error)> broke;  ///< the paths cannot be used; from any thread
   std::function<void()> ready;       ///< connected; from the loop
   std::function<void()> drained;     ///< from the lane's thread
   std::shared_ptr<lane_thread> lane; ///< shared with the runtime, which joins its thread
@@ -43,13 +43,14 @@ struct mover_state {
   void drain();
   void introduce(const introduction& mine);
   void ready() const { setup_.ready(); }
-  void broke(const generation_broken& what);
 
 private:
   void connect(std::vector<introduction> all);
 
   mover_actor::pointer self;
   mover_setup setup_;
+  bool connecting_ = false;         ///< the lane knows the others, or is getting to know them
+  std::vector<lane_job_ptr> early_; ///< until then
 };
 
 mover_actor::behavior_type mover(mover_actor::stateful_pointer<mover_state> self, mover_setup how);

@@ -13,12 +13,19 @@ error removed(const set_event& what) {
           "process set " + std::to_string(what.id) + " was removed while this operation was pending"};
 }
 
-error shut_down() {
-  return {error_kind::unknown, "Farandole has been shut down while this operation was pending; call init() "
-                               "again to go on"};
+// A supervisor ends with a text.
+std::string text_of(const caf::error& reason, const caf::actor_system& system) {
+  if (reason.context().match_elements<std::string>())
+    return reason.context().get_as<std::string>(0);
+  return system.render(reason);
 }
 
 } // namespace
+
+error set_keeper_state::shut_down() {
+  return {error_kind::unknown, "Farandole has been shut down while this operation was pending; call init() "
+                               "again to go on"};
+}
 
 void set_keeper_state::begin(set_setup pattern) {
   pattern_ = std::move(pattern);
@@ -37,7 +44,11 @@ void set_keeper_state::change(const sets_changed& what) {
     return settle(over_);
   for (auto& event : what.events) {
     if (!event.ends) {
-      start(event);
+      started_.push_back(event.id);
+      start(event, {std::make_shared<set_epochs>(), 0}, false);
+      // Who is no member has nothing to connect.
+      if (place_of(pattern_.shared->rank, event.ranks) >= 0)
+        awaited_.insert(event.number);
       continue;
     }
     pattern_.shared->sets.close(event.id);
@@ -49,13 +60,15 @@ void set_keeper_state::change(const sets_changed& what) {
   settle_if_done();
 }
 
-void set_keeper_state::start(const set_event& what) {
+// Framework threads find a new set once it is connected. A set that starts `again` they have found before:
+// what they ask of it waits behind the connecting.
+void set_keeper_state::start(const set_event& what, set_epoch epoch, bool again) {
   auto how = pattern_;
   how.place = std::make_shared<set_standing>();
   how.place->number = what.number;
   how.place->id = what.id;
   how.place->ranks = what.ranks;
-  started_.push_back(what.id);
+  how.place->epoch = std::move(epoch);
   auto news = [me = how.sets, number = what.number](set_told::what said) {
     return [me, number, said] { caf::anon_send(me, set_told{number, said}); };
   };
@@ -63,20 +76,25 @@ void set_keeper_state::start(const set_event& what) {
   how.ended = news(set_told::what::ended);
   how.settled = news(set_told::what::settled);
   how.drained = news(set_told::what::drained);
-  // Who is no member has nothing to connect.
-  if (how.takes_part())
-    awaited_.insert(what.number);
-  else
+  how.broke = [me = how.sets, number = what.number](const error& problem) {
+    caf::anon_send(me, set_broken{number, problem});
+  };
+  if (!how.takes_part())
     pattern_.shared->sets.open(how.place);
   if (!how.takes_part() && !how.leads() && !how.relays())
     return;
   auto& one = running_[what.number];
   one.place = how.place;
-  auto started = [shared = how.shared, place = how.place, post = how.post,
-                  known = one.actors](const set_actors& actors) {
+  one.again = again;
+  one.ready = !how.takes_part();
+  auto started = [system = &self->home_system(), shared = how.shared, place = how.place, post = how.post,
+                  known = one.actors, built = news(set_told::what::built)](const set_actors& actors) {
     *known = actors;
     shared->sets.built(place);
-    caf::anon_send(post, actors.entered(place->number, place->ranks));
+    auto routes = actors.entered(place->number, place->ranks);
+    inject(shared->faults, *system, place->id, shared->rank, actors, routes);
+    caf::anon_send(post, std::move(routes));
+    built();
   };
   one.tree = self->spawn(supervisor, set_tree(how, started));
   self->monitor(one.tree);
@@ -103,9 +121,17 @@ void set_keeper_state::told(const set_told& what) {
     return;
   auto& one = found->second;
   switch (what.news) {
+  case set_told::what::built:
+    if (one.again && !one.why && !over_)
+      pattern_.shared->sets.open(one.place);
+    return;
   case set_told::what::ready:
-    if (one.why || over_)
+    one.ready = true;
+    if (over_)
       return;
+    // It was to end while the others were still connecting to it.
+    if (one.why)
+      return stop(one, one.why);
     pattern_.shared->sets.open(one.place);
     awaited_.erase(what.number);
     return settle_if_done();
@@ -122,9 +148,10 @@ void set_keeper_state::told(const set_told& what) {
 }
 
 void set_keeper_state::stop(running_set& one, const error& why) {
-  if (one.why)
-    return;
   one.why = why;
+  // The others could not connect to what is gone.
+  if (!one.ready || std::exchange(one.told, true))
+    return;
   if (one.actors->negotiator)
     self->send(one.actors->negotiator, leave_atom::value);
   fail_if_over(one.place->number);
@@ -133,7 +160,7 @@ void set_keeper_state::stop(running_set& one, const error& why) {
 // The last schedule may come before the word that the set ends, where messages take different ways.
 void set_keeper_state::fail_if_over(std::uint32_t number) {
   auto& one = running_.at(number);
-  if (!one.why || !one.last_heard)
+  if (!one.why || !one.last_heard || !one.ready)
     return;
   if (one.actors->worker)
     self->send(one.actors->worker, generation_over{one.why});
@@ -149,8 +176,7 @@ void set_keeper_state::gone(std::uint32_t number) {
   pattern_.shared->sets.retire(one.place);
   awaited_.erase(number);
   settle_if_done();
-  if (leaving_ && running_.empty())
-    self->send(pattern_.member, drained_atom::value);
+  leave_if_done();
 }
 
 // ---- the end -------------------------------------------------------------------------------------
@@ -158,15 +184,23 @@ void set_keeper_state::gone(std::uint32_t number) {
 void set_keeper_state::leave() {
   leaving_ = true;
   settle(shut_down());
-  if (running_.empty())
-    return self->send(pattern_.member, drained_atom::value);
   std::vector<std::uint32_t> numbers;
   for (auto& [number, one] : running_)
     numbers.push_back(number);
   // Each may be gone at once.
   for (auto number : numbers)
-    if (auto found = running_.find(number); found != running_.end())
-      stop(found->second, shut_down());
+    if (auto found = running_.find(number); found != running_.end()) {
+      if (found->second.failed)
+        abandon(number, shut_down());
+      else
+        stop(found->second, shut_down());
+    }
+  leave_if_done();
+}
+
+void set_keeper_state::leave_if_done() {
+  if (leaving_ && running_.empty() && abandoned_.empty() && !std::exchange(left_, true))
+    self->send(pattern_.member, drained_atom::value);
 }
 
 void set_keeper_state::end(const error& why) {
@@ -174,6 +208,15 @@ void set_keeper_state::end(const error& why) {
     return;
   over_ = why;
   settle(why);
+  pattern_.shared->sets.resume();
+  std::vector<std::uint32_t> failed;
+  for (auto& [number, one] : running_) {
+    one.place->epoch.of->over(why);
+    if (one.stopped)
+      failed.push_back(number);
+  }
+  for (auto number : failed)
+    abandon(number, why);
   for (auto& [number, one] : running_) {
     if (one.actors->worker)
       self->send(one.actors->worker, generation_over{why});
@@ -182,21 +225,28 @@ void set_keeper_state::end(const error& why) {
   }
 }
 
-// An operation in flight cannot be carried over, and the set's other members cannot know: the generation
-// ends.
 void set_keeper_state::down(const caf::down_msg& what) {
+  for (auto& one : abandoned_)
+    one.stopped = one.stopped || one.tree == what.source;
   for (auto& [number, one] : running_)
-    if (one.tree.address() == what.source && !over_)
-      self->send(pattern_.member,
-                 generation_broken{"an actor of process set " + std::to_string(one.place->id) +
-                                   " failed: " + to_string(what.reason)});
+    if (one.tree.address() == what.source) {
+      one.stopped = true;
+      if (over_)
+        abandon(number, over_);
+      else
+        report_fault(one, text_of(what.reason, self->system()));
+      break;
+    }
+  fail_doors();
 }
 
+// Doors first: nobody comes back to what is pending behind them.
 void set_keeper_state::take_down(const caf::error& why) {
   end(shut_down());
-  for (auto& [number, one] : running_)
-    self->send_exit(one.tree, why);
-  self->quit(why);
+  taken_down_ = why;
+  while (!running_.empty())
+    abandon(running_.begin()->first, over_);
+  fail_doors();
 }
 
 sets_actor::behavior_type set_keeper(sets_actor::stateful_pointer<set_keeper_state> self, set_setup pattern) {
@@ -204,9 +254,12 @@ sets_actor::behavior_type set_keeper(sets_actor::stateful_pointer<set_keeper_sta
   state.begin(std::move(pattern));
   return {
       [&state](const sets_changed& what) { state.change(what); },
+      [&state](const sets_restarted& what) { state.restart(what); },
+      [&state](const set_broken& what) { state.broke(what); },
       [&state](const set_told& what) { state.told(what); },
       [&state](leave_atom) { state.leave(); },
       [&state](const generation_over& what) { state.end(what.why); },
+      [&state](retry_atom) { state.retry(); },
   };
 }
 

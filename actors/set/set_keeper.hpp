@@ -7,6 +7,12 @@
 //   its own last schedule ─────────┘
 //
 // so that what the leader had scheduled before still runs on every member.
+//
+// A set of which a part fails starts anew on all its members, alone. Whoever sees the failure tells the
+// leader, whose global schedule says to all where in its order the set restarts:
+//
+//   an actor died, a path broke ─▶ told to start anew (global schedule) ─▶ what is pending fails, the lane
+//   gives up, the tree goes ─▶ a new tree with the next number, the set's next epoch (door/set_epochs.hpp)
 #pragma once
 
 #include <cstdint>
@@ -28,6 +34,9 @@ struct set_keeper_state {
   void begin(set_setup pattern);
 
   void change(const sets_changed& what);
+  void restart(const sets_restarted& what);
+  void broke(const set_broken& what);
+  void retry();
   void told(const set_told& what);
   void leave();
   void end(const error& why);
@@ -41,9 +50,28 @@ private:
     caf::actor tree;
     error why;               ///< told to end: what becomes of what is pending
     bool last_heard = false; ///< the leader's last schedule for it
+    bool again = false;      ///< it has failed before
+    bool ready = false;      ///< its paths are connected, or there are none here
+    bool told = false;       ///< its actors, to end
+    bool stopped = false;    ///< its tree has died
+    bool failed = false;     ///< the leader has been told that a part of it failed here
+  };
+  /// Of a set that failed: the door still has to fail what is pending.
+  struct remains {
+    std::shared_ptr<set_standing> place;
+    caf::actor_addr tree;
+    bool stopped = false; ///< the tree
+    error why;
   };
 
-  void start(const set_event& what);
+  void start(const set_event& what, set_epoch epoch, bool again);
+  void report_fault(running_set& one, const std::string& reason);
+  void restart(const set_restart& what);
+  void abandon(std::uint32_t number, const error& why);
+  void say_last(std::uint32_t number);
+  void fail_doors();
+  static error shut_down();
+  void leave_if_done();
   void stop(running_set& one, const error& why);
   void fail_if_over(std::uint32_t number);
   void gone(std::uint32_t number);
@@ -53,11 +81,15 @@ private:
   sets_actor::pointer self;
   set_setup pattern_;
   std::map<std::uint32_t, running_set> running_; ///< by number: those with actors here
-  pending_ptr asked_;                            ///< the change that is coming about; at most one
-  std::set<std::uint32_t> awaited_;              ///< numbers of sets that it starts or ends here
-  std::vector<std::uint32_t> started_;           ///< ids of those that it starts
+  std::vector<remains> abandoned_;
+  pending_ptr asked_;                  ///< the change that is coming about; at most one
+  std::set<std::uint32_t> awaited_;    ///< numbers of sets that it starts or ends here
+  std::vector<std::uint32_t> started_; ///< ids of those that it starts
+  bool retrying_ = false;
   bool leaving_ = false;
-  error over_; ///< why the generation ended
+  bool left_ = false;
+  caf::error taken_down_; ///< why, while doors still have to fail what is pending
+  error over_;            ///< why the generation ended
 };
 
 sets_actor::behavior_type set_keeper(sets_actor::stateful_pointer<set_keeper_state> self, set_setup pattern);

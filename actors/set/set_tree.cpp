@@ -22,6 +22,10 @@ namespace {
 constexpr std::size_t door_capacity = 65536;
 constexpr std::int32_t leader = 0;
 
+// How long a lane whose path broke waits for the reason. The leader's word that a set starts anew takes
+// moments, the rendezvous' word on a lost member less than a second.
+constexpr std::chrono::seconds patience{10};
+
 std::vector<member> members_of(const set_setup& how) {
   std::vector<member> members;
   for (auto rank : how.ranks())
@@ -192,8 +196,10 @@ struct growing_tree {
   // The lane tells the scheduler, here or by the worker, that it has room again.
   set_setup::bundle_ended bundle_news() const {
     auto reports = reporter() == how.shared->rank ? bell : nullptr;
+    // What breaks in the global set is told once it is settled: nobody knows better why.
     return [shared = std::weak_ptr(how.shared), scheduler = actors.scheduler, reports,
-            member = how.member](std::uint64_t sequence, std::uint64_t bytes, const error& problem) {
+            broke = how.place->number == 0 ? how.broke : nullptr](std::uint64_t sequence, std::uint64_t bytes,
+                                                                  const error& problem) {
       if (auto counters = shared.lock()) {
         counters->bundles.fetch_add(1, std::memory_order_relaxed);
         counters->bytes_moved.fetch_add(bytes, std::memory_order_relaxed);
@@ -202,8 +208,8 @@ struct growing_tree {
         caf::anon_send(scheduler, bundle_finished{sequence});
       if (reports)
         caf::anon_send(*reports, bundle_finished{sequence});
-      if (problem && problem.kind != error_kind::unimplemented)
-        caf::anon_send(member, generation_broken{problem.text});
+      if (broke && problem && problem.kind != error_kind::unimplemented)
+        broke(problem);
     };
   }
 
@@ -212,6 +218,10 @@ struct growing_tree {
     wiring.name = "farandole-lane";
     wiring.operation_timeout = how.settings.duration(setting::operation_timeout);
     wiring.timeout_citation = how.settings.cited(setting::operation_timeout);
+    if (how.place->number != 0) {
+      wiring.broke = how.broke;
+      wiring.patience = patience;
+    }
     wiring.finished = bundle_news();
     return std::make_shared<lane_thread>(std::move(wiring));
   }
@@ -228,7 +238,7 @@ struct growing_tree {
     setup.self = self();
     setup.leader = leader;
     setup.post = how.post;
-    setup.member = how.member;
+    setup.broke = how.broke;
     setup.ready = how.ready;
     setup.drained = how.drained;
     setup.lane = how.place->lane;
@@ -260,7 +270,7 @@ struct growing_tree {
     auto size = static_cast<std::int32_t>(how.ranks().size());
     how.place->door = std::make_shared<door>(
         how.place->id, size, door_capacity, [bell = bell] { caf::anon_send(*bell, doorbell_atom::value); },
-        how.place->ranks);
+        how.place->ranks, how.place->epoch);
     worker_setup setup;
     setup.door = how.place->door;
     setup.self = self();
@@ -270,6 +280,9 @@ struct growing_tree {
     setup.ranks = how.place->ranks;
     setup.post = how.post;
     setup.mover = actors.mover;
+    // What the global set's mover drops is lost with the generation.
+    if (how.place->number != 0)
+      setup.lane = how.place->lane;
     setup.member = how.member;
     setup.sets = how.sets;
     setup.ended = how.ended;
@@ -327,8 +340,8 @@ supervisor_spec set_tree(const set_setup& how, std::function<void(const set_acto
   spec.name = how.place->number == 0 ? "generation " + std::to_string(how.generation)
                                      : "process set " + std::to_string(how.place->id);
   spec.strategy = restart_strategy::all_for_one;
-  // Operations in flight cannot be carried over a restart: one death ends the generation, and its parent says
-  // so.
+  // Operations in flight cannot be carried over a restart, and the other members must restart with it: one
+  // death ends the tree, and its parent sees to the rest.
   spec.intensity.most = 0;
   auto child = [&](std::string name, caf::actor (growing_tree::*start)(caf::event_based_actor*)) {
     spec.children.push_back(

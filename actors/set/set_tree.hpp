@@ -29,10 +29,11 @@ struct set_setup {
   sets_actor sets; ///< of the global set: hears of changes
   logger* log = nullptr;
 
-  std::function<void()> ready;   ///< the paths here are connected
-  std::function<void()> ended;   ///< see set_told; of the global set the member hears by itself
-  std::function<void()> settled; ///< see set_told
-  std::function<void()> drained; ///< see set_told; from the lane's thread
+  std::function<void()> ready;      ///< the paths here are connected
+  std::function<void()> ended;      ///< see set_told; of the global set the member hears by itself
+  std::function<void()> settled;    ///< see set_told
+  std::function<void()> drained;    ///< see set_told; from the lane's thread
+  std::function<void(error)> broke; ///< a path here broke; from any thread
 
   /// A bundle of this number and size has ended so.
   using bundle_ended = std::function<void(std::uint64_t sequence, std::uint64_t bytes, const error& how)>;

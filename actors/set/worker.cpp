@@ -141,6 +141,8 @@ void worker_state::follow(const envelope& message) {
   run_bundles(*plan);
   if (plan->joined >= 0)
     finish_join(plan->joined);
+  if (!plan->restarts.empty())
+    self->send(setup_.sets, sets_restarted{std::move(plan->restarts)});
   if (plan->changed)
     change_sets(*plan);
   if (plan->end && setup_.ended) {
@@ -278,6 +280,7 @@ void worker_state::run_bundles(const schedule& plan) {
       self->send(setup_.member, generation_broken{job.error().text});
       return;
     }
+    (*job)->home = setup_.lane;
     self->send(setup_.mover, std::make_shared<std::unique_ptr<lane_job>>(std::move(*job)));
   }
 }

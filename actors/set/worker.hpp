@@ -27,8 +27,9 @@ struct worker_setup {
   std::vector<std::int32_t> ranks; ///< of a process set: global ranks of its members; none for the global set
   post_actor post;
   mover_actor mover;
-  member_actor member; ///< hears of an orderly end of the global set; may be null in tests
-  sets_actor sets;     ///< of the global set: hears of changes of the process sets
+  std::shared_ptr<farandole::lane> lane; ///< that the mover feeds; may be null in tests
+  member_actor member;                   ///< hears of an orderly end of the global set; may be null in tests
+  sets_actor sets;                       ///< of the global set: hears of changes of the process sets
   /// Of a process set: its last schedule has come, and nothing is in the way of ending it; end() follows.
   std::function<void()> ended;
   /// All that was held when it ended is settled.

@@ -139,7 +139,7 @@ public:
   /// Hands one tensor in. `invalid_argument` for a name in flight, an unknown set or one without this member,
   /// a root outside the set, splits that do not fit the first extent, a scalar to reduce-scatter; `aborted`
   /// for Adasum with reducescatter; `overloaded` when too much is in flight; `unknown` when the generation
-  /// has ended.
+  /// has ended; `disconnected` when the process set was started anew and no caller here had been told.
   expected<handle> submit(const submission& what);
   /// All or none, and all in one process set; the members become ready together.
   expected<std::vector<handle>> submit_group(std::span<const submission> what);
@@ -155,6 +155,10 @@ public:
   /// What is pending in the set and not scheduled fails `aborted`; everything else goes on. The id may be
   /// given to a later set. `invalid_argument` for an unknown set and for 0.
   error remove_process_set(std::uint32_t set);
+  /// How often this member's callers have been told that the set was started anew, which they are by an
+  /// operation's or a submission's `disconnected`: what is counted alike on all ranks is counted anew from
+  /// there.
+  std::uint64_t process_set_epoch(std::uint32_t set) const;
   /// Ids and global ranks, the global set's included.
   std::map<std::uint32_t, std::vector<std::int32_t>> process_sets() const;
 

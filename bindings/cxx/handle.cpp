@@ -75,7 +75,7 @@ error handle::wait(clock::time_point until, const std::function<bool()>& interru
     auto longest = interrupted ? now + slice : now + std::chrono::hours{1};
     sleep(*pending_, std::min({until, longest, told ? until : slow_at}));
   }
-  return pending_->problem;
+  return pending_->told();
 }
 
 bool handle::failed() const {
@@ -83,7 +83,7 @@ bool handle::failed() const {
 }
 
 error handle::problem() const {
-  return settled() ? pending_->problem : error{};
+  return settled() ? pending_->told() : error{};
 }
 
 const result& handle::result() const {

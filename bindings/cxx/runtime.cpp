@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/member_runtime.hpp"
+#include "actors/set/injected_fault.hpp"
 #include "actors/this_host.hpp"
 #include "bindings/cxx/farandole.hpp"
 #include "collectives/paths/mpi/mpi_library.hpp"
@@ -60,6 +61,18 @@ environment_lookup lookup_for(const options& how) {
       return found->second;
     return beneath ? beneath(name) : std::nullopt;
   };
+}
+
+// Only tests may ask for faults.
+expected<injected_faults> faults_of(const environment_lookup& lookup) {
+  auto wanted = lookup("FARANDOLE_TEST_FAULT");
+  if (!wanted || wanted->empty())
+    return injected_faults{};
+  if (lookup("FARANDOLE_TESTING").value_or("") != "1")
+    return error{
+        error_kind::precondition,
+        "FARANDOLE_TEST_FAULT is for tests of Farandole itself; unset it, or set FARANDOLE_TESTING=1"};
+  return read_faults(*wanted);
 }
 
 using clock = std::chrono::steady_clock;
@@ -150,7 +163,11 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
   if (!secret)
     return secret.error();
   const auto patience = values->duration(setting::start_timeout);
-  auto member = member_runtime::start(std::move(*values), *secret, {how.mpi_ranks, launched_by_mpi(lookup)});
+  auto faults = faults_of(lookup);
+  if (!faults)
+    return faults.error();
+  auto member = member_runtime::start(std::move(*values), *secret, {how.mpi_ranks, launched_by_mpi(lookup)},
+                                      std::move(*faults));
   if (!member)
     return member.error();
   std::unique_ptr<runtime> started(new runtime(std::make_unique<state>(std::move(*member))));
@@ -255,6 +272,10 @@ error runtime::remove_process_set(std::uint32_t set) {
     return problem;
   auto done = state_->change_sets({set_change_kind::remove, set, {}}, clock::time_point::max());
   return done ? error{} : done.error();
+}
+
+std::uint64_t runtime::process_set_epoch(std::uint32_t set) const {
+  return state_->mark.here() ? state_->member->standing().sets.epoch_seen(set) : 0;
 }
 
 std::map<std::uint32_t, std::vector<std::int32_t>> runtime::process_sets() const {

@@ -35,8 +35,14 @@ public:
   std::uint32_t next_number() { return next_number_++; }
 
   /// How many unnamed calls of this kind the core has taken in a process set: unnamed operations match across
-  /// ranks by that count, which neither named nor refused calls disturb.
-  std::uint32_t& unnamed(std::uint32_t set, const std::string& prefix) { return unnamed_[set][prefix]; }
+  /// ranks by that count, which neither named nor refused calls disturb. It begins anew where the set does:
+  /// ranks may have been an operation apart when it failed.
+  std::uint32_t& unnamed(std::uint32_t set, const std::string& prefix) {
+    auto& counts = unnamed_[set];
+    if (const auto epoch = set == 0 ? 0 : runtime_->process_set_epoch(set); epoch != counts.epoch)
+      counts = {epoch, {}};
+    return counts.by_prefix[prefix];
+  }
   /// A new set has this number, which another may have had before.
   void count_anew(std::uint32_t set) { unnamed_.erase(set); }
 
@@ -55,9 +61,14 @@ private:
     nanobind::object output;
   };
 
+  struct unnamed_calls {
+    std::uint64_t epoch = 0;
+    std::map<std::string, std::uint32_t> by_prefix;
+  };
+
   std::unique_ptr<farandole::runtime> runtime_;
   std::uint32_t next_number_ = 0;
-  std::map<std::uint32_t, std::map<std::string, std::uint32_t>> unnamed_;
+  std::map<std::uint32_t, unnamed_calls> unnamed_; ///< by process set
   std::vector<parked> parked_;
   std::shared_ptr<result_memory> memory_ = std::make_shared<result_memory>();
 };

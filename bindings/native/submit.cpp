@@ -29,14 +29,15 @@ void append_number(std::string& target, std::uint64_t number) {
 }
 
 /// The full name, in memory that the next call on this thread uses again.
-std::string& full_name(job& running, const request& what, nb::handle name, std::uint32_t set) {
+/// `count`: of unnamed calls; null for a call with a name.
+std::string& full_name(const request& what, nb::handle name, const std::uint32_t* count) {
   thread_local std::string built;
   built.assign(what.prefix);
-  if (name.is_none()) {
+  if (count) {
     if (what.operation == operation::join || what.operation == operation::barrier)
       return built.append(".noname"); // one at a time, so it has no number
     built.append(".noname.");
-    append_number(built, running.unnamed(set, what.prefix));
+    append_number(built, *count);
   } else {
     built.append(".").append(text_of(name));
   }
@@ -113,12 +114,13 @@ operation_handle submit(const std::shared_ptr<job>& running, const request& what
   const std::vector<std::int64_t> rows = splits_of(splits);
   described.splits = rows;
   running->require_usable();
-  described.name = full_name(*running, what, name, described.set);
+  auto* const count = name.is_none() ? &running->unnamed(described.set, what.prefix) : nullptr;
+  described.name = full_name(what, name, count);
   auto accepted = running->core().submit(described);
   if (!accepted)
     raise_refusal(accepted.error());
-  if (name.is_none())
-    ++running->unnamed(described.set, what.prefix);
+  if (count)
+    ++*count;
   return keep(running, std::move(*accepted), running->next_number(), input, output, described.signature);
 }
 
@@ -134,7 +136,8 @@ nb::list submit_group(const std::shared_ptr<job>& running, const request& what, 
     described.push_back(describe(what, inputs[i], output, set_id));
   }
   running->require_usable();
-  const std::string base = full_name(*running, what, name, set_id);
+  auto* const count_of_calls = name.is_none() ? &running->unnamed(set_id, what.prefix) : nullptr;
+  const std::string base = full_name(what, name, count_of_calls);
   std::vector<std::string> names(count, base);
   for (std::size_t i = 0; i < count; ++i) {
     append_number(names[i].append("_"), i + 1);
@@ -144,8 +147,8 @@ nb::list submit_group(const std::shared_ptr<job>& running, const request& what, 
   auto accepted = running->core().submit_group(described);
   if (!accepted)
     raise_refusal(accepted.error());
-  if (name.is_none())
-    ++running->unnamed(set_id, what.prefix);
+  if (count_of_calls)
+    ++*count_of_calls;
   const std::uint32_t number = running->next_number();
   nb::list handles;
   for (std::size_t i = 0; i < count; ++i) {

@@ -76,6 +76,9 @@ verdict negotiation::receive(std::int32_t rank, const requests& what, std::chron
     take_join(current);
   if (what.change)
     take_change(current, *what.change);
+  for (const auto& one : what.faults)
+    if (!current.out.breach)
+      take_fault(current, one);
   if (current.out.breach)
     current.out.broken_by = rank;
   if (what.shutdown)
@@ -212,6 +215,19 @@ void negotiation::take_change(step& current, const set_change& what) {
   current.out.sets = std::move(answer.events);
   if (answer.problem)
     current.out.failures.push_back({std::string(set_change_name), std::move(answer.problem)});
+}
+
+void negotiation::take_fault(step& current, const set_fault& what) {
+  const auto rank = tally_.rank_of(current.member);
+  if (!sets_) {
+    current.out.breach = breach_of(rank, "it reports a fault in a process set that is not the global one");
+    return;
+  }
+  auto recovery = sets_->failed(rank, what, current.now);
+  if (recovery.breach)
+    current.out.breach = std::move(recovery.breach);
+  else
+    current.out.restarts.push_back(std::move(recovery.restart));
 }
 
 // ---- taken back ---------------------------------------------------------------------------------

@@ -86,6 +86,7 @@ private:
   void take_withdrawal(step& current, const std::string& name);
   void take_join(step& current);
   void take_change(step& current, const set_change& what);
+  void take_fault(step& current, const set_fault& what);
   void refuse(step& current, std::int32_t rank, tally::row_id row);
   void turn_away(step& current, tally::row_id row, const request& what);
   void complete(step& current, tally::row_id row);

@@ -124,3 +124,22 @@ TEST_CASE("after the end nothing is decided any more") {
   CHECK(leader.ended());
   CHECK(leader.receive(0, full({ask("a")}), 0ns).empty());
 }
+
+TEST_CASE("a process set that fails on a member is answered to all, in the global set alone") {
+  auto options = members(2);
+  options.keeps_sets = true;
+  negotiation leader(options);
+  requests change, fault;
+  change.change = set_change{set_change_kind::found, 0, {{1}}};
+  fault.faults = {{1, "it broke"}};
+  REQUIRE(leader.receive(0, change, 0ns).empty());
+  REQUIRE(leader.receive(1, change, 0ns).sets.size() == 1);
+  CHECK(leader.receive(1, fault, 0ns).restarts ==
+        std::vector<set_restart>{{1, set_event{2, 1, false, {1}}, "on rank 1: it broke"}});
+
+  negotiation other(members(2));
+  const auto out = other.receive(1, fault, 0ns);
+  CHECK(out.breach);
+  CHECK(out.broken_by == 1);
+  CHECK(out.restarts.empty());
+}

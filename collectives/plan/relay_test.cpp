@@ -244,6 +244,14 @@ TEST_CASE("what comes with a round of the board that is left stays together") {
   CHECK(!one.wake_at());
 }
 
+TEST_CASE("a member's word that a process set failed goes up as its own") {
+  auto one = made();
+  requests fault;
+  fault.faults = {{3, "it broke"}};
+  one.take(5, fault, 1ms);
+  CHECK(one.due(1ms).apart == std::vector<said_apart>{{5, fault}});
+}
+
 TEST_CASE("a relay speaks for those below it alone") {
   auto one = made();
   CHECK(one.take(8, below_8({7}, {{6, 1}}), 1ms));

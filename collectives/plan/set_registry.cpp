@@ -163,7 +163,41 @@ set_registry::answer set_registry::remove(std::uint32_t id) {
   known->second.ends = true;
   result.events.push_back(std::move(known->second));
   sets_.erase(known);
+  failures_.erase(id);
   free_.push_back(id);
+  return result;
+}
+
+set_registry::recovery set_registry::failed(std::int32_t rank, const set_fault& what,
+                                            std::chrono::nanoseconds now) {
+  recovery result;
+  const auto reason = "on rank " + std::to_string(rank) + ": " + what.reason;
+  if (what.number == 0 || what.number >= next_number_) {
+    result.breach = refuse("rank " + std::to_string(rank) + " reports a fault in a process set of number " +
+                           std::to_string(what.number) + ", which has not started");
+    return result;
+  }
+  auto same =
+      std::find_if(sets_.begin(), sets_.end(), [&](auto& one) { return one.second.number == what.number; });
+  if (same == sets_.end()) {
+    result.restart = {what.number, std::nullopt, reason, false};
+    return result;
+  }
+  auto& [id, set] = *same;
+  auto& lately = failures_[id];
+  while (!lately.empty() && now - lately.front() >= restart_period)
+    lately.pop_front();
+  lately.push_back(now);
+  if (lately.size() > most_restarts) {
+    result.restart = {what.number, std::nullopt,
+                      "process set " + std::to_string(id) + " failed " + std::to_string(lately.size()) +
+                          " times within " + std::to_string(restart_period.count()) + " s, the last time " +
+                          reason,
+                      true};
+    return result;
+  }
+  set.number = next_number_++;
+  result.restart = {what.number, set, reason, false};
   return result;
 }
 

@@ -3,6 +3,7 @@
 // two ranks that differ and both values. Either way the job goes on.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -28,6 +29,17 @@ public:
   };
   answer ask(std::int32_t rank, const set_change& what);
 
+  /// More failures of one set within the period, and it is given up, and the generation with it.
+  static constexpr std::size_t most_restarts = 3;
+  static constexpr std::chrono::seconds restart_period{10};
+
+  struct recovery {
+    set_restart restart; ///< for all members to hear
+    error breach;        ///< there never was such a set, and nothing was taken
+  };
+  /// A member's part of a set has failed.
+  recovery failed(std::int32_t rank, const set_fault& what, std::chrono::nanoseconds now);
+
   /// By id, without the global set.
   const std::map<std::uint32_t, set_event>& sets() const { return sets_; }
 
@@ -44,6 +56,7 @@ private:
   std::vector<std::optional<set_change>> asked_; ///< by rank
   std::size_t missing_;
   std::map<std::uint32_t, set_event> sets_;
+  std::map<std::uint32_t, std::deque<std::chrono::nanoseconds>> failures_; ///< by id; lately
   std::deque<std::uint32_t> free_; ///< ids of removed sets, oldest first
   std::uint32_t next_id_ = 1;
   std::uint32_t next_number_ = 1;

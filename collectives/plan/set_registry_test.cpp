@@ -137,3 +137,45 @@ TEST_CASE("there is a most of sets") {
   CHECK(refused(registry, size, add({size - 1})) ==
         "there are 1024 process sets already; remove one before adding another");
 }
+
+TEST_CASE("a set that fails starts anew under its id, with the next number") {
+  using namespace std::chrono_literals;
+  set_registry registry(3);
+  CHECK(agreed(registry, 3, found({{0, 1}, {1, 2}})).events.size() == 2);
+  auto first = registry.failed(1, {1, "it broke"}, 0s).restart;
+  CHECK(first == set_restart{1, set_event{3, 1, false, {0, 1}}, "on rank 1: it broke"});
+  CHECK(registry.failed(0, {3, "again"}, 0s).restart.begins->number == 4);
+  CHECK(registry.sets().at(2).number == 2);
+}
+
+TEST_CASE("a late word on a set that has started anew, or was removed, begins nothing") {
+  using namespace std::chrono_literals;
+  set_registry registry(3);
+  CHECK(agreed(registry, 3, found({{0, 1}})).events.size() == 1);
+  CHECK(registry.failed(1, {1, "it broke"}, 0s).restart.begins);
+  CHECK(registry.failed(0, {1, "here too"}, 0s).restart == set_restart{1, {}, "on rank 0: here too"});
+  CHECK(agreed(registry, 3, removal(1)).events == std::vector<set_event>{{2, 1, true, {0, 1}}});
+  CHECK(registry.failed(0, {2, "late"}, 0s).restart == set_restart{2, {}, "on rank 0: late"});
+}
+
+TEST_CASE("a fault in a set that never was breaks the protocol") {
+  using namespace std::chrono_literals;
+  set_registry registry(2);
+  CHECK(agreed(registry, 2, found({{0}})).events.size() == 1);
+  CHECK(registry.failed(1, {2, ""}, 0s).breach.text ==
+        "rank 1 reports a fault in a process set of number 2, which has not started");
+  CHECK(registry.failed(1, {0, ""}, 0s).breach);
+}
+
+TEST_CASE("a set that fails too often in too short a time is given up") {
+  using namespace std::chrono_literals;
+  set_registry registry(2);
+  CHECK(agreed(registry, 2, found({{0}})).events.size() == 1);
+  std::uint32_t number = 1;
+  for (auto now : {0s, 4s, 8s, 11s})
+    number = registry.failed(0, {number, "broken"}, now).restart.begins.value().number;
+  auto last = registry.failed(0, {number, "broken"}, 12s).restart;
+  CHECK(!last.begins);
+  CHECK(last.given_up);
+  CHECK(last.reason == "process set 1 failed 4 times within 10 s, the last time on rank 0: broken");
+}
