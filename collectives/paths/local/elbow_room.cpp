@@ -2,7 +2,8 @@
 
 #include <sched.h>
 
-#include <vector>
+#include <algorithm>
+#include <cmath>
 
 #include "collectives/paths/waiting/cores.hpp"
 #include "collectives/paths/waiting/yield_ledger.hpp"
@@ -12,7 +13,7 @@ namespace farandole {
 namespace {
 
 /// Who has not begun for so long after another is held up.
-constexpr auto late = 3 * wake_up_time;
+constexpr auto late = wake_up_time;
 constexpr int most_moves = 2;
 
 std::uint32_t step_of(std::uint64_t place) {
@@ -23,13 +24,17 @@ int core_of(std::uint64_t place) {
   return static_cast<int>(static_cast<std::uint32_t>(place));
 }
 
+std::uint32_t share_of_core(std::uint32_t members, double cores) {
+  return members < 2 ? 0 : static_cast<std::uint32_t>(std::ceil(members / std::max(1.0, std::floor(cores))));
+}
+
 } // namespace
 
-elbow_room::elbow_room(std::shared_ptr<window> shared, std::uint32_t rank, bool core_each)
-    : window_(std::move(shared)), rank_(rank), core_each_(core_each && window_->layout().members > 1) {}
+elbow_room::elbow_room(std::shared_ptr<window> shared, std::uint32_t rank, double cores)
+    : window_(std::move(shared)), rank_(rank), share_(share_of_core(window_->layout().members, cores)) {}
 
 void elbow_room::begin(std::uint64_t step) {
-  if (!core_each_)
+  if (share_ == 0)
     return;
   step_ = static_cast<std::uint32_t>(step + 1); // a fresh window says 0
   settled_ = moved_for_late_ = false;
@@ -42,29 +47,39 @@ void elbow_room::begin(std::uint64_t step) {
 void elbow_room::look() {
   if (settled_)
     return;
-  const int here = sched_getcpu();
-  bool missing = false, shared = false;
-  for (std::uint32_t member = 0; member < window_->layout().members; ++member) {
-    const auto place = window_->counters(member).place.load(std::memory_order_relaxed);
-    missing = missing || step_of(place) != step_;
-    shared = shared || (member < rank_ && step_of(place) == step_ && core_of(place) == here);
-  }
-  const bool held_up = missing && !moved_for_late_ && std::chrono::steady_clock::now() - begun_ >= late;
+  const auto seen = see();
+  const bool held_up =
+      seen.missing && share_ == 1 && !moved_for_late_ && std::chrono::steady_clock::now() - begun_ >= late;
   moved_for_late_ = moved_for_late_ || held_up;
-  if (shared || held_up)
-    move();
-  settled_ = (!missing && !shared) || moves_ >= most_moves;
+  if (seen.crowded || held_up) {
+    ++moves_;
+    move_to_another_core(seen.full_cores);
+    window_->counters(rank_).place.store(place_here(), std::memory_order_relaxed);
+  }
+  settled_ = (!seen.missing && !seen.crowded) || moves_ >= most_moves;
 }
 
-void elbow_room::move() {
-  ++moves_;
-  std::vector<int> taken;
-  for (std::uint32_t member = 0; member < window_->layout().members; ++member)
-    if (const auto place = window_->counters(member).place.load(std::memory_order_relaxed);
-        step_of(place) == step_)
-      taken.push_back(core_of(place));
-  move_to_another_core(taken);
-  window_->counters(rank_).place.store(place_here(), std::memory_order_relaxed);
+elbow_room::sight elbow_room::see() const {
+  const int here = sched_getcpu();
+  sight seen;
+  std::uint32_t before_me = 0;
+  std::vector<int> cores;
+  for (std::uint32_t member = 0; member < window_->layout().members; ++member) {
+    const auto place = window_->counters(member).place.load(std::memory_order_relaxed);
+    if (member == rank_)
+      continue;
+    if (step_of(place) != step_) {
+      seen.missing = true;
+      continue;
+    }
+    const int core = core_of(place);
+    before_me += member < rank_ && core == here ? 1 : 0;
+    cores.push_back(core);
+    if (std::count(cores.begin(), cores.end(), core) == static_cast<std::ptrdiff_t>(share_))
+      seen.full_cores.push_back(core);
+  }
+  seen.crowded = before_me >= share_;
+  return seen;
 }
 
 std::uint64_t elbow_room::place_here() const {

@@ -1,11 +1,12 @@
-// Keeps the members of one host, where each could have a core, from working on the same one. The kernel wakes
-// lanes one after the other, each near whoever woke it; two that end up on one core run one after the other
-// for milliseconds before it puts one of them elsewhere, which is as long as a bundle takes.
+// Keeps the members of one host from crowding on some cores while others idle. The kernel wakes lanes one
+// after the other, each near whoever woke it; two that end up on one core run one after the other for
+// milliseconds before it puts one of them elsewhere, which is as long as a bundle takes.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "collectives/paths/local/window.hpp"
 
@@ -13,25 +14,31 @@ namespace farandole {
 
 class elbow_room {
 public:
-  /// `core_each`: whether there is a core for every member; else nothing happens here.
-  elbow_room(std::shared_ptr<window> shared, std::uint32_t rank, bool core_each);
+  /// `cores`: how many the members of this host may use.
+  elbow_room(std::shared_ptr<window> shared, std::uint32_t rank, double cores);
 
   /// The calling thread, always the same, begins with what starts at this step, alike on all members. It says
   /// where it is.
   void begin(std::uint64_t step);
 
-  /// Moves to another core when a member of lower rank is on this one, or when some member has not begun
-  /// although it was woken with the others: it may be waiting for this very core. A few cache lines are read
-  /// until all have begun on cores of their own, then nothing.
+  /// Moves to another core when this one has its share of members of lower rank; and, where there is a core
+  /// for each, when some member has not begun although it was woken with the others: it may be waiting for
+  /// this very core. A few cache lines are read until all have begun and this member is not crowded, then
+  /// nothing.
   void look();
 
 private:
+  struct sight {
+    bool missing = false;        ///< some member has not begun
+    bool crowded = false;        ///< this member is one too many on its core
+    std::vector<int> full_cores; ///< with their share of other members
+  };
+  sight see() const;
   std::uint64_t place_here() const;
-  void move();
 
   const std::shared_ptr<window> window_;
   const std::uint32_t rank_;
-  const bool core_each_;
+  const std::uint32_t share_; ///< of members on a core; 0: there is nobody else
   std::uint32_t step_ = 0;
   bool settled_ = true;
   bool moved_for_late_ = false;

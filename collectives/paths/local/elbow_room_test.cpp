@@ -31,7 +31,7 @@ TEST_CASE("of two members on one core the one of higher rank moves, and may go o
   const auto shared = window_of_two();
   std::thread([&] {
     const auto before = allowed();
-    elbow_room first(shared, 0, true), second(shared, 1, true);
+    elbow_room first(shared, 0, 2), second(shared, 1, 2);
     cpu_set_t here;
     CPU_ZERO(&here);
     CPU_SET(sched_getcpu(), &here);
@@ -48,10 +48,11 @@ TEST_CASE("of two members on one core the one of higher rank moves, and may go o
   }).join();
 }
 
-TEST_CASE("without a core each nobody says where it is") {
-  const auto shared = window_of_two();
-  elbow_room member(shared, 1, false);
+TEST_CASE("who is alone has nobody to make room for") {
+  auto made = window::create({.generation = 1, .members = 1, .slots = 2, .chunk_bytes = 4096});
+  REQUIRE(made);
+  const std::shared_ptr<window> shared = std::move(*made);
+  elbow_room member(shared, 0, 4);
   member.begin(4);
-  member.look();
-  CHECK(shared->counters(1).place.load() == 0);
+  CHECK(shared->counters(0).place.load() == 0);
 }

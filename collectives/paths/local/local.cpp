@@ -7,6 +7,7 @@
 #include "collectives/operation.hpp"
 #include "collectives/paths/bundle_bytes.hpp"
 #include "collectives/paths/local/local_job.hpp"
+#include "collectives/paths/waiting/cores.hpp"
 
 namespace farandole {
 
@@ -30,8 +31,8 @@ chunk_range share_of(std::size_t bytes, std::uint32_t member, std::uint32_t memb
 local_path::local_path(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy,
                        std::size_t single_copy_bytes, probe watch)
     : window_(std::move(shared)), rank_(rank), members_(window_->layout().members), waiting_(policy),
-      room_(window_, rank, policy.core_each()), single_copy_bytes_(single_copy_bytes),
-      probe_(std::move(watch)), inputs_(members_) {
+      room_(window_, rank, usable_cores()), single_copy_bytes_(single_copy_bytes), probe_(std::move(watch)),
+      inputs_(members_) {
   assert(rank_ < members_);
 }
 

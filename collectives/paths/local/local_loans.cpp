@@ -18,6 +18,8 @@ namespace {
 
 /// After so many bytes a member looks whether it should give up, or move.
 constexpr std::size_t look_bytes = std::size_t{1} << 20;
+/// The first stretches are short: who waits for this core waits for them.
+constexpr std::size_t first_look_bytes = std::size_t{128} << 10;
 
 /// Nothing is lent any more when this goes, however the run has ended.
 class lending {
@@ -127,9 +129,10 @@ bool local_path::borrow_and_lend(job& now) {
 
 void local_path::keep_own(const loan_plan& plan) {
   for (const auto& each : plan.keeps)
-    for (std::size_t at = 0; at < each.bytes; at += look_bytes) {
+    for (std::size_t at = 0, next = 0; at < each.bytes; at += next) {
       room_.look();
-      bulk_copy(each.to + at, each.from + at, std::min(look_bytes, each.bytes - at));
+      next = std::min(at < look_bytes ? first_look_bytes : look_bytes, each.bytes - at);
+      bulk_copy(each.to + at, each.from + at, next);
     }
 }
 
