@@ -68,6 +68,7 @@ enum class setting : std::uint16_t {
   cpu_operations,
   elastic,
   elastic_timeout,
+  regroup_timeout,
   dynamic_process_sets,
   hierarchical_allreduce,
   hierarchical_allgather,

@@ -69,7 +69,7 @@ expected<std::unique_ptr<launcher>> launcher::open(const launcher_options& optio
     return keeper.error();
   auto made = std::make_unique<parts>(std::move(*keeper), options);
   rendezvous_options how;
-  how.size = options.size;
+  how.members.size = options.size;
   how.settings = options.values;
   how.links.credentials = std::make_shared<const tls_credentials>(options.secret);
   how.links.log = &made->log;

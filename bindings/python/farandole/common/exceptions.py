@@ -9,7 +9,8 @@ class HorovodInternalError(RuntimeError):
     """A collective operation failed: ranks disagreed, a rank was lost, or the job was shut down.
 
     ``kind`` says what to do about it: ``"precondition"`` (tell a human), ``"disconnected"`` (membership changed: roll
-    back), ``"timed_out"``, ``"overloaded"`` (wait, then retry), ``"aborted"`` or ``"unknown"``.
+    back), ``"timed out"``, ``"overloaded"`` (wait, then retry), ``"aborted"``, ``"dismissed"`` (the job goes on without
+    this process) or ``"unknown"``.
     """
 
     kind: str = "unknown"
