@@ -15,6 +15,9 @@ namespace {
 /// Up to here every member reduces everything itself: the bytes are cheaper than a second round of waking
 /// each other.
 constexpr std::size_t at_once_bytes = std::size_t{128} << 10;
+/// A bundle that takes longer than a move to another core.
+constexpr std::size_t worth_moving_bytes = std::size_t{1} << 20;
+
 /// The part of a chunk of `bytes` that this member reduces.
 chunk_range share_of(std::size_t bytes, std::uint32_t member, std::uint32_t members) {
   const std::size_t each = rounded_up((bytes + members - 1) / members, share_alignment);
@@ -27,7 +30,8 @@ chunk_range share_of(std::size_t bytes, std::uint32_t member, std::uint32_t memb
 local_path::local_path(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy,
                        std::size_t single_copy_bytes, probe watch)
     : window_(std::move(shared)), rank_(rank), members_(window_->layout().members), waiting_(policy),
-      single_copy_bytes_(single_copy_bytes), probe_(std::move(watch)), inputs_(members_) {
+      room_(window_, rank, policy.core_each()), single_copy_bytes_(single_copy_bytes),
+      probe_(std::move(watch)), inputs_(members_) {
   assert(rank_ < members_);
 }
 
@@ -39,6 +43,8 @@ outcome local_path::run(const work& bundle, const limits& until) {
   lay_out(bundle);
   const concatenation& own = streams_[streams_.size() == 1 ? 0 : rank_];
   job now{bundle, until, own, step_, slot_bytes()};
+  if (longest_stream(bundle) >= worth_moving_bytes)
+    room_.begin(step_);
   bool done = false;
   switch (bundle.operation) {
   case operation::allreduce:
@@ -62,6 +68,15 @@ outcome local_path::run(const work& bundle, const limits& until) {
   assert(done == !now.problem);
   broken_ = now.problem;
   return {now.problem, nullptr};
+}
+
+std::size_t local_path::longest_stream(const work& bundle) const {
+  if (bundle.operation == operation::alltoall)
+    return bundle.longest * members_;
+  std::size_t longest = 0;
+  for (const auto& stream : streams_)
+    longest = std::max(longest, stream.bytes());
+  return longest;
 }
 
 std::size_t local_path::slot_bytes() const {
@@ -282,7 +297,8 @@ void local_path::publish(counter which, std::uint64_t reached) {
   (window_->counters(rank_).*which).publish(static_cast<std::uint32_t>(reached));
 }
 
-void local_path::observe(local_phase phase, std::uint64_t step) const {
+void local_path::observe(local_phase phase, std::uint64_t step) {
+  room_.look();
   if (probe_)
     probe_(phase, step);
 }

@@ -15,6 +15,7 @@
 
 #include "collectives/paths/adasum.hpp"
 #include "collectives/paths/concatenation.hpp"
+#include "collectives/paths/local/elbow_room.hpp"
 #include "collectives/paths/local/loan.hpp"
 #include "collectives/paths/local/window.hpp"
 #include "collectives/paths/path.hpp"
@@ -103,7 +104,10 @@ private:
   static bool too_late(job& now, std::uint32_t member);
   static std::string doing(const job& now);
   void publish(counter which, std::uint64_t reached);
-  void observe(local_phase phase, std::uint64_t step) const;
+  void observe(local_phase phase, std::uint64_t step);
+  /// Of all members, what the one that has most puts in: alike on all.
+  std::size_t longest_stream(const work& bundle) const;
+  void keep_own(const loan_plan& plan);
   std::byte* slot(std::uint32_t member, std::uint64_t step) const;
   std::byte* own_slot(std::uint64_t step, std::size_t bytes);
   std::size_t slot_bytes() const; ///< of a slot, in whole shares
@@ -112,6 +116,7 @@ private:
   const std::uint32_t rank_;
   const std::uint32_t members_;
   const waiting waiting_;
+  elbow_room room_;
   const std::size_t single_copy_bytes_;
   const probe probe_;
   std::uint64_t step_ = 0; ///< the next

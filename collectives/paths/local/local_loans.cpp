@@ -16,7 +16,7 @@ namespace farandole {
 
 namespace {
 
-/// After so many bytes a reader looks whether it should give up.
+/// After so many bytes a member looks whether it should give up, or move.
 constexpr std::size_t look_bytes = std::size_t{1} << 20;
 
 /// Nothing is lent any more when this goes, however the run has ended.
@@ -51,11 +51,6 @@ bool can_lend(const loan_plan& plan) {
   return std::all_of(plan.lends.begin(), plan.lends.end(), [](const auto& each) {
     return can_be_lent({each.from, each.bytes});
   });
-}
-
-void keep_own(const loan_plan& plan) {
-  for (const auto& each : plan.keeps)
-    bulk_copy(each.to, each.from, each.bytes);
 }
 
 } // namespace
@@ -128,6 +123,14 @@ bool local_path::borrow_and_lend(job& now) {
   publish(&member_counters::released, step + 1);
   observe(local_phase::lend, step);
   return all_can && await_all(now, &member_counters::released, step + 1);
+}
+
+void local_path::keep_own(const loan_plan& plan) {
+  for (const auto& each : plan.keeps)
+    for (std::size_t at = 0; at < each.bytes; at += look_bytes) {
+      room_.look();
+      bulk_copy(each.to + at, each.from + at, std::min(look_bytes, each.bytes - at));
+    }
 }
 
 bool local_path::take_lent(job& now, const loan_plan& plan, std::uint64_t step) {

@@ -4,6 +4,7 @@
 // frozen may still have it mapped.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -39,6 +40,8 @@ struct member_counters {
   shared_counter packed;   ///< its data of step s stands in slot s % slots: s + 1
   shared_counter reduced;  ///< its segment of step s is reduced: s + 1
   shared_counter released; ///< it reads no slot of step s any more: s + 1
+  /// Where its lane works: the first step of the bundle plus one in the upper half, the core in the lower.
+  alignas(64) std::atomic<std::uint64_t> place;
 };
 
 class window {

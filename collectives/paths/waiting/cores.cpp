@@ -87,14 +87,16 @@ double usable_cores() {
   return cores;
 }
 
-void move_to_another_core() {
+void move_to_another_core(std::span<const int> taken) {
   const auto allowed = affinity::own();
   auto elsewhere = allowed;
   const int here = sched_getcpu();
-  if (here < 0 || allowed.count() < 2)
+  if (here < 0)
     return;
   elsewhere.remove(here);
-  if (elsewhere.apply())
+  for (const int core : taken)
+    elsewhere.remove(core);
+  if (elsewhere.count() > 0 && elsewhere.apply())
     allowed.apply();
 }
 

@@ -2,6 +2,7 @@
 // time.
 #pragma once
 
+#include <span>
 #include <string>
 
 namespace farandole {
@@ -13,8 +14,8 @@ double usable_cores();
 /// understood.
 double cores_granted(const std::string& cpu_max);
 
-/// Moves the calling thread to any other core that its affinity allows, and leaves the affinity as it was.
-/// Does nothing where there is no other.
-void move_to_another_core();
+/// Moves the calling thread to any other core that its affinity allows, but to none of `taken`, and leaves
+/// the affinity as it was. Does nothing where there is no such core.
+void move_to_another_core(std::span<const int> taken = {});
 
 } // namespace farandole

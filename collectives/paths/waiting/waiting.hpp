@@ -71,6 +71,8 @@ public:
       : how_(how), patience_(patience), pairs_(pairs), ledger_(ledger) {}
 
   bool spins() const { return how_ == look::spinning; }
+  /// Whether there is a core for every member on the host.
+  bool core_each() const { return ledger_.core_each(); }
 
   /// Waits until `ready()`, a cheap look at shared memory that turns true only together with a change of
   /// `what.word`. `reached` wins when several ends have come.

@@ -41,6 +41,8 @@ public:
   constexpr yield_ledger(const yield_ledger& other) : yield_ledger(other.core_each_, other.enough_) {}
   yield_ledger& operator=(const yield_ledger&) = delete;
 
+  bool core_each() const { return core_each_; }
+
   /// Asked once a wait.
   bool pays() {
     const auto left = to_skip_.load(std::memory_order_relaxed);

@@ -1,0 +1,57 @@
+#include "collectives/paths/local/elbow_room.hpp"
+
+#include <sched.h>
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+using namespace farandole;
+
+namespace {
+
+std::shared_ptr<window> window_of_two() {
+  auto made = window::create({.generation = 1, .members = 2, .slots = 2, .chunk_bytes = 4096});
+  REQUIRE(made);
+  return std::move(*made);
+}
+
+int place_of(window& shared, std::uint32_t member) {
+  return static_cast<int>(static_cast<std::uint32_t>(shared.counters(member).place.load()));
+}
+
+cpu_set_t allowed() {
+  cpu_set_t cores;
+  REQUIRE(sched_getaffinity(0, sizeof cores, &cores) == 0);
+  return cores;
+}
+
+} // namespace
+
+TEST_CASE("of two members on one core the one of higher rank moves, and may go on everywhere") {
+  const auto shared = window_of_two();
+  std::thread([&] {
+    const auto before = allowed();
+    elbow_room first(shared, 0, true), second(shared, 1, true);
+    cpu_set_t here;
+    CPU_ZERO(&here);
+    CPU_SET(sched_getcpu(), &here);
+    REQUIRE(sched_setaffinity(0, sizeof here, &here) == 0);
+    first.begin(4);
+    REQUIRE(sched_setaffinity(0, sizeof before, &before) == 0);
+    // As another member that was woken here would say.
+    shared->counters(0).place.store(std::uint64_t{5} << 32 | static_cast<std::uint32_t>(sched_getcpu()));
+    second.begin(4);
+    const auto after = allowed();
+    CHECK(CPU_EQUAL(&before, &after));
+    if (CPU_COUNT(&before) > 1)
+      CHECK(place_of(*shared, 1) != place_of(*shared, 0));
+  }).join();
+}
+
+TEST_CASE("without a core each nobody says where it is") {
+  const auto shared = window_of_two();
+  elbow_room member(shared, 1, false);
+  member.begin(4);
+  member.look();
+  CHECK(shared->counters(1).place.load() == 0);
+}
