@@ -29,14 +29,14 @@ _COLLECTIVE_TOO_EARLY = (
 class Change(NamedTuple):
     """How many changes were announced in this generation, and whether members were only taken out."""
 
-    count: int
+    changes: int
     removals_only: bool
 
     def and_then(self, later: Change) -> Change:
         """Both."""
-        if not self.count or not later.count:
-            return self if self.count else later
-        return Change(self.count + later.count, self.removals_only and later.removals_only)
+        if not self.changes or not later.changes:
+            return self if self.changes else later
+        return Change(self.changes + later.changes, self.removals_only and later.removals_only)
 
 
 NO_CHANGE = Change(0, False)
@@ -72,7 +72,7 @@ def agreed(own: Change) -> Change:
     from farandole import _native
     from farandole.common import operations
 
-    numbers = (ctypes.c_int64 * 2)(own.count, own.count > 0 and not own.removals_only)
+    numbers = (ctypes.c_int64 * 2)(own.changes, own.changes > 0 and not own.removals_only)
     described = (ctypes.addressof(numbers), _INT64, (2,), numbers)
     request = _native.Request(operations.ALLREDUCE, CHANGES, _MAX)
     job.runtime.submit(request, "agreed", described, described, 0).wait()

@@ -52,9 +52,10 @@ def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[.
 def _run(train: Callable[[], Result], state: State, reset: Callable[[], None]) -> Result:
     coming = _Next(reset=False, sync=True)
     while True:
+        if coming.reset:
+            _regroup(reset)
         try:
             if coming.reset:
-                _regroup(reset)
                 state.on_reset()
                 decided = membership.must_sync()
                 coming = coming if decided is None else coming._replace(sync=decided)

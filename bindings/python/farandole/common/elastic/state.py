@@ -50,8 +50,8 @@ class State:
         for each in list(self._notices):
             told = told.and_then(Change(1, each == HostUpdateResult.removed))
         agreed = membership.agreed(told)
-        if agreed.count > self._interrupted_for:
-            self._interrupted_for = agreed.count
+        if agreed.changes > self._interrupted_for:
+            self._interrupted_for = agreed.changes
             raise HostsUpdatedInterrupt(agreed.removals_only)
 
     def save(self) -> None:
