@@ -175,6 +175,11 @@ def test_who_never_finds_a_place_gives_up(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(HorovodInternalError, match="disconnected"):
         played.run()
     assert played.said.count("reset") == loop.TRIES_IN_A_ROW
+    monkeypatch.setenv("HOROVOD_ELASTIC_TIMEOUT", "0")
+    played = Played(lost(), in_reset=[lost(), None])
+    with pytest.raises(HorovodInternalError, match="disconnected"):
+        played.run()
+    assert played.said.count("reset") == 1
 
 
 def test_a_process_set_that_failed_alone_is_tried_again_without_a_reset() -> None:

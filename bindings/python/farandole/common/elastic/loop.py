@@ -117,7 +117,7 @@ def _regroup(reset: Callable[[], None]) -> None:
                 raise
             _leave_if_dismissed(event)
             lost_another = event.kind in ("disconnected", "unknown")
-            if not lost_another or not membership.is_elastic() or not left or time.monotonic() > until:
+            if not lost_another or not membership.is_elastic() or not left or time.monotonic() >= until:
                 raise
             _log.warning("members changed again before all had come together: %s", event)
 
