@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import weakref
 from typing import Any, List, Optional, Tuple
 
 import pytest
@@ -185,6 +186,26 @@ def test_who_never_finds_a_place_gives_up(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_process_set_that_failed_alone_is_tried_again_without_a_reset() -> None:
     assert Played(lost(process_set=2)).run() == [*START, "restore", "train"]
     assert Played(lost(process_set=0)).run() == START + WHOLE_RESET
+
+
+class Big:
+    """Stands for the gradients of a step."""
+
+
+def test_what_a_failed_step_held_is_gone_before_the_next() -> None:
+    alive: List[Any] = []
+    held: List[bool] = []
+
+    def train(state: State) -> None:
+        held.append(any(each() is not None for each in alive))
+        big = Big()
+        alive.append(weakref.ref(big))
+        if len(alive) < 4:
+            raise explicitly(lost())
+
+    state = ObjectState(bcast_object=lambda value: value, get_rank=lambda: 0)
+    run_fn(train, lambda: None)(state)
+    assert held == [False] * 4
 
 
 @pytest.mark.parametrize("seed", range(50))
