@@ -245,3 +245,15 @@ def test_the_total_batch_stays_whatever_the_number_of_members(rank: int, size: i
         train(model, optimizer, batches, own)
     for mine, theirs in zip(model.parameters(), alone.parameters()):
         assert torch.allclose(mine, theirs, rtol=1e-12, atol=1e-12)
+
+
+def test_adasum_takes_its_own_optimizer_in_a_job_of_one_that_may_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = network(0)
+    monkeypatch.setattr("farandole.torch.mpi_ops.size", lambda: 1)
+    plain = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), op=hvd.Adasum)
+    make_elastic(monkeypatch)
+    growing = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1), op=hvd.Adasum)
+    with plain.skip_synchronize():  # type: ignore[attr-defined]
+        pass
+    with pytest.raises(AssertionError), growing.skip_synchronize():  # type: ignore[attr-defined]
+        pass
