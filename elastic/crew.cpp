@@ -133,8 +133,8 @@ auto crew::due(time_point now) -> step {
   refill(now, out);
   if (deadline_ && now >= *deadline_)
     end(failed,
-        "farandole: for " + seconds_text(options_.timeout) + " (--elastic-timeout) " + shortage() +
-            "; hosts: " + hosts_text(now) +
+        "farandole: waited " + seconds_text(options_.timeout) +
+            " (--elastic-timeout) for more slots: " + shortage() + "; hosts: " + hosts_text(now) +
             ". Add hosts, lower --min-np, or let hosts that failed come back (--blacklist-cooldown-range)",
         out);
   return finish(now, out);
@@ -215,8 +215,11 @@ void crew::watch_size(bool enough, time_point now, step& out) {
             ". Lower --min-np, let hosts that failed come back (--blacklist-cooldown-range), or find hosts "
             "with --host-discovery-script",
         out);
-  else if (!deadline_)
+  else if (!deadline_) {
     deadline_ = now + std::chrono::duration_cast<time_point::duration>(options_.timeout);
+    out.lines.push_back("farandole: waiting up to " + seconds_text(options_.timeout) +
+                        " (--elastic-timeout) for more slots: " + shortage());
+  }
 }
 
 void crew::end(int code, std::string line, step& out) {
@@ -240,9 +243,9 @@ auto crew::finish(time_point now, step& out) -> step& {
 
 std::string crew::shortage() const {
   if (!started_)
-    return "the hosts had fewer slots than the " + std::to_string(options_.processes) +
+    return "the hosts have fewer slots than the " + std::to_string(options_.processes) +
            " that the job starts with (-np)";
-  return "the job had fewer than the " + std::to_string(options_.fewest) +
+  return "the job has fewer workers than the " + std::to_string(options_.fewest) +
          " workers that it needs (--min-np): " + std::to_string(living());
 }
 
