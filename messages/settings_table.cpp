@@ -277,6 +277,7 @@ constexpr setting_row rows[] = {
      .type = duration,
      .unit = "s",
      .built_in = "30",
+     .least = 0.01,
      .most = day_s,
      .environment = "FARANDOLE_DISCOVERY_TIMEOUT",
      .doc =

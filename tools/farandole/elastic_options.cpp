@@ -46,7 +46,7 @@ void add_elastic_options(CLI::App& app, elastic_options& into) {
          "twice as long each time, at most HIGH (default: for good).")
       ->type_name("LOW HIGH")
       ->expected(2)
-      ->check(CLI::Range(1, 3600, ""));
+      ->check(CLI::Range(1, 3600).description(""));
 }
 
 error plan_elasticity(const CLI::App& app, const elastic_options& options, run_request& request,
