@@ -34,9 +34,10 @@ std::string change_text(const host_book::change& what) {
 } // namespace
 
 std::string reset_limit_text(std::int32_t limit) {
-  return "The job was ended because its reset limit is exceeded: workers failed, joined or left more than " +
-         std::to_string(limit) + " times (--reset-limit). Look for the first failure above; a higher limit " +
-         "lets the job go on.";
+  return "The job was ended because its reset limit is exceeded: its workers changed (failed, joined or "
+         "left) "
+         "more often than --reset-limit " +
+         std::to_string(limit) + " allows. Look for the first failure above, or give a higher limit.";
 }
 
 auto crew::hosts_found(const std::vector<host_slots>& found, time_point now) -> step {

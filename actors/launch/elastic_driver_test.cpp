@@ -1,4 +1,4 @@
-#include "actors/launch/launcher.hpp"
+#include "actors/launch/elastic_driver.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -10,7 +10,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <sstream>
+
+#include "actors/launch/launcher.hpp"
 
 using namespace farandole;
 
@@ -205,4 +208,82 @@ TEST_CASE("a command that cannot be found ends an elastic job with 127 and its n
   const auto got = run(job);
   CHECK(got.code == 127);
   CHECK_THAT(got.err, Contains("no-such-program-anywhere: command not found"));
+}
+
+namespace {
+
+/// A driver on a loop of its own, with what it is given by others: the rendezvous is the test.
+struct driven {
+  std::promise<int> code;
+  std::promise<std::int32_t> exited, retired;
+  output_writer writer;
+  loop_system system;
+  elastic_driver_actor actor;
+
+  explicit driven(const elastic_job& job) {
+    elastic_driver_spec spec;
+    spec.crew = job.crew;
+    spec.hosts = job.hosts;
+    if (!job.script.empty()) {
+      spec.script.emplace();
+      spec.script->script.arguments = {job.script};
+      spec.script->script.environment = {"PATH=/usr/bin:/bin"};
+      spec.script->interval = std::chrono::milliseconds(1);
+    }
+    spec.times.grace = std::chrono::seconds(0);
+    spec.slot_for = job.slot_for;
+    spec.slot_exited = [this, first = true](std::int32_t slot, const std::string&) mutable {
+      if (std::exchange(first, false))
+        exited.set_value(slot);
+    };
+    spec.slot_retired = [this](std::int32_t slot) { retired.set_value(slot); };
+    spec.finished = [this](int result) { code.set_value(result); };
+    actor = system.get().spawn(elastic_driver, spec, &writer);
+    caf::anon_send(actor, start_atom::value);
+  }
+
+  template <class T>
+  static T soon(std::promise<T>& what) {
+    auto value = what.get_future();
+    REQUIRE(value.wait_for(std::chrono::seconds(30)) == std::future_status::ready);
+    return value.get();
+  }
+};
+
+} // namespace
+
+TEST_CASE("a worker that is to leave is told to the rendezvous, and its code does not matter", "[elastic]") {
+  const folder place;
+  auto job = job_of(
+      place, await_file + "touch $SLOT; case $SLOT in 1) await go; exit 3;; *) await done;; esac", 1, 2, 2);
+  job.script =
+      place.script("cd " + place.path + "\necho localhost:1\nif [ ! -e 1 ]; then echo 127.0.0.1:1; fi");
+  driven driver(job);
+  CHECK(driven::soon(driver.retired) == 1);
+  std::ofstream(place.path + "/go");
+  CHECK(driven::soon(driver.exited) == 1);
+  std::ofstream(place.path + "/done");
+  CHECK(driven::soon(driver.code) == 0);
+}
+
+TEST_CASE("generations count as resets, and the limit ends the job", "[elastic]") {
+  const folder place;
+  auto job = job_of(place, await_file + "await never", 1, 2, 2);
+  job.hosts = {{"localhost", 2}};
+  job.crew.reset_limit = 1;
+  driven driver(job);
+  for (std::uint64_t generation : {1, 2, 3})
+    caf::anon_send(driver.actor, generation_formed{generation, 2, {0, 1}});
+  CHECK(driven::soon(driver.code) == 1);
+}
+
+TEST_CASE("a failure that a generation has outlived is not the job's", "[elastic]") {
+  const folder place;
+  auto job = job_of(place, await_file + "case $SLOT in 1) exit 3;; *) await done;; esac", 1, 2, 2);
+  job.hosts = {{"localhost", 1}, {"127.0.0.1", 1}};
+  driven driver(job);
+  CHECK(driven::soon(driver.exited) == 1);
+  caf::anon_send(driver.actor, generation_formed{1, 1, {0}});
+  std::ofstream(place.path + "/done");
+  CHECK(driven::soon(driver.code) == 0);
 }
