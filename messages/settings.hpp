@@ -52,6 +52,7 @@ enum class setting : std::uint16_t {
   operation_timeout,
   shutdown_timeout,
   exit_grace,
+  discovery_timeout,
   // Watching.
   stall_check_disable,
   stall_warning_time,

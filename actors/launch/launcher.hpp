@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/launch/slot_spec.hpp"
+#include "elastic/crew.hpp"
 #include "messages/error.hpp"
 #include "messages/settings.hpp"
 
@@ -21,6 +24,18 @@ struct launcher_options {
   std::uint16_t port = 0; ///< of the rendezvous; 0: any free one
 };
 
+/// A job whose processes may change while it runs.
+struct elastic_job {
+  crew_options crew;
+  std::vector<host_slots> hosts;              ///< without a script, these
+  std::string script;                         ///< path of a program that prints hosts
+  std::optional<std::int32_t> slots_per_host; ///< where the script tells none
+  /// Why a host that the script printed cannot be used; empty: it can. May block; not called on the loop.
+  std::function<std::string(const std::string& host)> objection;
+  /// What to start for a worker; on the loop.
+  std::function<expected<slot_spec>(const crew::start& where)> slot_for;
+};
+
 class launcher {
 public:
   /// Blocks the signals that end a program, forks a keeper and starts the rendezvous: the process must have
@@ -30,11 +45,14 @@ public:
 
   /// Of the rendezvous.
   std::uint16_t port() const;
-  /// Copies of a slot's output go to `folder`/stdout and `folder`/stderr. Before run().
+  /// Copies of a slot's output go to `folder`/stdout and `folder`/stderr. Before its process starts, and on
+  /// the loop once it runs.
   error copy_output(slot_spec& slot, const std::string& folder);
   /// Starts the processes and waits for the end of the job, or for SIGINT, SIGTERM or SIGHUP, which end it in
   /// order. Returns the launcher's exit code. Once.
   int run(std::vector<slot_spec> slots);
+  /// The same for an elastic job.
+  int run(const elastic_job& job);
   /// Starts nothing: the rendezvous serves members that others start, until SIGINT, SIGTERM or SIGHUP.
   void serve();
 
