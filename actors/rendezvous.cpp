@@ -110,8 +110,8 @@ void rendezvous_state::carry_out(const membership_decision& what) {
     tell(one.to, encode(address{one.lost.generation, 0, -1}, one.lost));
   for (auto& one : what.warnings)
     tell(one.to, encode(address{one.changed.generation, 0, -1}, one.changed));
-  if (!what.admissions.empty() && how_.formed)
-    how_.formed(members_.generation(), members_.size());
+  if (!what.admissions.empty() && watcher_)
+    self->send(watcher_, generation_formed{members_.generation(), members_.slots()});
   if (!what.notices.empty() && !members_.running())
     self->delayed_send(self, how_.settings.duration(setting::regroup_timeout),
                        regroup_overdue{members_.generation()});
@@ -141,6 +141,7 @@ rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<re
       [&state](const slot_exited& what) { state.exited(what); },
       [&state](const slot_started& what) { state.started(what); },
       [&state](const slot_retired& what) { state.retired(what); },
+      [&state](const watch_generations& what) { state.watched_by(what); },
       [&state](const regroup_overdue& what) { state.overdue(what); },
       [&state](const link_stayed_down& what) { state.stayed_down(what); },
       [&state](const member_reported& what) { state.take_report(what); },

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -24,8 +23,6 @@ struct rendezvous_options {
   link_settings links;
   std::string bind_ip = "127.0.0.1";
   std::uint16_t port = 0; ///< 0: any free one
-  /// Called on the loop when a generation has formed, with its number of members; may be empty.
-  std::function<void(std::uint64_t generation, std::int32_t size)> formed;
   logger* log = nullptr;
 };
 
@@ -47,6 +44,7 @@ struct rendezvous_state {
   void exited(const slot_exited& what);
   void started(const slot_started& what);
   void retired(const slot_retired& what);
+  void watched_by(const watch_generations& what) { watcher_ = what.who; }
   void overdue(const regroup_overdue& what);
   void stayed_down(const link_stayed_down& what);
   void take_report(const member_reported& what);
@@ -70,6 +68,7 @@ private:
   membership members_;
   std::unordered_map<link_id, caller> links_;
   caf::actor listener_;
+  generation_watcher_actor watcher_; ///< may be null
   bool closing_ = false;
 };
 

@@ -173,7 +173,7 @@ void membership::refuse_waiting(const std::string& reason, membership_decision& 
 
 membership_decision membership::report(route from, const lost& what) {
   membership_decision out;
-  auto known = what.rank >= 0 && what.rank < size();
+  auto known = what.rank >= 0 && what.rank < static_cast<std::int32_t>(slots_by_rank_.size());
   if (seat_of(from) && known && what.generation == generation_)
     end_generation(slots_by_rank_[static_cast<std::size_t>(what.rank)], what.reason, out);
   return out;

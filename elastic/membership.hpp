@@ -91,8 +91,8 @@ public:
 
   std::uint64_t generation() const { return generation_; }
   bool running() const { return running_; }
-  /// Members of the generation that runs, or of the last one.
-  std::int32_t size() const { return static_cast<std::int32_t>(slots_by_rank_.size()); }
+  /// Of the members of the generation that runs, or of the last one, by rank.
+  const std::vector<std::int32_t>& slots() const { return slots_by_rank_; }
   /// Slots that are waited for, for people: "2, 3".
   std::string missing() const;
 

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/interfaces.hpp"
 #include "actors/launch/discoverer.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "actors/launch/job_ending.hpp"
@@ -20,13 +21,6 @@
 #include "elastic/crew.hpp"
 
 namespace farandole {
-
-/// From the rendezvous: these members are a generation from now on.
-struct generation_formed {
-  std::uint64_t generation = 0;
-  std::int32_t size = 0;
-  std::vector<std::int32_t> slots; ///< of its members; none: all that run
-};
 
 using elastic_driver_actor = caf::typed_actor<
     /// Find hosts and start processes.
@@ -103,5 +97,3 @@ elastic_driver(elastic_driver_actor::stateful_pointer<elastic_driver_state> self
                const elastic_driver_spec& spec, output_writer* writer);
 
 } // namespace farandole
-
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_formed)

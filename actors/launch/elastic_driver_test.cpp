@@ -70,7 +70,7 @@ outcome run(const elastic_job& job, const char* discovery_timeout_s = "30") {
   outcome result;
   {
     launcher_options options;
-    options.size = job.crew.processes;
+    options.members = {job.crew.processes, true, job.crew.fewest, job.crew.most};
     options.secret = "a secret of a test";
     REQUIRE_FALSE(options.values.assign(setting::exit_grace, "0", setting_source::flag));
     REQUIRE_FALSE(
@@ -273,7 +273,7 @@ TEST_CASE("generations count as resets, and the limit ends the job", "[elastic]"
   job.crew.reset_limit = 1;
   driven driver(job);
   for (std::uint64_t generation : {1, 2, 3})
-    caf::anon_send(driver.actor, generation_formed{generation, 2, {0, 1}});
+    caf::anon_send(driver.actor, generation_formed{generation, {0, 1}});
   CHECK(driven::soon(driver.code) == 1);
 }
 
@@ -283,7 +283,7 @@ TEST_CASE("a failure that a generation has outlived is not the job's", "[elastic
   job.hosts = {{"localhost", 1}, {"127.0.0.1", 1}};
   driven driver(job);
   CHECK(driven::soon(driver.exited) == 1);
-  caf::anon_send(driver.actor, generation_formed{1, 1, {0}});
+  caf::anon_send(driver.actor, generation_formed{1, {0}});
   std::ofstream(place.path + "/done");
   CHECK(driven::soon(driver.code) == 0);
 }

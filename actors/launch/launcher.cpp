@@ -124,7 +124,7 @@ expected<std::unique_ptr<launcher>> launcher::open(const launcher_options& optio
     return keeper.error();
   auto made = std::make_unique<parts>(std::move(*keeper), options);
   rendezvous_options how;
-  how.members.size = options.size;
+  how.members = options.members;
   how.settings = options.values;
   how.links.credentials = std::make_shared<const tls_credentials>(options.secret);
   how.links.log = &made->log;
@@ -191,7 +191,9 @@ int launcher::run(const elastic_job& job) {
   }
   spec.times.grace = parts_->values.duration(setting::exit_grace);
   spec.seed = std::random_device{}();
-  spec.slot_for = [&](const crew::start& where) {
+  const auto rendezvous = parts_->rendezvous->actor;
+  spec.slot_for = [&, rendezvous](const crew::start& where) {
+    caf::anon_send(rendezvous, slot_started{where.slot});
     auto slot = job.slot_for(where);
     if (slot)
       slot->process.keeper = &parts_->keeper;
@@ -199,7 +201,9 @@ int launcher::run(const elastic_job& job) {
   };
   spec.slot_exited = exit_reporter(*parts_->rendezvous);
   spec.finished = watch.finished();
+  spec.slot_retired = [rendezvous](std::int32_t slot) { caf::anon_send(rendezvous, slot_retired{slot}); };
   const auto driver = parts_->system.get().spawn(elastic_driver, spec, &parts_->writer);
+  caf::anon_send(rendezvous, watch_generations{driver});
   caf::anon_send(driver, start_atom::value);
   return watch.wait(driver);
 }

@@ -11,13 +11,14 @@
 
 #include "actors/launch/slot_spec.hpp"
 #include "elastic/crew.hpp"
+#include "elastic/membership.hpp"
 #include "messages/error.hpp"
 #include "messages/settings.hpp"
 
 namespace farandole {
 
 struct launcher_options {
-  std::int32_t size = 1;
+  membership_rules members;
   settings values = settings::built_in();
   std::string secret;
   std::string bind_ip = "127.0.0.1";

@@ -177,7 +177,9 @@ expected<int> try_run(const run_request& request) {
   if (!kept)
     return kept.error();
   launcher_options options;
-  options.size = request.processes;
+  options.members = {request.processes};
+  if (request.elastic)
+    options.members = {request.processes, true, request.crew.fewest, request.crew.most};
   options.values = request.values;
   options.secret = *secret;
   options.bind_ip = rendezvous_ip;
@@ -190,6 +192,7 @@ expected<int> try_run(const run_request& request) {
   job.rendezvous_port = (*started)->port();
   job.secret_descriptor = kept->get();
   job.interfaces = std::move(*interfaces);
+  job.most = request.elastic ? request.crew.most : 0;
   job.tcp_only = request.tcp_only;
   if (request.verbose)
     std::cout << "Launching " << request.processes << " processes; the rendezvous listens on "

@@ -63,7 +63,7 @@ class HorovodBasics:
         mpi_ranks = list(comm or []) if by_list and mpi.launched() else [] if by_list else mpi.world_ranks(comm)
         wanted = sets.wanted_ranks(static_sets, comm)
         try:
-            if job.start(wanted, mpi_ranks):
+            if job.start(wanted, mpi_ranks, membership.progress):
                 sets.forget()
                 handles.kept.clear()  # of a job that has ended: the new one numbers its calls anew
                 membership.joined()

@@ -85,6 +85,31 @@ def must_sync() -> Optional[bool]:
     return getattr(job.runtime, "must_sync", None) if is_elastic() else None
 
 
+# ---- where the training stands ----
+
+progress = 0
+"""Since the generation began: two for each commit, and one if it was gone back to. Members who have the same number are
+in the same state, if nobody was lost and nobody is new."""
+
+
+def committed() -> None:
+    """The state was saved, as on all members that come as far."""
+    global progress
+    progress += 2
+
+
+def rolled_back() -> None:
+    """The state is that of the last commit again."""
+    global progress
+    progress |= 1
+
+
+def regrouped() -> None:
+    """Another generation has begun."""
+    global progress
+    progress = 0
+
+
 # ---- before the elastic loop ----
 
 _in_loop = False

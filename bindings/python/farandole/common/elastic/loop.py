@@ -77,6 +77,7 @@ def _after(event: Event, state: State) -> _Next:
         _log.info("members change; training goes on with the others")
         return _Next(reset=True, sync=not event.skip_sync)
     state.restore()
+    membership.rolled_back()
     # A process set that failed alone works again: its members try once more, and nobody else takes notice.
     alone = bool(event.process_set)
     _log.warning("back to the last commit%s: %s", ", without a reset" if alone else "", event)
@@ -110,6 +111,7 @@ def _regroup(reset: Callable[[], None]) -> None:
     for left in reversed(range(TRIES_IN_A_ROW)):
         try:
             reset()
+            membership.regrouped()
             return
         except Exception as problem:
             event = _event_behind(problem)

@@ -39,6 +39,7 @@ class State:
     def commit(self) -> None:
         """Saves the state, and looks whether hosts have joined or left."""
         self.save()
+        membership.committed()
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
