@@ -278,6 +278,36 @@ struct slot_exited {
   std::string how;
 };
 
+/// Elastic jobs: the process of a slot is about to be started; others are turned away.
+struct slot_started {
+  std::int32_t slot = 0;
+};
+
+/// Elastic jobs: this slot is to leave, once all members end the generation at a commit.
+struct slot_retired {
+  std::int32_t slot = 0;
+};
+
+/// These slots' members are a generation from now on.
+struct generation_formed {
+  std::uint64_t generation = 0;
+  std::vector<std::int32_t> slots; ///< by rank
+};
+
+using generation_watcher_actor = caf::typed_actor<
+    /// From the rendezvous.
+    caf::reacts_to<generation_formed>>;
+
+/// Tell this one of every generation that forms from now on.
+struct watch_generations {
+  generation_watcher_actor who;
+};
+
+/// INTERNAL: the members that this ended generation's successor waits for have had their time.
+struct regroup_overdue {
+  std::uint64_t generation = 0;
+};
+
 /// INTERNAL: a link to a slot's member has been down for a while and no exit was reported.
 struct link_stayed_down {
   link_id link = 0;
@@ -297,8 +327,10 @@ struct listener_started {
 
 using rendezvous_actor = caf::typed_actor<caf::reacts_to<listener_started>,
                                           /// From the host driver.
-                                          caf::reacts_to<slot_exited>, caf::reacts_to<link_stayed_down>,
-                                          caf::reacts_to<member_reported>,
+                                          caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>,
+                                          caf::reacts_to<slot_retired>, caf::reacts_to<watch_generations>,
+                                          caf::reacts_to<link_stayed_down>,
+                                          caf::reacts_to<member_reported>, caf::reacts_to<regroup_overdue>,
                                           /// Refuse new members, close all links, end.
                                           caf::reacts_to<close_atom>, caf::reacts_to<link_opened>,
                                           caf::reacts_to<link_received>, caf::reacts_to<link_closed>>;
@@ -366,6 +398,11 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_over)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_broken)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::introduction)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_exited)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_started)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_retired)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_formed)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::watch_generations)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::regroup_overdue)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::link_stayed_down)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::member_reported)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::listener_started)

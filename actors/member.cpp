@@ -69,8 +69,12 @@ void member_state::hear(const envelope& message) {
     what ? welcomed(*what) : misread(what.error());
   } else if (message.kind() == wire::Envelope::Body::REFUSED) {
     auto what = decode_refused(message);
-    what ? fail_start({error_kind::precondition, "the rendezvous refused this process: " + what->reason})
+    what ? fail_start({what->dismissed ? error_kind::dismissed : error_kind::precondition,
+                       "the rendezvous refused this process: " + what->reason})
          : misread(what.error());
+  } else if (message.kind() == wire::Envelope::Body::CHANGED) {
+    auto what = decode_changed(message);
+    what ? warned(*what) : misread(what.error());
   } else if (message.kind() == wire::Envelope::Body::LOST) {
     auto what = decode_lost(message);
     what ? lost_member(*what) : misread(what.error());
@@ -84,6 +88,9 @@ void member_state::welcomed(const welcome& what) {
   generation_ = what.generation;
   shared.rank = what.rank;
   shared.members = what.members;
+  shared.generation = what.generation;
+  shared.must_sync = what.must_sync;
+  shared.joined_late = what.joined_late;
   if (setup_.log)
     setup_.log->rank(what.rank);
   std::vector<std::pair<std::string, std::string>> values;
@@ -157,8 +164,15 @@ void member_state::lost_member(const lost& what) {
   error why{error_kind::disconnected,
             who + " " + what.reason + "; this operation cannot complete without it"};
   if (stage_ == stage::joining)
-    return fail_start({error_kind::unknown, who + " " + what.reason + " before all members were connected"});
+    return fail_start({elastic() ? error_kind::disconnected : error_kind::unknown,
+                       who + " " + what.reason + " before all members were connected"});
   over(why);
+}
+
+// Framework threads look at it when they commit.
+void member_state::warned(const changed& what) {
+  if (what.generation == generation_ && stage_ != stage::out)
+    setup_.shared->changes = 2 * what.count + (what.removals_only ? 1 : 0);
 }
 
 void member_state::lost_peer(const peer_gone& what) {

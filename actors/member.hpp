@@ -59,6 +59,8 @@ private:
   void welcomed(const welcome& what);
   void start_generation();
   void lost_member(const lost& what);
+  void warned(const changed& what);
+  bool elastic() const { return setup_.settings.flag(setting::elastic); }
   void fail_start(error why);
   void over(const error& why);
   void report(std::int32_t rank, const std::string& reason);

@@ -24,21 +24,20 @@ log_options log_of(const settings& values) {
 member_runtime::member_runtime(settings values)
     : values_(std::move(values)), log_(log_of(values_)), standing_(std::make_shared<farandole::standing>()) {}
 
-expected<std::unique_ptr<member_runtime>> member_runtime::start(settings values, const std::string& secret,
-                                                                const mpi_facts& mpi,
-                                                                injected_faults faults) {
+expected<std::unique_ptr<member_runtime>> member_runtime::start(settings values, member_start how) {
   std::unique_ptr<member_runtime> runtime{new member_runtime(std::move(values))};
-  runtime->standing_->faults = std::move(faults);
+  runtime->standing_->faults = std::move(how.faults);
   for (auto& warning : runtime->values_.warnings())
     runtime->log_.warning(warning);
-  if (auto problem = runtime->join(secret, mpi))
+  if (auto problem = runtime->join(how))
     return problem;
   return runtime;
 }
 
-error member_runtime::join(std::string secret, const mpi_facts& mpi) {
-  if (needs_mpi(values_, mpi)) {
-    auto met = mpi_start::meet(values_, secret, mpi, log_);
+error member_runtime::join(const member_start& how) {
+  auto secret = how.secret;
+  if (needs_mpi(values_, how.mpi)) {
+    auto met = mpi_start::meet(values_, secret, how.mpi, log_);
     if (!met)
       return met.error();
     mpi_ = std::move(*met);
@@ -55,6 +54,7 @@ error member_runtime::join(std::string secret, const mpi_facts& mpi) {
   setup.introduce.host = host_identity(values_);
   setup.introduce.host_name = host_name();
   setup.introduce.process = getpid();
+  setup.introduce.progress = how.progress;
   if (auto& where = values_.text(setting::rendezvous_address); !where.empty()) {
     if (secret.empty())
       return {error_kind::precondition,
@@ -78,11 +78,11 @@ error member_runtime::join(std::string secret, const mpi_facts& mpi) {
   system_ = std::make_unique<loop_system>();
   auto started = standing_->started.get_future();
   member_ = system_->get().spawn(member_root, std::move(setup));
-  auto patience = values_.duration(setting::start_timeout);
-  if (started.wait_for(patience) != std::future_status::ready)
-    return {error_kind::timed_out, "the job did not come together within " +
-                                       values_.cited(setting::start_timeout) + ": rank " +
-                                       std::to_string(values_.integer(setting::rank)) + " of " +
+  // Who comes later to an elastic job waits for the others' next commit.
+  const auto patience = values_.flag(setting::elastic) ? setting::elastic_timeout : setting::start_timeout;
+  if (started.wait_for(values_.duration(patience)) != std::future_status::ready)
+    return {error_kind::timed_out, "the job did not come together within " + values_.cited(patience) +
+                                       ": rank " + std::to_string(values_.integer(setting::rank)) + " of " +
                                        std::to_string(values_.integer(setting::size)) +
                                        " waited for the other members; see whether all of them were started"};
   return started.get();

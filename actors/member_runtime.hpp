@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "actors/kit/log.hpp"
 #include "actors/kit/loop.hpp"
@@ -17,12 +18,19 @@
 
 namespace farandole {
 
+/// Beside the settings.
+struct member_start {
+  std::string secret;
+  mpi_facts mpi;
+  injected_faults faults;
+  std::uint64_t progress = 0; ///< where the training state stands
+};
+
 class member_runtime {
 public:
   /// Joins the job that the settings name, or MPI. Blocks at most the start timeout.
   /// `faults`: for tests; none otherwise.
-  static expected<std::unique_ptr<member_runtime>>
-  start(settings values, const std::string& secret, const mpi_facts& mpi = {}, injected_faults faults = {});
+  static expected<std::unique_ptr<member_runtime>> start(settings values, member_start how);
   ~member_runtime();
   member_runtime(const member_runtime&) = delete;
   member_runtime& operator=(const member_runtime&) = delete;
@@ -31,6 +39,12 @@ public:
   void shutdown();
 
   bool alive() const { return standing_->alive; }
+  /// Elastic jobs: how many changes of the members wait for the end of this generation, and whether nobody
+  /// waits to come in. Any thread.
+  std::pair<std::uint64_t, bool> membership_change() const {
+    const auto changes = standing_->changes.load();
+    return {changes / 2, changes % 2 == 1};
+  }
   const member& self() const { return standing_->members[static_cast<std::size_t>(standing_->rank)]; }
   const farandole::standing& standing() const { return *standing_; }
   /// Null where the job has no MPI.
@@ -45,7 +59,7 @@ public:
 
 private:
   explicit member_runtime(settings values);
-  error join(std::string secret, const mpi_facts& mpi);
+  error join(const member_start& how);
 
   settings values_;
   logger log_;

@@ -162,7 +162,7 @@ error mpi_start::serve(const settings& values, const std::string& given, logger&
   if (!ip)
     return ip.error();
   rendezvous_options how;
-  how.size = job_->group.size;
+  how.members.size = job_->group.size;
   how.settings = values;
   how.links.credentials = std::make_shared<const tls_credentials>(*secret);
   how.links.log = &log;

@@ -13,13 +13,13 @@ constexpr std::chrono::milliseconds explanation{250};
 } // namespace
 
 void rendezvous_state::begin(rendezvous_options how) {
-  members_ = membership{how.size, 1};
+  members_ = membership{how.members, 1};
   how_ = std::move(how);
 }
 
 void rendezvous_state::received(const link_received& what) {
   auto route = what.link;
-  auto misread = [&](const error& problem) { refuse(route, problem.text); };
+  auto misread = [&](const error& problem) { refuse(route, {problem.text}); };
   switch (what.message.kind()) {
   case wire::Envelope::Body::HELLO:
     if (auto said = decode_hello(what.message))
@@ -42,7 +42,7 @@ void rendezvous_state::received(const link_received& what) {
       self->delayed_send(self, explanation, member_reported{route, *said});
     break;
   default:
-    refuse(route, "a message of this kind is not for the rendezvous");
+    refuse(route, {"a message of this kind is not for the rendezvous"});
   }
 }
 
@@ -54,6 +54,18 @@ void rendezvous_state::take_report(const member_reported& what) {
 
 void rendezvous_state::exited(const slot_exited& what) {
   carry_out(members_.exit(what.slot, what.how));
+}
+
+void rendezvous_state::started(const slot_started& what) {
+  members_.expect(what.slot);
+}
+
+void rendezvous_state::retired(const slot_retired& what) {
+  carry_out(members_.retire(what.slot));
+}
+
+void rendezvous_state::overdue(const regroup_overdue& what) {
+  carry_out(members_.give_up_waiting(what.generation));
 }
 
 void rendezvous_state::opened(const link_opened& what) {
@@ -87,7 +99,7 @@ void rendezvous_state::close() {
 
 void rendezvous_state::carry_out(const membership_decision& what) {
   for (auto& one : what.refusals)
-    refuse(one.to, one.reason);
+    refuse(one.to, one.why);
   for (auto& one : what.admissions) {
     auto value = one.welcome;
     for (auto& [name, text] : how_.settings.job_wide())
@@ -96,6 +108,13 @@ void rendezvous_state::carry_out(const membership_decision& what) {
   }
   for (auto& one : what.notices)
     tell(one.to, encode(address{one.lost.generation, 0, -1}, one.lost));
+  for (auto& one : what.warnings)
+    tell(one.to, encode(address{one.changed.generation, 0, -1}, one.changed));
+  if (!what.admissions.empty() && watcher_)
+    self->send(watcher_, generation_formed{members_.generation(), members_.slots()});
+  if (!what.notices.empty() && !members_.running())
+    self->delayed_send(self, how_.settings.duration(setting::regroup_timeout),
+                       regroup_overdue{members_.generation()});
 }
 
 void rendezvous_state::tell(link_id link, const envelope& message) {
@@ -103,13 +122,13 @@ void rendezvous_state::tell(link_id link, const envelope& message) {
     caf::anon_send(known->second.handle, message);
 }
 
-void rendezvous_state::refuse(link_id link, const std::string& why) {
+void rendezvous_state::refuse(link_id link, const refused& why) {
   auto known = links_.find(link);
   if (known == links_.end())
     return;
-  if (how_.log)
-    how_.log->warning("refusing " + known->second.peer + ": " + why);
-  caf::anon_send(known->second.handle, encode(address{}, refused{why}));
+  if (how_.log && !why.dismissed)
+    how_.log->warning("refusing " + known->second.peer + ": " + why.reason);
+  caf::anon_send(known->second.handle, encode(address{}, why));
   caf::anon_send(known->second.handle, close_atom::value);
 }
 
@@ -120,6 +139,10 @@ rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<re
   return {
       [&state](const listener_started& what) { state.listen_by(what.handle); },
       [&state](const slot_exited& what) { state.exited(what); },
+      [&state](const slot_started& what) { state.started(what); },
+      [&state](const slot_retired& what) { state.retired(what); },
+      [&state](const watch_generations& what) { state.watched_by(what); },
+      [&state](const regroup_overdue& what) { state.overdue(what); },
       [&state](const link_stayed_down& what) { state.stayed_down(what); },
       [&state](const member_reported& what) { state.take_report(what); },
       [&state](close_atom) { state.close(); },

@@ -18,7 +18,7 @@
 namespace farandole {
 
 struct rendezvous_options {
-  std::int32_t size = 1;
+  membership_rules members;
   farandole::settings settings = farandole::settings::built_in(); ///< whose job-wide values are handed out
   link_settings links;
   std::string bind_ip = "127.0.0.1";
@@ -37,11 +37,15 @@ expected<rendezvous_service> start_rendezvous(caf::actor_system& system, const r
 struct rendezvous_state {
   static inline const char* name = "rendezvous";
 
-  explicit rendezvous_state(rendezvous_actor::pointer owner) : self(owner), members_(1, 1) {}
+  explicit rendezvous_state(rendezvous_actor::pointer owner) : self(owner), members_({}, 1) {}
   void begin(rendezvous_options how);
 
   void listen_by(caf::actor listener) { listener_ = std::move(listener); }
   void exited(const slot_exited& what);
+  void started(const slot_started& what);
+  void retired(const slot_retired& what);
+  void watched_by(const watch_generations& what) { watcher_ = what.who; }
+  void overdue(const regroup_overdue& what);
   void stayed_down(const link_stayed_down& what);
   void take_report(const member_reported& what);
   void close();
@@ -57,13 +61,14 @@ private:
 
   void carry_out(const membership_decision& what);
   void tell(link_id link, const envelope& message);
-  void refuse(link_id link, const std::string& why);
+  void refuse(link_id link, const refused& why);
 
   rendezvous_actor::pointer self;
   rendezvous_options how_;
   membership members_;
   std::unordered_map<link_id, caller> links_;
   caf::actor listener_;
+  generation_watcher_actor watcher_; ///< may be null
   bool closing_ = false;
 };
 

@@ -96,6 +96,9 @@ struct standing {
   std::shared_ptr<const relay_tree> tree; ///< who speaks with whom
   injected_faults faults;                 ///< tests only; none otherwise
   bool dynamic_sets = false;              ///< process sets may change after the start
+  std::uint64_t generation = 0;
+  bool must_sync = true;    ///< members do not all stand at the same step with the same state
+  bool joined_late = false; ///< the job has run without this process
   std::shared_ptr<set_standing> global = std::make_shared<set_standing>();
   set_table sets;
   std::shared_ptr<const mpi_job> mpi; ///< null where the job has none
@@ -106,6 +109,8 @@ struct standing {
   std::promise<void> ended;
 
   std::atomic<bool> alive{false};
+  /// How members wait to change: twice the number of changes, plus one if nobody waits to come in.
+  std::atomic<std::uint64_t> changes{0};
   std::atomic<std::uint64_t> bundles{0};
   std::atomic<std::uint64_t> bytes_moved{0};
 };

@@ -2,181 +2,288 @@
 
 #include <algorithm>
 #include <cassert>
-#include <map>
+#include <utility>
 
 namespace farandole {
 
-membership::membership(std::int32_t size, std::uint64_t epoch)
-    : seats_(static_cast<std::size_t>(size)), epoch_(epoch) {
-  assert(size >= 1 && size <= member_limit);
+membership::membership(membership_rules rules, std::uint64_t epoch) : rules_(rules), epoch_(epoch) {
+  assert(rules.size >= 1 && rules.size <= member_limit);
+  assert(!rules.elastic || (rules.least >= 1 && rules.least <= rules.size && rules.size <= rules.most));
+  if (rules_.elastic)
+    return;
+  rules_.least = rules_.most = rules_.size;
+  for (std::int32_t slot = 0; slot < rules_.size; ++slot)
+    seats_[slot].awaited = true;
 }
 
-std::optional<std::string> membership::objection(const hello& request) const {
+// ---- who may come ----------------------------------------------------------------------------------
+
+void membership::expect(std::int32_t slot) {
+  seats_.try_emplace(slot);
+}
+
+std::optional<refused> membership::objection(const hello& request) const {
+  const auto slot = "slot " + std::to_string(request.slot);
   if (request.wire_version != wire_version)
-    return "wire version " + std::to_string(request.wire_version) + " does not match this job's " +
-           std::to_string(wire_version) + ": start every process with the same Farandole";
-  auto size = static_cast<std::int32_t>(seats_.size());
-  if (request.size != size)
-    return "slot " + std::to_string(request.slot) + " expects " + std::to_string(request.size) +
-           " members, but the job has " + std::to_string(size) + ": check HOROVOD_SIZE";
-  if (request.slot < 0 || request.slot >= size)
-    return "slot " + std::to_string(request.slot) + " is not in 0.." + std::to_string(size - 1) +
-           ": check HOROVOD_RANK";
-  for (std::int32_t slot = 0; slot < size; ++slot) {
-    auto& seat = seats_[static_cast<std::size_t>(slot)];
-    if (seat.ended)
-      return "the job cannot form again: slot " + std::to_string(slot) + " " + seat.end_reason;
-  }
-  auto& seat = seats_[static_cast<std::size_t>(request.slot)];
+    return refused{"wire version " + std::to_string(request.wire_version) + " does not match this job's " +
+                   std::to_string(wire_version) + ": start every process with the same Farandole"};
+  if (!rules_.elastic && request.size != rules_.size)
+    return refused{slot + " expects " + std::to_string(request.size) + " members, but the job has " +
+                   std::to_string(rules_.size) + ": check HOROVOD_SIZE"};
+  const auto found = seats_.find(request.slot);
+  if (found == seats_.end())
+    return refused{slot + (rules_.elastic ? " was not started by this job's launcher"
+                                          : " is not in 0.." + std::to_string(rules_.size - 1) +
+                                                ": check HOROVOD_RANK")};
+  if (!rules_.elastic)
+    for (auto& [number, seat] : seats_)
+      if (seat.ended)
+        return refused{"the job cannot form again: slot " + std::to_string(number) + " " + seat.end_reason};
+  auto& seat = found->second;
+  if (seat.retired)
+    return refused{slot + " has been taken out of the job, which goes on without it", true};
+  if (seat.ended)
+    return refused{slot + " " + seat.end_reason + " and cannot come again"};
   if (seat.link)
-    return "slot " + std::to_string(request.slot) + " is taken by process " +
-           std::to_string(seat.announced.process) + " on " + seat.announced.host_name;
+    return refused{slot + " is taken by process " + std::to_string(seat.announced.process) + " on " +
+                   seat.announced.host_name};
   return std::nullopt;
 }
 
 membership_decision membership::join(route from, const hello& request) {
   membership_decision out;
   // A process that comes again may be faster than its own farewell, for two links keep no order between them.
-  if (auto earlier = same_process(request))
-    leave(*earlier, generation_);
-  if (auto reason = objection(request)) {
-    out.refusals.push_back({from, std::move(*reason)});
+  if (auto earlier = same_process(request)) {
+    auto* seat = seat_of(*earlier);
+    seat->link.reset();
+    seat->in_generation = false;
+    end_if_all_left();
+  }
+  if (auto why = objection(request)) {
+    out.refusals.push_back({from, std::move(*why)});
+    start_if_ready(out);
     return out;
   }
-  auto& seat = seats_[static_cast<std::size_t>(request.slot)];
+  auto& seat = seats_[request.slot];
   seat.link = from;
   seat.announced = request;
-  auto ready = [](const auto& s) { return s.link.has_value() && !s.in_generation; };
-  if (!running_ && std::all_of(seats_.begin(), seats_.end(), ready))
-    start_generation(out);
+  auto stays = [](const auto& each) { return each.second.in_generation && !each.second.retired; };
+  if (rules_.elastic && running_ && std::count_if(seats_.begin(), seats_.end(), stays) < rules_.most)
+    change(false, out);
+  start_if_ready(out);
   return out;
 }
 
-membership_decision membership::leave(route from, std::uint64_t generation) {
-  if (auto slot = slot_of(from)) {
-    auto& seat = seats_[static_cast<std::size_t>(*slot)];
-    seat.link.reset();
-    if (generation == generation_)
-      seat.in_generation = false;
-    auto gone = [](const auto& s) { return !s.in_generation; };
-    if (running_ && std::all_of(seats_.begin(), seats_.end(), gone))
-      running_ = false;
-  }
-  return {};
+std::optional<route> membership::same_process(const hello& request) const {
+  const auto found = seats_.find(request.slot);
+  if (found == seats_.end() || request.process == 0)
+    return std::nullopt;
+  auto& seat = found->second;
+  auto same = seat.announced.process == request.process && seat.announced.host == request.host;
+  return same && seat.in_generation ? seat.link : std::nullopt;
 }
+
+// ---- who goes, by plan -----------------------------------------------------------------------------
+
+membership_decision membership::leave(route from, std::uint64_t generation) {
+  membership_decision out;
+  if (auto* seat = seat_of(from)) {
+    seat->link.reset();
+    if (generation == generation_)
+      seat->in_generation = false;
+    end_if_all_left();
+    start_if_ready(out);
+  }
+  return out;
+}
+
+void membership::end_if_all_left() {
+  auto gone = [](const auto& each) { return !each.second.in_generation; };
+  running_ = running_ && !std::all_of(seats_.begin(), seats_.end(), gone);
+}
+
+membership_decision membership::retire(std::int32_t slot) {
+  membership_decision out;
+  const auto found = seats_.find(slot);
+  if (found == seats_.end() || std::exchange(found->second.retired, true))
+    return out;
+  auto& seat = found->second;
+  seat.awaited = false;
+  if (seat.in_generation)
+    change(true, out);
+  else if (seat.link)
+    out.refusals.push_back(
+        {*std::exchange(seat.link, {}),
+         {"slot " + std::to_string(slot) + " has been taken out of the job, which goes on without it",
+          true}});
+  start_if_ready(out);
+  return out;
+}
+
+// Who is in learns it and ends the generation at a commit; how many changes there were tells one from the
+// next.
+void membership::change(bool removal, membership_decision& out) {
+  ++changes_;
+  removals_only_ = removals_only_ && removal;
+  for (auto& [slot, seat] : seats_)
+    if (seat.in_generation && seat.link)
+      out.warnings.push_back({*seat.link, {generation_, changes_, removals_only_}});
+}
+
+// ---- who is lost -----------------------------------------------------------------------------------
 
 membership_decision membership::disconnect(route from, const std::string& reason) {
   membership_decision out;
-  if (auto slot = slot_of(from)) {
-    seats_[static_cast<std::size_t>(*slot)].link.reset();
-    end_generation(*slot, reason, out);
+  std::int32_t slot = 0;
+  if (auto* seat = seat_of(from, &slot)) {
+    seat->link.reset();
+    if (rules_.elastic)
+      seat->awaited = false;
+    end_generation(slot, reason, out);
+    start_if_ready(out);
   }
   return out;
 }
 
 membership_decision membership::exit(std::int32_t slot, const std::string& reason) {
   membership_decision out;
-  if (slot < 0 || slot >= static_cast<std::int32_t>(seats_.size()))
+  const auto found = seats_.find(slot);
+  if (found == seats_.end())
     return out;
-  auto& gone = seats_[static_cast<std::size_t>(slot)];
+  auto& gone = found->second;
   gone.ended = true;
   gone.end_reason = reason;
+  gone.awaited = false;
   gone.link.reset();
   end_generation(slot, reason, out);
-  // Whoever already waits for the next generation waits in vain.
-  for (auto& seat : seats_)
+  if (!rules_.elastic)
+    refuse_waiting("the job cannot form: slot " + std::to_string(slot) + " " + reason, out);
+  start_if_ready(out);
+  return out;
+}
+
+// Whoever already waits for the next generation waits in vain.
+void membership::refuse_waiting(const std::string& reason, membership_decision& out) {
+  for (auto& [slot, seat] : seats_)
     if (!running_ && seat.link && !seat.in_generation) {
-      out.refusals.push_back(
-          {*seat.link, "the job cannot form: slot " + std::to_string(slot) + " " + reason});
+      out.refusals.push_back({*seat.link, {reason}});
       seat.link.reset();
     }
-  return out;
 }
 
 membership_decision membership::report(route from, const lost& what) {
   membership_decision out;
-  auto known = what.rank >= 0 && what.rank < static_cast<std::int32_t>(seats_.size());
-  if (slot_of(from) && known && what.generation == generation_)
-    end_generation(what.rank, what.reason, out); // so far, a member's rank is its slot
+  auto known = what.rank >= 0 && what.rank < static_cast<std::int32_t>(slots_by_rank_.size());
+  if (seat_of(from) && known && what.generation == generation_)
+    end_generation(slots_by_rank_[static_cast<std::size_t>(what.rank)], what.reason, out);
   return out;
 }
 
-std::string membership::missing() const {
-  std::string text;
-  for (std::size_t slot = 0; slot < seats_.size(); ++slot)
-    if (!seats_[slot].link)
-      text += (text.empty() ? "" : ", ") + std::to_string(slot);
-  return text;
+membership_decision membership::give_up_waiting(std::uint64_t generation) {
+  membership_decision out;
+  if (!rules_.elastic || running_ || generation != generation_)
+    return out;
+  for (auto& [slot, seat] : seats_)
+    if (!seat.link)
+      seat.awaited = false;
+  start_if_ready(out);
+  return out;
 }
 
-std::optional<route> membership::same_process(const hello& request) const {
-  if (request.slot < 0 || request.slot >= static_cast<std::int32_t>(seats_.size()) || request.process == 0)
-    return std::nullopt;
-  auto& seat = seats_[static_cast<std::size_t>(request.slot)];
-  auto same = seat.announced.process == request.process && seat.announced.host == request.host;
-  return same && seat.in_generation ? seat.link : std::nullopt;
-}
-
-std::optional<std::int32_t> membership::slot_of(route from) const {
-  for (std::size_t slot = 0; slot < seats_.size(); ++slot)
-    if (seats_[slot].link == from)
-      return static_cast<std::int32_t>(slot);
-  return std::nullopt;
-}
-
-void membership::start_generation(membership_decision& out) {
-  ++generation_;
-  running_ = true;
-  auto all = members();
-  for (std::size_t slot = 0; slot < seats_.size(); ++slot) {
-    seats_[slot].in_generation = true;
-    welcome value;
-    value.generation = generation_;
-    value.epoch = epoch_;
-    value.rank = static_cast<std::int32_t>(slot);
-    value.members = all;
-    out.admissions.push_back({*seats_[slot].link, std::move(value)});
-  }
-}
-
-// Everybody still in hears of the loss once; nobody is a member of the ended generation any more.
+// Everybody still in hears of the loss once; nobody is a member of the ended generation any more. Who was
+// lost but lives is welcome again.
 void membership::end_generation(std::int32_t slot, const std::string& reason, membership_decision& out) {
-  if (!running_ || !seats_[static_cast<std::size_t>(slot)].in_generation)
+  auto& gone = seats_.at(slot);
+  if (!running_ || !gone.in_generation)
     return;
   running_ = false;
-  for (std::size_t other = 0; other < seats_.size(); ++other) {
-    auto& seat = seats_[other];
+  lost_somebody_ = true;
+  const auto rank = gone.last_rank;
+  if (!gone.awaited)
+    gone.last_rank = -1;
+  for (auto& [other, seat] : seats_) {
     if (!seat.in_generation)
       continue; // it has left already, and may be waiting for the next generation
     if (seat.link)
-      out.notices.push_back({*seat.link, lost{generation_, slot, reason}});
+      out.notices.push_back({*seat.link, lost{generation_, rank, reason}});
     seat.in_generation = false;
     seat.link.reset();
   }
 }
 
-std::vector<member> membership::members() const {
-  std::map<std::string, std::int32_t> on_host;
-  std::vector<member> all;
-  for (std::size_t slot = 0; slot < seats_.size(); ++slot) {
-    auto& announced = seats_[slot].announced;
-    member one;
-    one.rank = one.slot = static_cast<std::int32_t>(slot);
-    one.host = announced.host;
-    one.host_name = announced.host_name;
-    one.address = announced.address;
-    one.local_rank = on_host[announced.host]++;
-    all.push_back(std::move(one));
+// ---- the next generation ---------------------------------------------------------------------------
+
+void membership::start_if_ready(membership_decision& out) {
+  if (running_)
+    return;
+  std::vector<candidate> waiting;
+  for (auto& [slot, seat] : seats_) {
+    if (seat.link && !seat.retired)
+      waiting.push_back({slot, seat.last_rank, &seat.announced});
+    else if (seat.awaited)
+      return;
   }
-  // cross_rank: index among the hosts that have this local rank.
-  std::map<std::int32_t, std::int32_t> with_local_rank;
+  const auto wanted = generation_ == 0 ? rules_.size : rules_.least;
+  if (static_cast<std::int32_t>(waiting.size()) >= wanted)
+    start_generation(std::move(waiting), out);
+}
+
+void membership::start_generation(std::vector<candidate> waiting, membership_decision& out) {
+  const auto all = ranked(std::move(waiting), static_cast<std::size_t>(rules_.most));
+  auto agrees = [&](const member& one) {
+    auto& seat = seats_.at(one.slot);
+    return seat.last_rank >= 0 && seat.announced.progress == seats_.at(all.front().slot).announced.progress;
+  };
+  const bool some_left = changes_ > 0 && removals_only_ && !lost_somebody_;
+  const bool must_sync = !some_left || !std::all_of(all.begin(), all.end(), agrees);
+  ++generation_;
+  running_ = true;
   for (auto& one : all) {
-    one.local_size = on_host[one.host];
-    one.cross_rank = with_local_rank[one.local_rank]++;
+    auto& seat = seats_.at(one.slot);
+    welcome value;
+    value.generation = generation_;
+    value.epoch = epoch_;
+    value.rank = one.rank;
+    value.members = all;
+    value.must_sync = must_sync;
+    value.joined_late = generation_ > 1 && seat.last_rank < 0;
+    out.admissions.push_back({*seat.link, std::move(value)});
   }
-  for (auto& one : all)
-    one.cross_size = with_local_rank[one.local_rank];
-  return all;
+  slots_by_rank_.clear();
+  for (auto& [slot, seat] : seats_) {
+    seat.last_rank = -1;
+    seat.in_generation = false;
+    seat.awaited = !rules_.elastic && !seat.ended;
+  }
+  for (auto& one : all) {
+    auto& seat = seats_.at(one.slot);
+    seat.in_generation = seat.awaited = true;
+    seat.last_rank = one.rank;
+    slots_by_rank_.push_back(one.slot);
+  }
+  changes_ = 0;
+  removals_only_ = true;
+  lost_somebody_ = false;
+}
+
+// ---- looking up ------------------------------------------------------------------------------------
+
+std::string membership::missing() const {
+  std::string text;
+  for (auto& [slot, seat] : seats_)
+    if (!seat.link && (seat.awaited || (rules_.elastic && !seat.ended && !seat.retired)))
+      text += (text.empty() ? "" : ", ") + std::to_string(slot);
+  return text;
+}
+
+membership::seat* membership::seat_of(route from, std::int32_t* slot) {
+  for (auto& [number, seat] : seats_)
+    if (seat.link == from) {
+      if (slot)
+        *slot = number;
+      return &seat;
+    }
+  return nullptr;
 }
 
 } // namespace farandole

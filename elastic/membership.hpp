@@ -1,13 +1,25 @@
 // Who is in the job, since which generation, with which rank. The rendezvous feeds in what it hears and does
-// what comes out. A generation starts when every slot has said hello and ends when a member is lost or all
-// have left; then the slots may say hello again. Plain decisions: no sockets, no clock.
+// what comes out. A generation starts when every slot that counts has said hello and ends when a member is
+// lost or all have left; then the slots may say hello again. Plain decisions: no sockets, no clock.
+//
+// In a job that is not elastic the slots are 0..size-1, and all of them count. In an elastic one:
+//
+//   said hello ─▶ waiting ─(nobody that counts is missing, and there are enough)─▶ in ─▶ lost, or left
+//        ▲                                                                          │
+//        └──────────── survivors, and who left only because members change ◀────────┘
+//
+// Who is waited for: the members of the generation before that were not lost, have not ended, and are not to
+// leave. New ones come in when members change for whatever reason; members in are told that some wait, and
+// end their generation together at a commit.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "elastic/ranking.hpp"
 #include "messages/membership.hpp"
 
 namespace farandole {
@@ -19,7 +31,7 @@ using route = std::uint64_t;
 struct membership_decision {
   struct refusal {
     route to;
-    std::string reason;
+    refused why;
   };
   struct admission {
     route to;
@@ -29,18 +41,35 @@ struct membership_decision {
     route to;
     farandole::lost lost;
   };
+  struct warning {
+    route to;
+    farandole::changed changed;
+  };
   std::vector<refusal> refusals;
   std::vector<admission> admissions;
   std::vector<notice> notices;
+  std::vector<warning> warnings;
+};
+
+struct membership_rules {
+  std::int32_t size = 1; ///< with so many it starts
+  bool elastic = false;
+  std::int32_t least = 1; ///< elastic: no later generation has fewer
+  std::int32_t most = 1;  ///< elastic: none has more
 };
 
 class membership {
 public:
-  membership(std::int32_t size, std::uint64_t epoch);
+  membership(membership_rules rules, std::uint64_t epoch);
+
+  /// Elastic: this slot's process was started, or is about to be; others are turned away.
+  void expect(std::int32_t slot);
+
+  /// Elastic: this slot is to leave by plan. It stays until all members leave the generation.
+  membership_decision retire(std::int32_t slot);
 
   /// A member asks to be in the next generation. Refused with the reason when its wire version, size or slot
-  /// cannot be, when its slot is taken by another process, or when some slot has ended for good, so that no
-  /// generation can come any more.
+  /// cannot be, when its slot is taken by another process, or when it is not wanted any more.
   membership_decision join(route from, const hello& request);
 
   /// A member leaves in order.
@@ -56,9 +85,15 @@ public:
   /// cannot go on. A loss unless that one had left, or the reporter is no member of that generation.
   membership_decision report(route from, const lost& what);
 
+  /// Elastic: those that this ended generation's successor still waits for have had their time. They may come
+  /// later, as new ones.
+  membership_decision give_up_waiting(std::uint64_t generation);
+
   std::uint64_t generation() const { return generation_; }
   bool running() const { return running_; }
-  /// Slots that have not said hello for the next generation, for people: "2, 3".
+  /// Of the members of the generation that runs, or of the last one, by rank.
+  const std::vector<std::int32_t>& slots() const { return slots_by_rank_; }
+  /// Slots that are waited for, for people: "2, 3".
   std::string missing() const;
 
 private:
@@ -66,21 +101,32 @@ private:
     std::optional<route> link;
     hello announced;
     bool in_generation = false; ///< has not left since the generation began
+    bool awaited = false;       ///< the next generation does not start without it
+    bool retired = false;       ///< is to leave
     bool ended = false;         ///< its process is gone for good
     std::string end_reason;
+    std::int32_t last_rank = -1; ///< of the last generation, unless it was lost in it
   };
 
-  std::optional<std::int32_t> slot_of(route from) const;
+  seat* seat_of(route from, std::int32_t* slot = nullptr);
   /// The link by which this very process is still a member.
   std::optional<route> same_process(const hello& request) const;
-  std::optional<std::string> objection(const hello& request) const;
-  void start_generation(membership_decision& out);
+  std::optional<refused> objection(const hello& request) const;
+  void start_if_ready(membership_decision& out);
+  void start_generation(std::vector<candidate> chosen, membership_decision& out);
   void end_generation(std::int32_t slot, const std::string& reason, membership_decision& out);
-  std::vector<member> members() const;
+  void end_if_all_left();
+  void change(bool removal, membership_decision& out);
+  void refuse_waiting(const std::string& reason, membership_decision& out);
 
-  std::vector<seat> seats_;
+  membership_rules rules_;
+  std::map<std::int32_t, seat> seats_;
+  std::vector<std::int32_t> slots_by_rank_; ///< of the last generation
   std::uint64_t epoch_;
   std::uint64_t generation_ = 0;
+  std::uint64_t changes_ = 0; ///< in this generation
+  bool removals_only_ = true; ///< those were
+  bool lost_somebody_ = true; ///< the next generation's members do not all stand at the same step
   bool running_ = false;
 };
 

@@ -18,7 +18,7 @@ hello from_slot(std::int32_t slot, std::int32_t size, const std::string& host = 
 
 // Routes are 100 + slot in the first generation.
 membership three_running() {
-  membership job{3, 1};
+  membership job{{.size = 3}, 1};
   for (std::int32_t slot = 0; slot < 3; ++slot)
     job.join(static_cast<route>(100 + slot), from_slot(slot, 3));
   return job;
@@ -27,7 +27,7 @@ membership three_running() {
 } // namespace
 
 TEST_CASE("a generation starts when the last slot has said hello, and not before") {
-  membership job{2, 7};
+  membership job{{.size = 2}, 7};
   auto first = job.join(11, from_slot(1, 2));
   CHECK(first.admissions.empty());
   CHECK(job.missing() == "0");
@@ -42,7 +42,7 @@ TEST_CASE("a generation starts when the last slot has said hello, and not before
 }
 
 TEST_CASE("local and cross ranks follow the hosts") {
-  membership job{5, 1};
+  membership job{{.size = 5}, 1};
   const char* hosts[] = {"a", "b", "a", "b", "a"};
   membership_decision last;
   for (std::int32_t slot = 0; slot < 5; ++slot)
@@ -78,7 +78,7 @@ TEST_CASE("leaving in order is no loss, even when the process then ends") {
 }
 
 TEST_CASE("a process may say hello again before its farewell has arrived") {
-  membership job{2, 1};
+  membership job{{.size = 2}, 1};
   hello again[] = {from_slot(0, 2), from_slot(1, 2)};
   for (std::int32_t slot = 0; slot < 2; ++slot) {
     again[slot].process = 700 + slot;
@@ -95,7 +95,7 @@ TEST_CASE("a process may say hello again before its farewell has arrived") {
 }
 
 TEST_CASE("another process is refused while a slot is taken, whatever its number") {
-  membership job{2, 1};
+  membership job{{.size = 2}, 1};
   auto first = from_slot(1, 2);
   first.process = 700;
   job.join(101, first);
@@ -127,7 +127,7 @@ TEST_CASE("one that left and says hello again waits until the others have left t
 
 TEST_CASE("hellos that cannot be part of the job are refused with the reason") {
   auto job = three_running();
-  auto refusal = [&](hello request) { return job.join(999, request).refusals.at(0).reason; };
+  auto refusal = [&](hello request) { return job.join(999, request).refusals.at(0).why.reason; };
   auto other_version = from_slot(0, 3);
   other_version.wire_version = 99;
   CHECK_THAT(refusal(other_version), Catch::Contains("wire version 99"));
@@ -144,8 +144,8 @@ TEST_CASE("once a process has ended, those who wait for the next generation are 
   auto told = job.exit(2, "exited with code 3");
   REQUIRE(told.refusals.size() == 1);
   CHECK(told.refusals[0].to == 200);
-  CHECK_THAT(told.refusals[0].reason, Catch::Contains("slot 2 exited with code 3"));
-  CHECK_THAT(job.join(201, from_slot(1, 3)).refusals.at(0).reason,
+  CHECK_THAT(told.refusals[0].why.reason, Catch::Contains("slot 2 exited with code 3"));
+  CHECK_THAT(job.join(201, from_slot(1, 3)).refusals.at(0).why.reason,
              Catch::Contains("slot 2 exited with code 3"));
 }
 
@@ -154,4 +154,169 @@ TEST_CASE("a member that reports a broken generation ends it for the others") {
   auto told = job.report(102, lost{1, 2, "its lane failed"});
   CHECK(told.notices.size() == 3);
   CHECK(job.report(100, lost{0, 0, "late"}).notices.empty());
+}
+
+// ---- elastic jobs ----------------------------------------------------------------------------------
+
+namespace {
+
+// Slots 0.. with routes 100 + slot; the job may have one to `most` members.
+membership elastic_running(std::int32_t size, std::int32_t most, std::int32_t least = 1) {
+  membership job{{.size = size, .elastic = true, .least = least, .most = most}, 1};
+  for (std::int32_t slot = 0; slot < size; ++slot) {
+    job.expect(slot);
+    job.join(static_cast<route>(100 + slot), from_slot(slot, 1));
+  }
+  return job;
+}
+
+std::vector<std::int32_t> slots_of(const membership_decision& what) {
+  std::vector<std::int32_t> slots;
+  if (!what.admissions.empty())
+    for (auto& one : what.admissions[0].welcome.members)
+      slots.push_back(one.slot);
+  return slots;
+}
+
+} // namespace
+
+TEST_CASE("survivors form the next generation as soon as the last of them has come, in their old order") {
+  auto job = elastic_running(4, 4);
+  auto told = job.exit(1, "was killed by signal 9");
+  CHECK(told.notices.size() == 3);
+  CHECK(job.join(203, from_slot(3, 1)).admissions.empty());
+  CHECK(job.join(200, from_slot(0, 1)).admissions.empty());
+  CHECK(job.missing() == "2");
+  auto formed = job.join(202, from_slot(2, 1));
+  CHECK(slots_of(formed) == std::vector{0, 2, 3});
+  CHECK(formed.admissions[0].welcome.generation == 2);
+  CHECK(formed.admissions[0].welcome.must_sync);
+  CHECK_FALSE(formed.admissions[0].welcome.joined_late);
+}
+
+TEST_CASE("when rank 0 is lost, the oldest survivor becomes rank 0") {
+  auto job = elastic_running(3, 3);
+  job.exit(0, "was killed by signal 9");
+  job.join(202, from_slot(2, 1));
+  CHECK(slots_of(job.join(201, from_slot(1, 1))) == std::vector{1, 2});
+}
+
+TEST_CASE("a survivor that ends before it comes again is not waited for") {
+  auto job = elastic_running(3, 3);
+  job.exit(0, "was killed by signal 9");
+  CHECK(job.join(201, from_slot(1, 1)).admissions.empty());
+  CHECK(slots_of(job.exit(2, "exited with code 1")) == std::vector{1});
+}
+
+TEST_CASE("fewer members than allowed wait for others, who may be new") {
+  auto job = elastic_running(2, 3, 2);
+  job.exit(1, "was killed by signal 9");
+  CHECK(job.join(200, from_slot(0, 1)).admissions.empty());
+  CHECK(job.join(207, from_slot(7, 1)).refusals.at(0).why.reason ==
+        "slot 7 was not started by this job's launcher");
+  job.expect(7);
+  auto formed = job.join(207, from_slot(7, 1));
+  CHECK(slots_of(formed) == std::vector{0, 7});
+  REQUIRE(formed.admissions.size() == 2);
+  CHECK(formed.admissions[1].welcome.joined_late);
+  CHECK_FALSE(formed.admissions[0].welcome.joined_late);
+}
+
+TEST_CASE("somebody new waits until the members leave together, and they are told so") {
+  auto job = elastic_running(2, 3);
+  job.expect(2);
+  auto told = job.join(302, from_slot(2, 1));
+  REQUIRE(told.warnings.size() == 2);
+  CHECK(told.warnings[0].changed == changed{1, 1, false});
+  job.leave(101, 1);
+  CHECK(job.join(201, from_slot(1, 1)).admissions.empty());
+  job.leave(100, 1);
+  auto formed = job.join(200, from_slot(0, 1));
+  CHECK(slots_of(formed) == std::vector{0, 1, 2});
+  CHECK(formed.admissions.at(0).welcome.must_sync);
+  CHECK(formed.admissions.at(2).welcome.joined_late);
+}
+
+TEST_CASE("nobody is told of one for whom there is no room") {
+  auto job = elastic_running(2, 2);
+  job.expect(2);
+  CHECK(job.join(302, from_slot(2, 1)).warnings.empty());
+  job.exit(0, "was killed by signal 9");
+  CHECK(slots_of(job.join(201, from_slot(1, 1))) == std::vector{1, 2});
+}
+
+TEST_CASE("a slot that is taken out leaves with the others, is dismissed, and nobody must sync") {
+  auto job = elastic_running(3, 3);
+  auto told = job.retire(1);
+  REQUIRE(told.warnings.size() == 3);
+  CHECK(told.warnings[0].changed == changed{1, 1, true});
+  CHECK(job.retire(1).warnings.empty());
+  for (route r : {100, 101, 102})
+    job.leave(r, 1);
+  auto out = job.join(201, from_slot(1, 1));
+  REQUIRE(out.refusals.size() == 1);
+  CHECK(out.refusals[0].why.dismissed);
+  job.join(200, from_slot(0, 1));
+  auto formed = job.join(202, from_slot(2, 1));
+  CHECK(slots_of(formed) == std::vector{0, 2});
+  CHECK_FALSE(formed.admissions[0].welcome.must_sync);
+}
+
+TEST_CASE("members that do not stand at the same step must sync, whatever they were told") {
+  auto job = elastic_running(3, 3);
+  job.retire(2);
+  for (route r : {100, 101, 102})
+    job.leave(r, 1);
+  auto rolled_back = from_slot(1, 1);
+  rolled_back.progress = 7;
+  job.join(201, rolled_back);
+  CHECK(job.join(200, from_slot(0, 1)).admissions.at(0).welcome.must_sync);
+}
+
+TEST_CASE("a removal and a loss at the same time: all must sync") {
+  auto job = elastic_running(3, 3);
+  job.retire(2);
+  job.exit(0, "was killed by signal 9");
+  auto formed = job.join(201, from_slot(1, 1));
+  CHECK(slots_of(formed) == std::vector{1}); // slot 2 is not waited for
+  CHECK(formed.admissions.at(0).welcome.must_sync);
+  CHECK(job.join(202, from_slot(2, 1)).refusals.at(0).why.dismissed);
+}
+
+TEST_CASE("one that waits and is taken out is dismissed at once") {
+  auto job = elastic_running(1, 2);
+  job.expect(1);
+  job.join(301, from_slot(1, 1));
+  CHECK(job.retire(1).refusals.at(0).why.dismissed);
+}
+
+TEST_CASE("a member that was reported but lives is waited for; one whose link ended is not") {
+  auto job = elastic_running(3, 3);
+  CHECK(job.report(101, lost{1, 2, "closed its connection"}).notices.size() == 3);
+  job.join(200, from_slot(0, 1));
+  CHECK(job.join(201, from_slot(1, 1)).admissions.empty());
+  CHECK(slots_of(job.join(202, from_slot(2, 1))) == std::vector{0, 1, 2});
+
+  CHECK(job.disconnect(202, "closed its connection").notices.size() == 2);
+  job.join(300, from_slot(0, 1));
+  CHECK(slots_of(job.join(301, from_slot(1, 1))) == std::vector{0, 1});
+}
+
+TEST_CASE("who does not come again in time is not waited for any more, and comes later as a new one") {
+  auto job = elastic_running(3, 3);
+  job.exit(0, "was killed by signal 9");
+  CHECK(job.join(201, from_slot(1, 1)).admissions.empty());
+  CHECK(job.give_up_waiting(0).admissions.empty());
+  CHECK(slots_of(job.give_up_waiting(1)) == std::vector{1});
+  CHECK(job.join(202, from_slot(2, 1)).warnings.size() == 1);
+  CHECK(job.give_up_waiting(1).admissions.empty());
+}
+
+TEST_CASE("a second loss before the survivors of the first have come again") {
+  auto job = elastic_running(4, 4);
+  job.exit(3, "was killed by signal 9");
+  job.join(200, from_slot(0, 1));
+  job.join(201, from_slot(1, 1));
+  CHECK(job.disconnect(201, "closed its connection").notices.empty());
+  CHECK(slots_of(job.join(202, from_slot(2, 1))) == std::vector{0, 2});
 }

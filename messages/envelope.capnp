@@ -35,6 +35,7 @@ struct Envelope {
     lost @6 :Membership.Lost;
     farewell @7 :Membership.Farewell;
     refused @8 :Membership.Refused;
+    changed @16 :Membership.Changed;
 
     # Between a member and the leader of a process set.
     greeting @9 :Membership.Greeting;

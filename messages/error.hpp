@@ -24,8 +24,9 @@ enum class error_kind : std::uint8_t {
   overloaded = 6,    ///< a queue is full: wait, then retry
   unimplemented = 7, ///< this path cannot do it: try another
   timed_out = 8,     ///< a deadline passed; the text names the setting and its value
+  dismissed = 9,     ///< the job goes on without this process, as was planned: end it in order
 };
-inline constexpr std::size_t error_kind_count = 9;
+inline constexpr std::size_t error_kind_count = 10;
 
 std::string_view to_string(error_kind kind);
 

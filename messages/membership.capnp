@@ -8,6 +8,8 @@
 #   member → leader       Introduction how my data paths can be reached (a window's address, a UCX address)
 #   leader → members      Introductions  everyone's, once all have come
 #   rendezvous → member   Lost         a member is gone; the generation ends for all
+#   rendezvous → member   Changed      elastic jobs: members wait to come in, or some are to leave; nothing ends until
+#                                      all members leave the generation together, at a commit
 #   member → rendezvous   Farewell     I leave on purpose (shutdown); not a loss
 #
 # A member's slot is where the launcher put it and never changes; its rank belongs to a generation.
@@ -32,6 +34,8 @@ struct Hello {
   # Process id on its host, for messages to people.
   epoch @7 :UInt64;
   # Highest rendezvous epoch this member has obeyed; 0 if none.
+  progress @8 :UInt64;
+  # Elastic jobs: where this member's training state stands. Members of different numbers must sync.
 }
 
 struct Member {
@@ -60,10 +64,17 @@ struct Welcome {
   # In rank order; position equals rank.
   settings @4 :List(Setting);
   # Job-wide values; they win over the member's own.
+  mustSync @5 :Bool = true;
+  # Members do not all stand at the same step with the same state: somebody is new, or somebody was lost. The same for
+  # all members of the generation.
+  joinedLate @6 :Bool;
+  # The receiver comes to a job that has run without it.
 }
 
 struct Refused {
   reason @0 :Text;
+  dismissed @1 :Bool;
+  # By plan: the job goes on without this process, which should end in order.
 }
 
 struct Lost {
@@ -72,6 +83,14 @@ struct Lost {
   # -1 when the generation ends for a reason that is no member's loss.
   reason @2 :Text;
   # "was killed by signal 9", to follow "rank 2 on host a".
+}
+
+struct Changed {
+  generation @0 :UInt64;
+  count @1 :UInt64;
+  # How many changes wait for the end of this generation; counts from 1 and only grows.
+  removalsOnly @2 :Bool;
+  # Nobody waits to come in.
 }
 
 struct Farewell {

@@ -129,6 +129,7 @@ envelope encode(const address& from, const hello& value) {
     to.setAddress(text_of(value.address));
     to.setProcess(value.process);
     to.setEpoch(value.epoch);
+    to.setProgress(value.progress);
   });
 }
 
@@ -145,6 +146,8 @@ envelope encode(const address& from, const welcome& value) {
     to.setGeneration(value.generation);
     to.setEpoch(value.epoch);
     to.setRank(value.rank);
+    to.setMustSync(value.must_sync);
+    to.setJoinedLate(value.joined_late);
     auto members = to.initMembers(static_cast<kj::uint>(value.members.size()));
     for (kj::uint i = 0; i < members.size(); ++i)
       write_member(members[i], value.members[i]);
@@ -158,8 +161,11 @@ envelope encode(const address& from, const welcome& value) {
 
 envelope encode(const address& from, const refused& value) {
   auto reason = shortened(value.reason);
-  return write(from, words_of_text(reason.size()),
-               [&](auto body) { body.initRefused().setReason(text_of(reason)); });
+  return write(from, words_of_text(reason.size()) + 1, [&](auto body) {
+    auto to = body.initRefused();
+    to.setReason(text_of(reason));
+    to.setDismissed(value.dismissed);
+  });
 }
 
 envelope encode(const address& from, const lost& value) {
@@ -169,6 +175,15 @@ envelope encode(const address& from, const lost& value) {
     to.setGeneration(value.generation);
     to.setRank(value.rank);
     to.setReason(text_of(reason));
+  });
+}
+
+envelope encode(const address& from, const changed& value) {
+  return write(from, 3, [&](auto body) {
+    auto to = body.initChanged();
+    to.setGeneration(value.generation);
+    to.setCount(value.count);
+    to.setRemovalsOnly(value.removals_only);
   });
 }
 
@@ -215,6 +230,7 @@ expected<hello> decode_hello(const envelope& message) {
         value.address = read_label(from.getAddress(), so_far);
         value.process = from.getProcess();
         value.epoch = from.getEpoch();
+        value.progress = from.getProgress();
         so_far.require(is_rank(value.slot), "the slot is out of range");
         so_far.require(value.size >= 1 && value.size <= member_limit, "the size is out of range");
       });
@@ -227,6 +243,8 @@ expected<welcome> decode_welcome(const envelope& message) {
         value.generation = from.getGeneration();
         value.epoch = from.getEpoch();
         value.rank = from.getRank();
+        value.must_sync = from.getMustSync();
+        value.joined_late = from.getJoinedLate();
         auto members = from.getMembers();
         auto settings = from.getSettings();
         if (!so_far.require(members.size() >= 1 && members.size() <= static_cast<kj::uint>(member_limit),
@@ -252,8 +270,9 @@ expected<welcome> decode_welcome(const envelope& message) {
 expected<refused> decode_refused(const envelope& message) {
   return decode<refused>(
       message, body_kind::REFUSED, "refusal", [](body_reader body, refused& value, verdict& so_far) {
-        value.reason =
-            read_text(body.getRefused().getReason(), text_limit_bytes, "its reason is too long", so_far);
+        auto from = body.getRefused();
+        value.reason = read_text(from.getReason(), text_limit_bytes, "its reason is too long", so_far);
+        value.dismissed = from.getDismissed();
       });
 }
 
@@ -265,6 +284,17 @@ expected<lost> decode_lost(const envelope& message) {
     value.reason = read_text(from.getReason(), text_limit_bytes, "its reason is too long", so_far);
     so_far.require(value.rank == -1 || is_rank(value.rank), rank_rule);
   });
+}
+
+expected<changed> decode_changed(const envelope& message) {
+  return decode<changed>(message, body_kind::CHANGED, "change of the members",
+                         [](body_reader body, changed& value, verdict& so_far) {
+                           auto from = body.getChanged();
+                           value.generation = from.getGeneration();
+                           value.count = from.getCount();
+                           value.removals_only = from.getRemovalsOnly();
+                           so_far.require(value.count > 0, "changes count from 1");
+                         });
 }
 
 expected<farewell> decode_farewell(const envelope& message) {

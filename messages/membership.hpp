@@ -26,6 +26,7 @@ struct hello {
   std::string address;   ///< "ip:port" of the member's listener
   std::int64_t process = 0;
   std::uint64_t epoch = 0;
+  std::uint64_t progress = 0; ///< where its training state stands; members of different numbers must sync
 
   friend bool operator==(const hello&, const hello&) = default;
 };
@@ -57,12 +58,15 @@ struct welcome {
   std::int32_t rank = 0;
   std::vector<member> members; ///< position equals rank
   std::vector<setting_value> settings;
+  bool must_sync = true;    ///< members do not all stand at the same step with the same state
+  bool joined_late = false; ///< the receiver comes to a job that has run without it
 
   friend bool operator==(const welcome&, const welcome&) = default;
 };
 
 struct refused {
   std::string reason;
+  bool dismissed = false; ///< by plan: the job goes on without this process
 
   friend bool operator==(const refused&, const refused&) = default;
 };
@@ -73,6 +77,14 @@ struct lost {
   std::string reason;
 
   friend bool operator==(const lost&, const lost&) = default;
+};
+
+struct changed {
+  std::uint64_t generation = 0;
+  std::uint64_t count = 0; ///< of changes that wait for the end of the generation
+  bool removals_only = false;
+
+  friend bool operator==(const changed&, const changed&) = default;
 };
 
 struct farewell {
@@ -110,6 +122,7 @@ envelope encode(const address& from, const hello& value);
 envelope encode(const address& from, const welcome& value);
 envelope encode(const address& from, const refused& value);
 envelope encode(const address& from, const lost& value);
+envelope encode(const address& from, const changed& value);
 envelope encode(const address& from, const farewell& value);
 envelope encode(const address& from, const greeting& value);
 envelope encode(const address& from, const introduction& value);
@@ -119,6 +132,7 @@ expected<hello> decode_hello(const envelope& message);
 expected<welcome> decode_welcome(const envelope& message);
 expected<refused> decode_refused(const envelope& message);
 expected<lost> decode_lost(const envelope& message);
+expected<changed> decode_changed(const envelope& message);
 expected<farewell> decode_farewell(const envelope& message);
 expected<greeting> decode_greeting(const envelope& message);
 expected<introduction> decode_introduction(const envelope& message);

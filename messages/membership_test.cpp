@@ -12,7 +12,7 @@ using namespace farandole;
 constexpr address somewhere{2, 0, -1};
 
 hello sound_hello() {
-  return {wire_version, 3, 4, "boot-1:ipc:net", "alpha", "127.0.0.1:4567", 1234, 6};
+  return {wire_version, 3, 4, "boot-1:ipc:net", "alpha", "127.0.0.1:4567", 1234, 6, 12};
 }
 
 welcome sound_welcome() {
@@ -24,6 +24,8 @@ welcome sound_welcome() {
                    {1, 3, "h0", "alpha", "10.0.0.1:2", 1, 2, 0, 1},
                    {2, 2, "h1", "beta", "10.0.0.2:1", 0, 1, 1, 2}};
   value.settings = {{"fusion threshold", "134217728"}, {"board", ""}};
+  value.must_sync = false;
+  value.joined_late = true;
   return value;
 }
 
@@ -108,9 +110,13 @@ TEST_CASE("the short messages of a member's life arrive as they were sent") {
   auto loss = decode_lost(travelled(encode(somewhere, lost{9, 2, "was killed by signal 9"})));
   REQUIRE(loss);
   CHECK(*loss == lost{9, 2, "was killed by signal 9"});
-  auto refusal = decode_refused(travelled(encode(somewhere, refused{"the job has ended"})));
+  auto refusal = decode_refused(travelled(encode(somewhere, refused{"the job has ended", true})));
   REQUIRE(refusal);
-  CHECK(*refusal == refused{"the job has ended"});
+  CHECK(*refusal == refused{"the job has ended", true});
+  auto told = decode_changed(travelled(encode(somewhere, changed{3, 2, true})));
+  REQUIRE(told);
+  CHECK(*told == changed{3, 2, true});
+  CHECK_FALSE(decode_changed(travelled(encode(somewhere, changed{3, 0, true}))));
   auto leave = decode_farewell(travelled(encode(somewhere, farewell{9})));
   REQUIRE(leave);
   CHECK(*leave == farewell{9});

@@ -187,7 +187,8 @@ TEST_CASE("a schedule that breaks a rule is refused, and the text names the rule
   CHECK(holds(complaint(sound, [](schedule& s) { s.retract[0].id = 0; }), "an id is 0"));
   CHECK(holds(complaint(sound, [](schedule& s) { s.ask[1] = 0; }), "an id is 0"));
   CHECK(holds(complaint(sound, [](schedule& s) { s.failures[0].reason.kind = error_kind::none; }), "kind"));
-  CHECK(holds(complaint(sound, [](schedule& s) { s.failures[0].reason.kind = error_kind{9}; }), "kind"));
+  CHECK(holds(complaint(sound, [](schedule& s) { s.failures[0].reason.kind = error_kind{error_kind_count}; }),
+              "kind"));
   CHECK(holds(complaint(sound, [](schedule& s) { s.joined = 3; }), "joined"));
   CHECK(holds(complaint(sound, [](schedule& s) { s.joined = -2; }), "joined"));
   auto of_entry = [&](std::size_t bundle, auto spoil) {

@@ -52,6 +52,7 @@ enum class setting : std::uint16_t {
   operation_timeout,
   shutdown_timeout,
   exit_grace,
+  discovery_timeout,
   // Watching.
   stall_check_disable,
   stall_warning_time,
@@ -68,6 +69,7 @@ enum class setting : std::uint16_t {
   cpu_operations,
   elastic,
   elastic_timeout,
+  regroup_timeout,
   dynamic_process_sets,
   hierarchical_allreduce,
   hierarchical_allgather,

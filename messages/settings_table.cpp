@@ -272,6 +272,16 @@ constexpr setting_row rows[] = {
      .environment = "FARANDOLE_EXIT_GRACE",
      .doc = "How long the launcher lets the other workers end by themselves after one has failed, before "
             "SIGTERM."},
+    {.id = setting::discovery_timeout,
+     .name = "discovery timeout",
+     .type = duration,
+     .unit = "s",
+     .built_in = "30",
+     .least = 0.01,
+     .most = day_s,
+     .environment = "FARANDOLE_DISCOVERY_TIMEOUT",
+     .doc =
+         "How long one call of the host discovery script may take; then it is killed and counts as failed."},
 
     // ---- Watching ------------------------------------------------------------------------------------
     {.id = setting::stall_check_disable,
@@ -398,6 +408,15 @@ constexpr setting_row rows[] = {
      .flag = "--elastic-timeout",
      .needs = "elastic jobs",
      .doc = "How long a job that has lost members waits for enough slots."},
+    {.id = setting::regroup_timeout,
+     .name = "regroup timeout",
+     .type = duration,
+     .unit = "s",
+     .built_in = "30",
+     .most = largest_timeout_s,
+     .environment = "FARANDOLE_REGROUP_TIMEOUT",
+     .doc = "How long the members of an elastic job wait, after a loss, for a survivor that does not come "
+            "again; later it comes as a new one."},
     {.id = setting::dynamic_process_sets,
      .name = "dynamic process sets",
      .type = flag,

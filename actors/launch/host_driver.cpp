@@ -66,10 +66,8 @@ void host_driver_state::finished() {
 void host_driver_state::summarise() {
   if (rules_->first_failure() < 0)
     return;
-  say("Horovod detected that one or more processes exited with non-zero status. The first one that did so "
-      "was:");
-  say("Process name: " + std::to_string(rules_->first_failure()));
-  say("Exit code: " + std::to_string(rules_->code()));
+  for (const auto& line : failure_summary(std::to_string(rules_->first_failure()), rules_->code()))
+    say(line);
 }
 
 void host_driver_state::say(const std::string& line) {

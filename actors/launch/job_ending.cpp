@@ -49,6 +49,17 @@ auto job_ending::fail(std::int32_t process, int code, std::string line, time_poi
   return what;
 }
 
+auto job_ending::wind_up(int code, time_point now) -> step {
+  step what;
+  if (phase_ != phase::running)
+    return what;
+  code_ = code;
+  phase_ = phase::grace;
+  if (running_ > 0)
+    what.call_next = next_ = now + allowed_.grace;
+  return what;
+}
+
 auto job_ending::interrupted(int signal, time_point now) -> step {
   step what;
   if (interrupted_ && now - *interrupted_ < allowed_.same_signal)
@@ -92,6 +103,13 @@ void job_ending::finish(step& what) {
   what.done = true;
   what.signal = 0;
   what.call_next.reset();
+}
+
+std::vector<std::string> failure_summary(const std::string& process, int code) {
+  return {
+      "Horovod detected that one or more processes exited with non-zero status. The first one that did so "
+      "was:",
+      "Process name: " + process, "Exit code: " + std::to_string(code)};
 }
 
 } // namespace farandole

@@ -37,6 +37,15 @@ public:
   step ended(std::int32_t process, const process_end& how, time_point now);
   /// It never ran. Counts as a failure with code 127.
   step could_not_start(std::int32_t process, const std::string& why, time_point now);
+
+  // Where others judge what the end of a process means (elastic jobs):
+  /// One more process runs.
+  void started() { ++running_; }
+  /// A process has ended.
+  void left() { --running_; }
+  /// The job is over, with this code: who still runs gets the time that others get after a failure.
+  step wind_up(int code, time_point now);
+
   /// The launcher was told to end, by a signal. The second time it is meant seriously.
   step interrupted(int signal, time_point now);
   /// The time asked for by `call_next` has come; an earlier call does nothing.
@@ -62,5 +71,8 @@ private:
   int code_ = 0;
   std::int32_t first_failure_ = -1;
 };
+
+/// The last words of a job that has failed: whose failure it was.
+std::vector<std::string> failure_summary(const std::string& process, int code);
 
 } // namespace farandole

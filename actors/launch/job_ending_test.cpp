@@ -121,3 +121,24 @@ TEST_CASE("an early or late call of due does nothing", "[ending]") {
     job.ended(process, well, start);
   CHECK(job.due(start + 100s).signal == 0);
 }
+
+TEST_CASE("a job that others have judged gives who still runs time, then SIGTERM, then SIGKILL", "[ending]") {
+  job_ending job{0, {.grace = 2s, .kill_after = 5s}};
+  for (int process = 0; process < 3; ++process)
+    job.started();
+  job.left();
+  const auto step = job.wind_up(3, start);
+  CHECK(step.signal == 0);
+  CHECK(step.call_next == start + 2s);
+  CHECK(job.wind_up(4, start).call_next == std::nullopt);
+  CHECK(job.due(start + 2s).signal == SIGTERM);
+  job.left();
+  CHECK(job.due(start + 7s).signal == SIGKILL);
+  CHECK(job.code() == 3);
+}
+
+TEST_CASE("an interrupt while no process runs needs no signal", "[ending]") {
+  job_ending job{0, {.grace = 2s}};
+  CHECK(job.interrupted(SIGINT, start).signal == 0);
+  CHECK(job.code() == 128 + SIGINT);
+}

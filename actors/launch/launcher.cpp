@@ -10,10 +10,13 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <optional>
+#include <random>
 
 #include "actors/kit/log.hpp"
 #include "actors/kit/loop.hpp"
+#include "actors/launch/elastic_driver.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "actors/launch/process_keeper.hpp"
 #include "actors/rendezvous.hpp"
@@ -34,6 +37,58 @@ log_options log_options_of(const settings& values) {
   return {log_level_from(values.text(setting::log_level)).value_or(log_level::warning),
           values.flag(setting::log_hide_time)};
 }
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry; ++entry)
+    entries.emplace_back(*entry);
+  return entries;
+}
+
+auto exit_reporter(const rendezvous_service& service) {
+  return [rendezvous = service.actor](std::int32_t slot, const std::string& how) {
+    caf::anon_send(rendezvous, slot_exited{slot, how});
+  };
+}
+
+/// Waits for a driver to finish, and passes on the signals that end a job.
+class job_watch {
+public:
+  job_watch()
+      : done_{::eventfd(0, EFD_CLOEXEC)}, interrupts_{[set = ending_signals()] {
+          return ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+        }()} {
+    assert(done_ && interrupts_);
+  }
+
+  /// For the driver; on the loop.
+  std::function<void(int)> finished() {
+    return [this](int result) {
+      code_ = result;
+      const std::uint64_t one = 1;
+      [[maybe_unused]] const auto count = ::write(done_.get(), &one, sizeof one);
+    };
+  }
+
+  template <class Driver>
+  int wait(const Driver& driver) {
+    pollfd watched[2] = {{done_.get(), POLLIN, 0}, {interrupts_.get(), POLLIN, 0}};
+    for (;;) {
+      // No deadline: a job takes as long as it takes, and both descriptors end the wait.
+      if (::poll(watched, 2, -1) < 0)
+        assert(errno == EINTR);
+      if (watched[0].revents != 0)
+        return code_;
+      signalfd_siginfo info;
+      while (::read(interrupts_.get(), &info, sizeof info) == sizeof info)
+        caf::anon_send(driver, interrupt_atom::value, static_cast<int>(info.ssi_signo));
+    }
+  }
+
+private:
+  descriptor done_, interrupts_;
+  std::atomic<int> code_{0};
+};
 
 } // namespace
 
@@ -69,7 +124,7 @@ expected<std::unique_ptr<launcher>> launcher::open(const launcher_options& optio
     return keeper.error();
   auto made = std::make_unique<parts>(std::move(*keeper), options);
   rendezvous_options how;
-  how.size = options.size;
+  how.members = options.members;
   how.settings = options.values;
   how.links.credentials = std::make_shared<const tls_credentials>(options.secret);
   how.links.log = &made->log;
@@ -106,39 +161,51 @@ void launcher::serve() {
 }
 
 int launcher::run(std::vector<slot_spec> slots) {
-  descriptor done{::eventfd(0, EFD_CLOEXEC)};
-  const auto signals = ending_signals();
-  descriptor interrupts{::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK)};
-  assert(done && interrupts);
   for (auto& slot : slots)
     slot.process.keeper = &parts_->keeper;
-
-  std::atomic<int> code{0};
+  job_watch watch;
   host_driver_spec spec;
   spec.slots = std::move(slots);
   spec.times.grace = parts_->values.duration(setting::exit_grace);
-  spec.slot_exited = [rendezvous = parts_->rendezvous->actor](std::int32_t slot, const std::string& how) {
-    caf::anon_send(rendezvous, slot_exited{slot, how});
-  };
-  spec.finished = [&code, ring = done.get()](int result) {
-    code = result;
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto count = ::write(ring, &one, sizeof one);
-  };
+  spec.slot_exited = exit_reporter(*parts_->rendezvous);
+  spec.finished = watch.finished();
   const auto driver = parts_->system.get().spawn(host_driver, spec, &parts_->writer);
   caf::anon_send(driver, start_atom::value);
+  return watch.wait(driver);
+}
 
-  pollfd watched[2] = {{done.get(), POLLIN, 0}, {interrupts.get(), POLLIN, 0}};
-  for (;;) {
-    // No deadline: a job takes as long as it takes, and both descriptors end the wait.
-    if (::poll(watched, 2, -1) < 0)
-      assert(errno == EINTR);
-    if (watched[0].revents != 0)
-      return code;
-    signalfd_siginfo info;
-    while (::read(interrupts.get(), &info, sizeof info) == sizeof info)
-      caf::anon_send(driver, interrupt_atom::value, static_cast<int>(info.ssi_signo));
+int launcher::run(const elastic_job& job) {
+  job_watch watch;
+  elastic_driver_spec spec;
+  spec.crew = job.crew;
+  spec.hosts = job.hosts;
+  if (!job.script.empty()) {
+    spec.script.emplace();
+    spec.script->name = job.script;
+    spec.script->script.arguments = {job.script};
+    spec.script->script.environment = own_environment();
+    spec.script->script.keeper = &parts_->keeper;
+    spec.script->slots_per_host = job.slots_per_host;
+    spec.script->timeout = parts_->values.duration(setting::discovery_timeout);
+    spec.script->objection = job.objection;
   }
+  spec.times.grace = parts_->values.duration(setting::exit_grace);
+  spec.seed = std::random_device{}();
+  const auto rendezvous = parts_->rendezvous->actor;
+  spec.slot_for = [&, rendezvous](const crew::start& where) {
+    caf::anon_send(rendezvous, slot_started{where.slot});
+    auto slot = job.slot_for(where);
+    if (slot)
+      slot->process.keeper = &parts_->keeper;
+    return slot;
+  };
+  spec.slot_exited = exit_reporter(*parts_->rendezvous);
+  spec.finished = watch.finished();
+  spec.slot_retired = [rendezvous](std::int32_t slot) { caf::anon_send(rendezvous, slot_retired{slot}); };
+  const auto driver = parts_->system.get().spawn(elastic_driver, spec, &parts_->writer);
+  caf::anon_send(rendezvous, watch_generations{driver});
+  caf::anon_send(driver, start_atom::value);
+  return watch.wait(driver);
 }
 
 } // namespace farandole

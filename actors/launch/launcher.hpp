@@ -3,22 +3,38 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/launch/slot_spec.hpp"
+#include "elastic/crew.hpp"
+#include "elastic/membership.hpp"
 #include "messages/error.hpp"
 #include "messages/settings.hpp"
 
 namespace farandole {
 
 struct launcher_options {
-  std::int32_t size = 1;
+  membership_rules members;
   settings values = settings::built_in();
   std::string secret;
   std::string bind_ip = "127.0.0.1";
   std::uint16_t port = 0; ///< of the rendezvous; 0: any free one
+};
+
+/// A job whose processes may change while it runs.
+struct elastic_job {
+  crew_options crew;
+  std::vector<host_slots> hosts;              ///< without a script, these
+  std::string script;                         ///< path of a program that prints hosts
+  std::optional<std::int32_t> slots_per_host; ///< where the script tells none
+  /// Why a host that the script printed cannot be used; empty: it can. May block; not called on the loop.
+  std::function<std::string(const std::string& host)> objection;
+  /// What to start for a worker; on the loop.
+  std::function<expected<slot_spec>(const crew::start& where)> slot_for;
 };
 
 class launcher {
@@ -30,11 +46,14 @@ public:
 
   /// Of the rendezvous.
   std::uint16_t port() const;
-  /// Copies of a slot's output go to `folder`/stdout and `folder`/stderr. Before run().
+  /// Copies of a slot's output go to `folder`/stdout and `folder`/stderr. Before its process starts, and on
+  /// the loop once it runs.
   error copy_output(slot_spec& slot, const std::string& folder);
   /// Starts the processes and waits for the end of the job, or for SIGINT, SIGTERM or SIGHUP, which end it in
   /// order. Returns the launcher's exit code. Once.
   int run(std::vector<slot_spec> slots);
+  /// The same for an elastic job.
+  int run(const elastic_job& job);
   /// Starts nothing: the rendezvous serves members that others start, until SIGINT, SIGTERM or SIGHUP.
   void serve();
 

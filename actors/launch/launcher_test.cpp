@@ -64,7 +64,7 @@ std::vector<slot_spec> shells(const std::vector<std::string>& scripts) {
 
 result run(std::vector<slot_spec> slots, const char* grace_s = "0") {
   launcher_options options;
-  options.size = static_cast<std::int32_t>(slots.size());
+  options.members.size = static_cast<std::int32_t>(slots.size());
   options.secret = "a secret of a test";
   REQUIRE_FALSE(options.values.assign(setting::exit_grace, grace_s, setting_source::flag));
   const captured output;
@@ -156,7 +156,7 @@ TEST_CASE("copies of the output hold the same lines", "[launcher]") {
   const std::string folder = name;
   {
     const captured output;
-    auto job = launcher::open({.size = 1, .secret = "a secret of a test"});
+    auto job = launcher::open({.members = {}, .secret = "a secret of a test"});
     REQUIRE(job);
     auto slots = shells({"echo a; echo b >&2"});
     REQUIRE_FALSE((*job)->copy_output(slots[0], folder + "/rank.0"));

@@ -25,7 +25,7 @@ struct farandole_handle {
 
 namespace {
 
-static_assert(FARANDOLE_TIMED_OUT == static_cast<int>(error_kind::timed_out) && error_kind_count == 9);
+static_assert(FARANDOLE_DISMISSED == static_cast<int>(error_kind::dismissed) && error_kind_count == 10);
 static_assert(FARANDOLE_BOOL == static_cast<int>(dtype::boolean) && dtype_count == 11);
 static_assert(FARANDOLE_PRODUCT == static_cast<int>(reduce_op::product) && reduce_op_count == 6);
 static_assert(FARANDOLE_JOIN == static_cast<int>(operation::join));

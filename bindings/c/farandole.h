@@ -40,7 +40,8 @@ typedef enum farandole_status {
   FARANDOLE_DISCONNECTED = 5,  /* a member was lost under the operation: free this runtime and start anew */
   FARANDOLE_OVERLOADED = 6,    /* a queue is full: wait for some operations, then retry */
   FARANDOLE_UNIMPLEMENTED = 7, /* not offered: ask in another way */
-  FARANDOLE_TIMED_OUT = 8      /* a deadline passed; the text names it */
+  FARANDOLE_TIMED_OUT = 8,     /* a deadline passed; the text names it */
+  FARANDOLE_DISMISSED = 9 /* an elastic job goes on without this process, as was planned: end it in order */
 } farandole_status;
 
 #define FARANDOLE_TEXT_BYTES 1024

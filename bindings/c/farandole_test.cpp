@@ -33,7 +33,7 @@ class job {
 public:
   explicit job(std::int32_t size) : size_(size) {
     farandole::rendezvous_options how;
-    how.size = size;
+    how.members.size = size;
     how.links.credentials = std::make_shared<const farandole::tls_credentials>(secret);
     auto service = farandole::start_rendezvous(system_.get(), how);
     REQUIRE(service);

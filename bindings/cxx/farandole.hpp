@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "messages/dtype.hpp"
@@ -39,6 +40,9 @@ struct options {
   /// The processes of MPI's world that are the job, in the order of its ranks: every one of them names the
   /// same. Empty: all that mpirun started, if it started this one and no rendezvous is named.
   std::vector<std::int32_t> mpi_ranks = {};
+  /// Elastic jobs: where this process' training state stands, as any number that changes with it. Members of
+  /// different numbers must sync.
+  std::uint64_t progress = 0;
 };
 
 /// What to do with one tensor.
@@ -103,7 +107,8 @@ private:
 class runtime {
 public:
   /// Joins the job that the settings name and returns when this member's connections are up; a job of one
-  /// when they name none. Blocks at most the start timeout.
+  /// when they name none. Blocks at most the start timeout, in an elastic job the elastic timeout.
+  /// `dismissed`: the job goes on without this process.
   static expected<std::unique_ptr<runtime>> start(const options& how = {});
 
   /// shutdown().
@@ -127,6 +132,17 @@ public:
   std::int32_t local_size() const;
   std::int32_t cross_rank() const;
   std::int32_t cross_size() const;
+
+  /// Counts memberships of the job, from 1; a runtime lives in one.
+  std::uint64_t generation() const;
+  /// Elastic jobs: members do not all stand at the same step with the same state; the same on all of them.
+  bool must_sync() const;
+  /// Elastic jobs: the job has run without this process.
+  bool joined_late() const;
+  /// Elastic jobs: how many changes of the members wait for all to leave this generation, and whether all of
+  /// them are removals. Members may hear of a change at different times. Never blocks.
+  std::pair<std::uint64_t, bool> membership_change() const;
+
   /// Whether MPI brought the members together, or moves their tensors; and whether any thread may then call
   /// it.
   bool has_mpi() const;

@@ -166,8 +166,9 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
   auto faults = faults_of(lookup);
   if (!faults)
     return faults.error();
-  auto member = member_runtime::start(std::move(*values), *secret, {how.mpi_ranks, launched_by_mpi(lookup)},
-                                      std::move(*faults));
+  auto member = member_runtime::start(
+      std::move(*values),
+      {*secret, {how.mpi_ranks, launched_by_mpi(lookup)}, std::move(*faults), how.progress});
   if (!member)
     return member.error();
   std::unique_ptr<runtime> started(new runtime(std::make_unique<state>(std::move(*member))));
@@ -207,6 +208,19 @@ std::int32_t runtime::cross_rank() const {
 }
 std::int32_t runtime::cross_size() const {
   return state_->member->self().cross_size;
+}
+
+std::uint64_t runtime::generation() const {
+  return state_->member->standing().generation;
+}
+bool runtime::must_sync() const {
+  return state_->member->standing().must_sync;
+}
+bool runtime::joined_late() const {
+  return state_->member->standing().joined_late;
+}
+std::pair<std::uint64_t, bool> runtime::membership_change() const {
+  return usable_here() ? state_->member->membership_change() : std::pair<std::uint64_t, bool>{};
 }
 
 bool runtime::has_mpi() const {

@@ -21,9 +21,11 @@ inline const std::string secret = "a secret that only this test knows";
 class job {
 public:
   explicit job(std::int32_t size, std::map<std::string, std::string> extra = {})
-      : size_(size), extra_(std::move(extra)) {
+      : job(membership_rules{.size = size}, std::move(extra)) {}
+  explicit job(membership_rules rules, std::map<std::string, std::string> extra = {})
+      : size_(rules.size), extra_(std::move(extra)) {
     rendezvous_options how;
-    how.size = size;
+    how.members = rules;
     how.links.credentials = std::make_shared<const tls_credentials>(secret);
     auto service = start_rendezvous(system_.get(), how);
     REQUIRE(service);
@@ -43,6 +45,8 @@ public:
     how.settings["HOROVOD_GLOO_RENDEZVOUS_PORT"] = std::to_string(port_);
     return how;
   }
+
+  const rendezvous_actor& rendezvous() const { return actor_; }
 
   template <class Each>
   void run(Each each, const std::vector<std::vector<std::int32_t>>& sets = {}) {

@@ -68,6 +68,12 @@ class Job:
         self.text += rest.decode(errors="replace")
         return self.process.returncode
 
+    def kill(self) -> None:
+        """All of it, if it still runs."""
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.communicate()
+
     def pids(self, count: int) -> List[int]:
         """Process ids that the ranks have said, "pid N" a line."""
         self.read_until(lambda text: len(re.findall(r"pid \d+\n", text)) >= count)
@@ -106,9 +112,7 @@ def launch(tmp_path: Path) -> Iterator[Callable[..., Job]]:
 
     yield start
     for each in jobs:
-        if each.process.poll() is None:
-            os.killpg(each.process.pid, signal.SIGKILL)
-            each.process.communicate()
+        each.kill()
 
 
 def is_running(pid: int) -> bool:

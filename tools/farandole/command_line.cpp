@@ -11,6 +11,7 @@
 
 #include "tools/farandole/arguments.hpp"
 #include "tools/farandole/config_file.hpp"
+#include "tools/farandole/elastic_options.hpp"
 
 namespace farandole {
 
@@ -29,8 +30,13 @@ Examples:
   {program} -np 4 --output-filename logs python train.py
                                                    also keeps each rank's output in logs/rank.N/
   {program} -np 2 python -m pytest tests           a distributed test
+  {program} -np 4 --min-np 2 -H localhost:4 python train.py
+                                                   elastic: goes on as long as two workers are left
+  {program} -np 4 --min-np 2 --max-np 8 --host-discovery-script ./hosts.sh python train.py
+                                                   elastic: the script prints the hosts of the moment
   {program} --check-build                          what this build can do, and all settings
-A worker that fails ends the job, and its exit code is the launcher's.
+A worker that fails ends the job, and its exit code is the launcher's. In an elastic job (--min-np or
+--host-discovery-script) the others go on; the training script must be written for it (hvd.elastic.run).
 )";
 
 /// Long names behind one dash, as argparse has them and CLI11 has not.
@@ -69,9 +75,9 @@ struct given {
   bool gloo = false, mpi = false, jsrun = false;
   bool disable_cache = false; ///< accepted: nothing is cached on one host
   std::int32_t processes = 0;
-  std::string hosts, hostfile, discovery_script, config_file;
+  std::string hosts, hostfile, config_file;
   std::vector<std::string> interface_lists, interfaces;
-  bool min_given = false;
+  elastic_options elastic;
   std::map<std::string, std::string> flags; ///< of settings
   std::vector<std::string> warnings;
   run_request request;
@@ -143,8 +149,9 @@ void add_launch_options(CLI::App& app, given& into) {
                     ->type_name("NAME:SLOTS,...");
   auto* file = app.add_option("--hostfile", into.hostfile, "File with a line 'name slots=N' for each host.")
                    ->type_name("FILE");
-  auto* script = app.add_option("--host-discovery-script", into.discovery_script,
-                                "Program that prints hosts; needs elastic jobs.")
+  auto* script = app.add_option("--host-discovery-script", request.discovery_script,
+                                "Program that prints the hosts of the moment, a line 'name:slots' each; run "
+                                "every second. Makes the job elastic.")
                      ->type_name("FILE");
   hosts->excludes(file)->excludes(script);
   file->excludes(script);
@@ -165,9 +172,6 @@ void add_later_options(CLI::App& app, given& into) {
   static constexpr unused rows[] = {
       {"-p,--ssh-port", "Port of ssh on other hosts.", true},
       {"-i,--ssh-identity-file", "Key for ssh.", false},
-      {"--max-np,--max-num-proc", "Elastic jobs: most processes.", true},
-      {"--slots-per-host,--slots", "Elastic jobs: slots of hosts that tell none.", true},
-      {"--reset-limit", "Elastic jobs: how often the job may start over.", true},
       {"--mpi-args", "Arguments for mpirun; write --mpi-args=\"...\".", false},
       {"--binding-args", "Arguments that bind processes to cores, for mpirun.", false},
   };
@@ -177,15 +181,6 @@ void add_later_options(CLI::App& app, given& into) {
     if (row.number)
       option->check(CLI::TypeValidator<std::int32_t>(""));
   }
-  app.add_option("--min-np,--min-num-proc", "Elastic jobs: fewest processes; not offered yet.")
-      ->type_name("INT")
-      ->check(CLI::TypeValidator<std::int32_t>(""))
-      ->each([&into](const std::string&) { into.min_given = true; });
-  app.add_option("--blacklist-cooldown-range", "Elastic jobs: seconds that a failed host is left alone.")
-      ->group("Accepted without effect on one host")
-      ->type_name("LOW HIGH")
-      ->expected(2)
-      ->check(CLI::Range(1, 3600));
 }
 
 std::unique_ptr<CLI::App> make_app(const std::string& program, given& into) {
@@ -200,6 +195,8 @@ std::unique_ptr<CLI::App> make_app(const std::string& program, given& into) {
     app->get_option(list)->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)->expected(1, 1 << 20);
   app->option_defaults()->group("Settings");
   add_settings(*app, into);
+  app->option_defaults()->group("Elastic jobs");
+  add_elastic_options(*app, into.elastic);
   app->option_defaults()->group("Options");
   add_later_options(*app, into);
   app->get_option("--blacklist-cooldown-range")->multi_option_policy(CLI::MultiOptionPolicy::Throw);
@@ -285,8 +282,6 @@ error refuse_other_modes(const given& options, const surroundings& around) {
     return wrong(what + " needs " + needs +
                  ", not offered yet; jobs of a fixed size on this host are (-np N)");
   };
-  if (options.min_given || !options.discovery_script.empty())
-    return later(options.min_given ? "--min-np" : "--host-discovery-script", "elastic jobs");
   if (options.jsrun)
     return later("--jsrun", "the launch by jsrun");
   if (options.mpi)
@@ -325,7 +320,11 @@ error find_interfaces(given& options) {
 
 error find_hosts(given& options) {
   auto& request = options.request;
-  request.processes = options.processes;
+  if (!request.discovery_script.empty())
+    return find_script(request.discovery_script);
+  if (request.elastic && options.hosts.empty() && options.hostfile.empty())
+    return wrong("an elastic job needs to know its hosts: -H localhost:" + std::to_string(request.crew.most) +
+                 ", --hostfile, or --host-discovery-script");
   if (options.hosts.empty() && options.hostfile.empty()) {
     request.hosts = {{"localhost", request.processes}};
     return {};
@@ -363,13 +362,15 @@ error conclude(given& options, const CLI::App& app, const surroundings& around) 
     return problem;
   if (app.count("--num-proc") == 0)
     return wrong("the following arguments are required: -np/--num-proc");
-  constexpr std::int32_t most = 65536;
-  if (options.processes < 1 || options.processes > most)
+  if (options.processes < 1 || options.processes > most_slots)
     return wrong("-np " + std::to_string(options.processes) + " is out of range: 1 to " +
-                 std::to_string(most));
+                 std::to_string(most_slots));
   if (request.command.empty())
     return wrong("there is no command to run");
   if (auto problem = find_interfaces(options))
+    return problem;
+  request.processes = options.processes;
+  if (auto problem = plan_elasticity(app, options.elastic, options.request, options.warnings))
     return problem;
   return find_hosts(options);
 }

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "elastic/crew.hpp"
 #include "messages/settings.hpp"
 #include "tools/farandole/hosts.hpp"
 
@@ -20,7 +22,11 @@ struct run_request {
   std::string text; ///< help
 
   std::int32_t processes = 0;
-  std::vector<host_slots> hosts;       ///< with enough slots; not yet looked up
+  std::vector<host_slots> hosts; ///< with enough slots; not yet looked up; none with a script
+  bool elastic = false;
+  crew_options crew;            ///< of an elastic job
+  std::string discovery_script; ///< path; empty: the hosts are fixed
+  std::optional<std::int32_t> slots_per_host;
   std::vector<std::string> interfaces; ///< empty: none were named
   std::string output_folder;
   bool prefix_timestamp = false;

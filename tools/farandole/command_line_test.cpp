@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace farandole;
@@ -143,8 +144,7 @@ TEST_CASE("the version, the report and help need nothing else", "[command line]"
 }
 
 TEST_CASE("modes that are not offered yet are refused by name", "[command line]") {
-  for (const words& options :
-       {words{"--min-np", "1"}, words{"--host-discovery-script", "x"}, words{"--mpi"}, words{"--jsrun"}}) {
+  for (const words& options : {words{"--mpi"}, words{"--jsrun"}}) {
     auto given = options;
     given.insert(given.end(), {"-np", "2", "true"});
     CHECK(contains(refusal(given), "not offered yet"));
@@ -158,9 +158,7 @@ TEST_CASE("modes that are not offered yet are refused by name", "[command line]"
 }
 
 TEST_CASE("options for later are read and change nothing", "[command line]") {
-  const auto got =
-      parsed({"-p", "22", "-i", "key", "--max-np", "4", "--slots", "2", "--reset-limit", "1",
-              "--mpi-args=-x A", "--mpi-args=", "--blacklist-cooldown-range", "1", "10", "-np", "1", "true"});
+  const auto got = parsed({"-p", "22", "-i", "key", "--mpi-args=-x A", "--mpi-args=", "-np", "1", "true"});
   CHECK(got.command == words{"true"});
   refusal({"-np", "1", "-p", "x", "true"});
 }
@@ -190,4 +188,75 @@ TEST_CASE("a host file is read", "[command line]") {
   CHECK(parsed({"-np", "2", "-hostfile", hosts.path, "true"}).hosts ==
         std::vector<host_slots>{{"localhost", 2}});
   refusal({"-np", "2", "-hostfile", "/nonexistent", "true"});
+}
+
+TEST_CASE("--min-np makes a job elastic, with its bounds around -np", "[command line]") {
+  const auto got = parsed({"-np", "2", "--min-np", "1", "-H", "localhost:4", "true"});
+  CHECK(got.elastic);
+  CHECK(got.values.flag(setting::elastic));
+  CHECK(got.hosts == std::vector<host_slots>{{"localhost", 4}});
+  CHECK(got.crew.processes == 2);
+  CHECK(got.crew.fewest == 1);
+  CHECK(got.crew.most == 2);
+  CHECK(got.crew.timeout == std::chrono::seconds(600));
+  CHECK_FALSE(got.crew.reset_limit);
+  CHECK_FALSE(got.crew.cooldown);
+  CHECK_FALSE(parsed({"-np", "2", "true"}).elastic);
+}
+
+TEST_CASE("a discovery script makes a job elastic, and every spelling of its options is understood",
+          "[command line]") {
+  const file script("#!/bin/sh\necho localhost\n");
+  ::chmod(script.path.c_str(), 0700);
+  const auto got = parsed({"-np", "2", "--host-discovery-script", script.path, "--min-num-proc", "1",
+                           "--max-num-proc", "8", "--slots", "4", "--elastic-timeout", "30", "--reset-limit",
+                           "3", "--blacklist-cooldown-range", "10", "100", "true"});
+  CHECK(got.elastic);
+  CHECK(got.discovery_script == script.path);
+  CHECK(got.hosts.empty());
+  CHECK(got.slots_per_host == 4);
+  CHECK(got.crew.most == 8);
+  CHECK(got.crew.timeout == std::chrono::seconds(30));
+  CHECK(got.crew.reset_limit == 3);
+  REQUIRE(got.crew.cooldown);
+  CHECK(got.crew.cooldown->lowest == std::chrono::seconds(10));
+  CHECK(got.crew.cooldown->highest == std::chrono::seconds(100));
+  const auto other = parsed(
+      {"-np", "2", "--host-discovery-script", script.path, "--max-np", "3", "--slots-per-host", "1", "true"});
+  CHECK(other.crew.fewest == 2);
+  CHECK(other.crew.most == 3);
+  CHECK(other.slots_per_host == 1);
+  const auto timed = parsed({"-np", "2", "--host-discovery-script", script.path, "true"},
+                            around({{"HOROVOD_ELASTIC_TIMEOUT", "7"}}));
+  CHECK(timed.crew.timeout == std::chrono::seconds(7));
+}
+
+TEST_CASE("elastic options that cannot be are refused with what to do", "[command line]") {
+  const auto problem = [](words options) {
+    options.insert(options.begin(), {"-np", "2", "-H", "localhost:4"});
+    options.emplace_back("true");
+    return refusal(options);
+  };
+  CHECK(contains(problem({"--min-np", "0"}), "--min-np 0 is out of range: 1 to the 2 of -np"));
+  CHECK(contains(problem({"--min-np", "3"}), "--min-np 3 is out of range"));
+  CHECK(contains(problem({"--min-np", "1", "--max-np", "1"}), "--max-np 1 is out of range"));
+  CHECK(contains(problem({"--min-np", "1", "--slots", "0"}), "--slots-per-host 0"));
+  CHECK(contains(problem({"--min-np", "1", "--reset-limit", "-1"}), "--reset-limit -1"));
+  CHECK(contains(problem({"--min-np", "1", "--blacklist-cooldown-range", "9", "3"}), "must not be larger"));
+  problem({"--min-np", "x"});
+  problem({"--host-discovery-script", "x"}); // beside -H
+  CHECK(contains(refusal({"-np", "2", "--min-np", "1", "true"}), "-H localhost:2"));
+  CHECK(contains(refusal({"-np", "2", "--min-np", "1", "-H", "localhost:1", "true"}), "only 1 slots"));
+  CHECK(contains(refusal({"-np", "2", "--host-discovery-script", "/nonexistent", "true"}), "no file"));
+  const file script("#!/bin/sh\n");
+  ::chmod(script.path.c_str(), 0600);
+  if (::access(script.path.c_str(), X_OK) != 0)
+    CHECK(contains(refusal({"-np", "2", "--host-discovery-script", script.path, "true"}), "chmod +x"));
+}
+
+TEST_CASE("elastic options of a job that is not elastic are told to have no effect", "[command line]") {
+  const auto got = parsed({"-np", "1", "--max-np", "4", "--slots", "2", "--reset-limit", "1",
+                           "--blacklist-cooldown-range", "1", "10", "true"});
+  CHECK_FALSE(got.elastic);
+  CHECK(got.warnings.size() == 4);
 }

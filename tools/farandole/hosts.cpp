@@ -6,8 +6,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -16,43 +14,8 @@ namespace farandole {
 
 namespace {
 
-constexpr std::int32_t most_slots = 65536;
-
 error wrong(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t\r");
-  return first == std::string_view::npos ? std::string_view{}
-                                         : text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
-}
-
-std::optional<std::int32_t> slots_from(std::string_view digits) {
-  std::int32_t slots = 0;
-  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), slots);
-  if (problem != std::errc() || end != digits.data() + digits.size() || slots < 0 || slots > most_slots)
-    return std::nullopt;
-  return slots;
-}
-
-bool is_name(std::string_view text) {
-  return !text.empty() && text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                 "0123456789_.-") == std::string_view::npos;
-}
-
-bool is_v6(std::string_view text) {
-  return text.find(':') != std::string_view::npos &&
-         text.find_first_not_of("0123456789abcdefABCDEF:.%") == std::string_view::npos;
-}
-
-void add(std::vector<host_slots>& hosts, std::string_view name, std::int32_t slots) {
-  const auto known =
-      std::find_if(hosts.begin(), hosts.end(), [&](const host_slots& h) { return h.name == name; });
-  if (known == hosts.end())
-    hosts.push_back({std::string(name), slots});
-  else
-    known->slots += slots;
 }
 
 } // namespace
@@ -62,18 +25,11 @@ expected<std::vector<host_slots>> parse_hosts(std::string_view list) {
   for (;;) {
     const auto comma = list.find(',');
     const auto entry = trimmed(list.substr(0, comma));
-    const auto colon = entry.rfind(':');
-    auto name = entry.substr(0, colon);
-    const auto slots = colon == std::string_view::npos ? std::nullopt : slots_from(entry.substr(colon + 1));
-    bool good = is_name(name);
-    if (name.size() > 2 && name.front() == '[' && name.back() == ']') {
-      name = name.substr(1, name.size() - 2);
-      good = is_v6(name);
-    }
-    if (!slots || !good)
+    const auto host = parse_host_entry(entry);
+    if (!host || !host->slots)
       return wrong("'" + std::string(entry) +
                    "' is no host and its slots; write name:slots, as in localhost:4");
-    add(hosts, name, *slots);
+    add_slots(hosts, host->name, *host->slots);
     if (comma == std::string_view::npos)
       return hosts;
     list.remove_prefix(comma + 1);
@@ -92,11 +48,11 @@ expected<std::vector<host_slots>> parse_hostfile(std::string_view content) {
     const auto name = line.substr(0, line.find_first_of(" \t"));
     const auto equals = line.find('=');
     const auto slots =
-        equals == std::string_view::npos ? std::nullopt : slots_from(trimmed(line.substr(equals + 1)));
+        equals == std::string_view::npos ? std::nullopt : parse_slots(trimmed(line.substr(equals + 1)));
     if (!slots || name.find('=') != std::string_view::npos)
       return wrong("line " + std::to_string(number) + " of the host file, '" + std::string(line) +
                    "', is not of the form: name slots=number");
-    add(hosts, name, *slots);
+    add_slots(hosts, name, *slots);
   }
   return hosts;
 }

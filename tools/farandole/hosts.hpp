@@ -7,16 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "elastic/host_slots.hpp"
 #include "messages/error.hpp"
 
 namespace farandole {
-
-struct host_slots {
-  std::string name;
-  std::int32_t slots = 0;
-
-  friend bool operator==(const host_slots&, const host_slots&) = default;
-};
 
 /// "h1:2,h2:4,[::1]:2". A host that is named twice keeps its first place and gets the slots of both.
 expected<std::vector<host_slots>> parse_hosts(std::string_view list);

@@ -51,7 +51,7 @@ error serve(const wishes& wanted) {
   if (!secret)
     return secret.error();
   launcher_options options;
-  options.size = wanted.size;
+  options.members.size = wanted.size;
   options.values = *values;
   options.secret = *secret;
   options.bind_ip = wanted.bind;

@@ -57,17 +57,24 @@ std::vector<std::string> loopback_interfaces() {
   return names;
 }
 
+/// Why a host cannot be used; empty: it can. Asks the resolver, so it may block.
+std::string objection_to(const std::string& host) {
+  if (is_this_host(host))
+    return {};
+  return "host '" + host + "' is not this machine, and jobs on other hosts need the launch by ssh, not " +
+         "offered yet; use -H localhost:N";
+}
+
 error check_hosts(const run_request& request) {
   if (request.verbose)
     std::cout << "Filtering local host names." << std::endl;
   for (const auto& host : request.hosts) {
-    if (is_this_host(host.name))
+    const auto problem = objection_to(host.name);
+    if (problem.empty())
       continue;
     if (request.verbose)
       std::cout << "Remote host found: " << host.name << std::endl;
-    return wrong("host '" + host.name +
-                 "' is not this machine, and jobs on other hosts need the launch by ssh, not " +
-                 "offered yet; use -H localhost:N");
+    return wrong(problem);
   }
   return {};
 }
@@ -104,30 +111,57 @@ std::vector<std::string> own_environment() {
 /// "rank.007" where the largest rank has three digits.
 std::string rank_folder(const std::string& folder, std::int32_t rank, std::int32_t size) {
   std::string number = std::to_string(rank);
-  number.insert(0, std::to_string(size - 1).size() - number.size(), '0');
+  const auto width = std::to_string(size - 1).size(); // workers that came later may have longer numbers
+  if (number.size() < width)
+    number.insert(0, width - number.size(), '0');
   return folder + "/rank." + number;
 }
 
-expected<std::vector<slot_spec>> slots_for(const run_request& request, const job_facts& job, launcher& by) {
+expected<slot_spec> slot_for(const placement& place, const run_request& request, const job_facts& job,
+                             std::span<const std::string> inherited, std::int32_t most, launcher& by) {
+  slot_spec slot;
+  slot.slot = place.rank;
+  slot.label = std::to_string(place.rank);
+  slot.timestamp = request.prefix_timestamp;
+  slot.process.arguments = request.command;
+  slot.process.environment = worker_environment(inherited, place, job, request.values);
+  slot.process.inherited = {job.secret_descriptor};
+  if (!request.output_folder.empty())
+    if (auto problem = by.copy_output(slot, rank_folder(request.output_folder, place.rank, most)))
+      return problem;
+  return slot;
+}
+
+expected<int> run_fixed(const run_request& request, const job_facts& job, launcher& by) {
   const auto places = place(request.hosts, request.processes);
   if (!places)
     return places.error();
   const auto inherited = own_environment();
   std::vector<slot_spec> slots;
   for (const auto& place : *places) {
-    slot_spec slot;
-    slot.slot = place.rank;
-    slot.label = std::to_string(place.rank);
-    slot.timestamp = request.prefix_timestamp;
-    slot.process.arguments = request.command;
-    slot.process.environment = worker_environment(inherited, place, job, request.values);
-    slot.process.inherited = {job.secret_descriptor};
-    if (!request.output_folder.empty())
-      if (auto problem = by.copy_output(slot, rank_folder(request.output_folder, place.rank, job.size)))
-        return problem;
-    slots.push_back(std::move(slot));
+    auto slot = slot_for(place, request, job, inherited, job.size, by);
+    if (!slot)
+      return slot.error();
+    slots.push_back(std::move(*slot));
   }
-  return slots;
+  return by.run(std::move(slots));
+}
+
+/// A worker of an elastic job learns its rank and the sizes from each generation; what it starts with are its
+/// number and its place.
+expected<int> run_elastic(const run_request& request, const job_facts& job, launcher& by) {
+  const auto inherited = own_environment();
+  elastic_job what;
+  what.crew = request.crew;
+  what.hosts = request.hosts;
+  what.script = request.discovery_script;
+  what.slots_per_host = request.slots_per_host;
+  what.objection = objection_to;
+  what.slot_for = [&](const crew::start& where) {
+    const placement place{where.slot, where.host, where.local, where.local + 1, 0, 1};
+    return slot_for(place, request, job, inherited, request.crew.most, by);
+  };
+  return by.run(what);
 }
 
 expected<int> try_run(const run_request& request) {
@@ -143,7 +177,9 @@ expected<int> try_run(const run_request& request) {
   if (!kept)
     return kept.error();
   launcher_options options;
-  options.size = request.processes;
+  options.members = {request.processes};
+  if (request.elastic)
+    options.members = {request.processes, true, request.crew.fewest, request.crew.most};
   options.values = request.values;
   options.secret = *secret;
   options.bind_ip = rendezvous_ip;
@@ -156,14 +192,12 @@ expected<int> try_run(const run_request& request) {
   job.rendezvous_port = (*started)->port();
   job.secret_descriptor = kept->get();
   job.interfaces = std::move(*interfaces);
+  job.most = request.elastic ? request.crew.most : 0;
   job.tcp_only = request.tcp_only;
-  auto slots = slots_for(request, job, **started);
-  if (!slots)
-    return slots.error();
   if (request.verbose)
     std::cout << "Launching " << request.processes << " processes; the rendezvous listens on "
               << rendezvous_ip << ":" << job.rendezvous_port << std::endl;
-  return (*started)->run(std::move(*slots));
+  return request.elastic ? run_elastic(request, job, **started) : run_fixed(request, job, **started);
 }
 
 } // namespace

@@ -19,6 +19,7 @@ struct job_facts {
   std::uint16_t rendezvous_port = 0;
   int secret_descriptor = -1;
   std::vector<std::string> interfaces = {"lo"};
+  std::int32_t most = 0; ///< members that an elastic job may have; 0: it is not elastic
   bool tcp_only = false; ///< --tcp: NCCL stays off InfiniBand
 };
 

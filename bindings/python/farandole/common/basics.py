@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, Optional, Sequence, Union
 
-from farandole.common import handles, job, mpi
+from farandole.common import handles, job, membership, mpi
 from farandole.common import process_sets as sets
 from farandole.common.exceptions import HorovodInternalError
 from farandole.common.process_sets import ProcessSet
@@ -63,13 +63,14 @@ class HorovodBasics:
         mpi_ranks = list(comm or []) if by_list and mpi.launched() else [] if by_list else mpi.world_ranks(comm)
         wanted = sets.wanted_ranks(static_sets, comm)
         try:
-            if job.start(wanted, mpi_ranks):
+            if job.start(wanted, mpi_ranks, membership.progress):
                 sets.forget()
                 handles.kept.clear()  # of a job that has ended: the new one numbers its calls anew
+                membership.joined()
                 if not by_list:
                     sets.global_process_set.mpi_comm = comm.Dup()  # type: ignore[union-attr]
         except HorovodInternalError as problem:
-            if problem.kind == "disconnected":  # this process has no place in the job any more
+            if problem.kind in ("disconnected", "dismissed"):  # members have changed: the elastic loop knows what to do
                 raise
             raise ValueError(f"Farandole could not be initialized: {problem}") from problem
         sets.register(job.where(), static_sets)
@@ -101,6 +102,10 @@ class HorovodBasics:
     def size(self) -> int:
         """Processes in the job."""
         return job.where().size
+
+    def max_size(self) -> int:
+        """The most processes that the job may come to have: ``HOROVOD_ELASTIC_MAX_NP``, or ``size()`` without it."""
+        return membership.max_size(self.size())
 
     def local_size(self) -> int:
         """Processes of the job on this host."""

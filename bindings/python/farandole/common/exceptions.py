@@ -9,10 +9,14 @@ class HorovodInternalError(RuntimeError):
     """A collective operation failed: ranks disagreed, a rank was lost, or the job was shut down.
 
     ``kind`` says what to do about it: ``"precondition"`` (tell a human), ``"disconnected"`` (membership changed: roll
-    back), ``"timed_out"``, ``"overloaded"`` (wait, then retry), ``"aborted"`` or ``"unknown"``.
+    back), ``"dismissed"`` (this process has no place in the job any more), ``"timed out"``, ``"overloaded"`` (wait,
+    then retry), ``"aborted"`` or ``"unknown"``.
+
+    ``process_set`` is the number of the set that failed alone, if one did: it can be used again without ``init()``.
     """
 
     kind: str = "unknown"
+    process_set: Optional[int] = None
 
 
 class HostsUpdatedInterrupt(RuntimeError):

@@ -80,11 +80,12 @@ def refuse_in_child() -> None:
         )
 
 
-def start(process_sets: List[List[int]], mpi_ranks: Sequence[int] = ()) -> bool:
+def start(process_sets: List[List[int]], mpi_ranks: Sequence[int] = (), progress: int = 0) -> bool:
     """Joins the job that the environment names. A no-op while the job runs; starts anew when it has ended.
 
     ``process_sets`` are to exist besides the global one. ``mpi_ranks`` are the processes of MPI's world that are the
-    job, where MPI started them; none: all. True if it joined.
+    job, where MPI started them; none: all. ``progress`` tells where the training stands, in an elastic job: members of
+    different numbers must sync. True if it joined.
     """
     global runtime, place, _owner_pid
     with _guard:
@@ -94,7 +95,7 @@ def start(process_sets: List[List[int]], mpi_ranks: Sequence[int] = ()) -> bool:
             runtime.shutdown()
         from farandole import _native
 
-        started = _native.Runtime.start(process_sets=process_sets, mpi_ranks=list(mpi_ranks))
+        started = _native.Runtime.start(process_sets=process_sets, mpi_ranks=list(mpi_ranks), progress=progress)
         place = Place(
             rank=started.rank,
             size=started.size,

@@ -40,6 +40,7 @@ init = _basics.init
 shutdown = _basics.shutdown
 is_initialized = _basics.is_initialized
 size = _basics.size
+max_size = _basics.max_size
 local_size = _basics.local_size
 cross_size = _basics.cross_size
 rank = _basics.rank

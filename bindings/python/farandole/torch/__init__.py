@@ -50,6 +50,7 @@ from farandole.torch.mpi_ops import (
     join,
     local_rank,
     local_size,
+    max_size,
     mpi_built,
     mpi_enabled,
     mpi_threads_supported,

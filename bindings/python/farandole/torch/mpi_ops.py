@@ -73,6 +73,7 @@ is_initialized = _basics.is_initialized
 start_timeline = _basics.start_timeline
 stop_timeline = _basics.stop_timeline
 size = _basics.size
+max_size = _basics.max_size
 local_size = _basics.local_size
 cross_size = _basics.cross_size
 rank = _basics.rank

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import os
 import warnings
 import weakref
 from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 
-from farandole.common import calls, ledger
+from farandole.common import calls, ledger, membership
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.util import num_rank_is_power_2, split_list
 from farandole.torch import entry, mpi_ops
@@ -31,10 +30,6 @@ _ZERO_GRAD_TOO_EARLY = (
     "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or optimizer.synchronize(). "
     "This is prohibited as it can cause a race condition."
 )
-
-
-def _elastic() -> bool:
-    return os.environ.get("HOROVOD_ELASTIC", "0").lower() not in ("", "0", "false", "no", "off")
 
 
 class _Reduction:
@@ -104,7 +99,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         self._parameter_names = _names_of(self.param_groups, named_parameters)
         self._names = [self._parameter_names[parameter] for parameter in self._parameters]
         self._hooks: List[Any] = []
-        active = process_set.included() and (mpi_ops.size() > 1 or _elastic())
+        active = process_set.included() and (mpi_ops.size() > 1 or membership.is_elastic())
         grouped = self._index_groups(groups) if active else None
         self._ledger: ledger.Ledger[int] = ledger.Ledger(backward_passes_per_step, grouped)
         if isinstance(compression, GradientCompressor):
@@ -409,7 +404,7 @@ def DistributedOptimizer(
         if groups is None:
             groups = num_groups
     front: type = _DistributedOptimizer
-    if op == Adasum and mpi_ops.size() > 1:
+    if op == Adasum and (mpi_ops.size() > 1 or membership.is_elastic()):
         front = _front_for_adasum(process_set)
         groups = None
     wrapped_class = type(optimizer)

@@ -1,4 +1,4 @@
-"""Elastic training for PyTorch. Members stay in this version; scripts written for more run in it."""
+"""Elastic training for PyTorch: members may come and go between the commits of a state."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from farandole.torch.elastic.state import TorchState
 
 
 def run(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a training function that takes a state first: it starts from rank 0's state."""
+    """Decorates a training function that takes a state first: it starts from rank 0's state, and goes on with those
+    that are there when members have changed."""
 
     def reset() -> None:
         mpi_ops.shutdown()

@@ -120,10 +120,17 @@ class TorchState(ObjectState):
         super().restore()
 
     def sync(self) -> None:
-        """Gives rank 0's state to all."""
-        for handler in self._handlers.values():
-            handler.sync()
-        super().sync()
+        """Gives rank 0's state to all. If a member is lost meanwhile, what was saved before stays, all of it: a part of
+        rank 0's state beside a part of this rank's would be no state of any commit."""
+        before = [(handler, dict(vars(handler))) for handler in self._handlers.values()]
+        try:
+            for handler in self._handlers.values():
+                handler.sync()
+            super().sync()
+        except BaseException:
+            for handler, attributes in before:
+                vars(handler).update(attributes)
+            raise
 
     def reset(self) -> None:
         """Samplers deal out anew."""

@@ -1,15 +1,13 @@
-"""State that can be saved, put back and brought to all ranks.
-
-Jobs whose members change while they run are not offered yet: ``run_fn`` runs a script that is written for them in a job
-whose members stay.
-"""
+"""State that can be saved, put back and brought to all ranks."""
 
 from __future__ import annotations
 
-import functools
-from typing import Any, Callable, Dict, List, TypeVar
+from typing import Any, Callable, Dict, List
 
-Result = TypeVar("Result")
+from farandole.common import membership
+from farandole.common.elastic.notices import HostUpdateResult
+from farandole.common.exceptions import HostsUpdatedInterrupt
+from farandole.common.membership import Change
 
 
 class State:
@@ -19,24 +17,43 @@ class State:
         self._bcast_object = bcast_object
         self._rank = get_rank
         self._reset_callbacks: List[Callable[[], None]] = []
+        self._notices: List[int] = []
+        self._interrupted_for = 0
 
     def register_reset_callbacks(self, callbacks: List[Callable[[], None]]) -> None:
         """Adds functions that are called, in order, after members have changed."""
         self._reset_callbacks.extend(callbacks)
 
     def on_reset(self) -> None:
-        """Members have changed."""
+        """Members have changed: what was announced has happened."""
+        self._notices = []
+        self._interrupted_for = 0
         self.reset()
         for callback in self._reset_callbacks:
             callback()
 
+    def on_hosts_updated(self, timestamp: float, update_res: int) -> None:
+        """Hosts have joined or left; looked at by ``check_host_updates``. From any thread."""
+        self._notices.append(update_res)
+
     def commit(self) -> None:
         """Saves the state, and looks whether hosts have joined or left."""
         self.save()
+        membership.committed()
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
-        """Looks whether hosts have joined or left; none can yet."""
+        """Raises ``HostsUpdatedInterrupt`` on all ranks if any of them has heard that members are to join or leave.
+
+        Collective in an elastic job. Each change interrupts once, however close together they come.
+        """
+        told = membership.change()
+        for each in list(self._notices):
+            told = told.and_then(Change(1, each == HostUpdateResult.removed))
+        agreed = membership.agreed(told)
+        if agreed.changes > self._interrupted_for:
+            self._interrupted_for = agreed.changes
+            raise HostsUpdatedInterrupt(agreed.removals_only)
 
     def save(self) -> None:
         """Keeps a copy of the state."""
@@ -93,14 +110,3 @@ class ObjectState(State):
     def _set_attrs(self) -> None:
         for name, value in self._saved_state.items():
             setattr(self, name, _copied(value))
-
-
-def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[..., Result]:
-    """Makes a training function start from rank 0's state. Members stay, so it runs once."""
-
-    @functools.wraps(func)
-    def wrapper(state: State, *args: Any, **kwargs: Any) -> Result:
-        state.sync()
-        return func(state, *args, **kwargs)
-
-    return wrapper

@@ -1,0 +1,102 @@
+// Which hosts does the job have now? A script of the user's knows; it is run again and again, and what it
+// prints goes to the host driver. It may fail, hang or print nonsense: then that is the result, in words.
+#pragma once
+
+#include <caf/all.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "actors/interfaces.hpp"
+#include "actors/kit/loop.hpp"
+#include "actors/launch/process.hpp"
+#include "actors/launch/slot.hpp"
+#include "elastic/discovery.hpp"
+
+namespace farandole {
+
+/// What one call of the script came to.
+struct discovery_result {
+  discovered_hosts found;
+  std::string problem; ///< if not empty, nothing was found out, and why
+  std::string printed; ///< with a problem: what the script printed, for people
+};
+
+using discovery_owner_actor = caf::typed_actor<caf::reacts_to<discovery_result>>;
+
+using run_atom = caf::atom_constant<caf::atom("run")>;
+using checked_atom = caf::atom_constant<caf::atom("checked")>;
+
+using discoverer_actor = caf::typed_actor<
+    /// Run the script, now; and again some time after each result.
+    caf::reacts_to<run_atom>,
+    /// End; a script that runs is killed.
+    caf::reacts_to<close_atom>,
+    /// INTERNAL: the script of this run has ended.
+    caf::reacts_to<ended_atom, std::uint64_t>,
+    /// INTERNAL: stream 0 (output) or 1 (errors) can be read.
+    caf::reacts_to<output_atom, int>,
+    /// INTERNAL: the script of this run had its time.
+    caf::reacts_to<overdue_atom, std::uint64_t>,
+    /// INTERNAL: the hosts of this result were looked at.
+    caf::reacts_to<checked_atom, discovery_result>>;
+
+struct discoverer_spec {
+  process_spec script;
+  std::string name; ///< of the script, for people
+  std::optional<std::int32_t> slots_per_host;
+  std::chrono::nanoseconds interval = std::chrono::seconds{1}; ///< from a result to the next run
+  std::chrono::nanoseconds timeout = std::chrono::seconds{30};
+  /// Why this host cannot be used; empty: it can. May block: it runs on a thread of its own. Asked once for
+  /// each host that may be used.
+  std::function<std::string(const std::string& host)> objection;
+};
+
+class discoverer_state {
+public:
+  static inline const char* name = "discoverer";
+  static constexpr std::size_t most_output_bytes = 1 << 20;
+
+  explicit discoverer_state(discoverer_actor::pointer self) : self_(self) {}
+  ~discoverer_state();
+
+  discoverer_actor::behavior_type begin(const discoverer_spec& spec, discovery_owner_actor owner);
+
+private:
+  struct stream {
+    descriptor_watch watch;
+    std::string text;
+  };
+
+  void run();
+  void open(int number, descriptor pipe);
+  void read(int number);
+  void ended(std::uint64_t run);
+  void overdue(std::uint64_t run);
+  void end_process();
+  void fail(const std::string& how);
+  void check(discovery_result result);
+  void deliver(discovery_result result);
+
+  discoverer_actor::pointer self_;
+  discoverer_spec spec_;
+  discovery_owner_actor owner_;
+  farandole::process process_;
+  std::uint64_t run_ = 0; ///< timers and ends of earlier runs are told by their number
+  descriptor_watch watched_;
+  stream streams_[2];
+  std::vector<std::string> checked_; ///< hosts that may be used
+  std::thread checker_;
+};
+
+discoverer_actor::behavior_type discoverer(discoverer_actor::stateful_pointer<discoverer_state> self,
+                                           const discoverer_spec& spec, const discovery_owner_actor& owner);
+
+} // namespace farandole
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::discovery_result)

@@ -1,0 +1,194 @@
+#include "actors/launch/elastic_driver.hpp"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cassert>
+#include <utility>
+
+#include "actors/kit/clock.hpp"
+
+namespace farandole {
+
+namespace {
+
+constexpr int could_not_start_code = 127; // as a shell tells it
+
+} // namespace
+
+elastic_driver_actor::behavior_type
+elastic_driver(elastic_driver_actor::stateful_pointer<elastic_driver_state> self,
+               const elastic_driver_spec& spec, output_writer* writer) {
+  return self->state.begin(spec, writer);
+}
+
+elastic_driver_actor::behavior_type elastic_driver_state::begin(const elastic_driver_spec& spec,
+                                                                output_writer* writer) {
+  assert(spec.script || !spec.hosts.empty());
+  spec_ = spec;
+  writer_ = writer;
+  chance_.seed(spec.seed);
+  spec_.crew.hosts_may_come = spec_.script.has_value();
+  crew_ = std::make_unique<crew>(spec_.crew);
+  ending_ = std::make_unique<job_ending>(0, spec_.times);
+  return {
+      [this](start_atom) { start(); },
+      [this](interrupt_atom, int signal) { interrupted(signal); },
+      [this](const generation_formed& what) { formed(what); },
+      [this](const discovery_result& result) { discovered(result); },
+      [this](const slot_ended& what) { ended(what); },
+      [this](const slot_finished& what) { finished(what); },
+      [this](due_atom) { due(); },
+  };
+}
+
+void elastic_driver_state::start() {
+  if (!spec_.script) {
+    follow(crew_->hosts_found(spec_.hosts, now(self_)));
+    return;
+  }
+  const discovery_owner_actor me = caf::actor_cast<elastic_driver_actor>(self_);
+  discoverer_ = self_->spawn(discoverer, *spec_.script, me);
+  self_->send(discoverer_, run_atom::value);
+}
+
+void elastic_driver_state::interrupted(int signal) {
+  crew_->stop();
+  stop_discovery();
+  follow(ending_->interrupted(signal, now(self_)));
+  finish_if_empty();
+}
+
+void elastic_driver_state::discovered(const discovery_result& result) {
+  if (crew_->over())
+    return;
+  if (!result.problem.empty()) {
+    discovery_failed(result);
+    return;
+  }
+  discovered_once_ = true;
+  if (result.found.notes != told_)
+    for (const auto& note : result.found.notes)
+      say("farandole: " + note);
+  told_ = result.found.notes;
+  follow(crew_->hosts_found(result.found.hosts, now(self_)));
+}
+
+/// A script that never worked will not do so later; one that did may be asking a service that is away.
+void elastic_driver_state::discovery_failed(const discovery_result& result) {
+  std::vector<std::string> lines{"farandole: " + result.problem};
+  if (!result.printed.empty())
+    lines.push_back(result.printed.substr(0, result.printed.find_last_not_of('\n') + 1));
+  if (discovered_once_)
+    lines.emplace_back("farandole: the job goes on with the hosts that it knows");
+  if (lines != told_)
+    for (const auto& line : lines)
+      say(line);
+  told_ = lines;
+  if (discovered_once_)
+    return;
+  say("farandole: the job has been shutdown, because no hosts could be found (--host-discovery-script)");
+  give_up(1);
+}
+
+void elastic_driver_state::formed(const generation_formed& what) {
+  follow(crew_->generation_formed(what.generation, what.slots, now(self_)));
+}
+
+void elastic_driver_state::ended(const slot_ended& what) {
+  const bool ran = what.failure.empty();
+  const auto how = ran ? what.how.text() : "could not be started: " + what.failure;
+  if (!ran)
+    say("Process " + std::to_string(what.slot) + " " + how);
+  if (spec_.slot_exited)
+    spec_.slot_exited(what.slot, how);
+  ending_->left();
+  std::uniform_real_distribution<double> uniform(0, 1);
+  follow(crew_->ended(what.slot, ran ? what.how.code : could_not_start_code, now(self_), uniform(chance_)));
+}
+
+void elastic_driver_state::finished(const slot_finished& what) {
+  slots_.erase(what.slot);
+  finish_if_empty();
+}
+
+void elastic_driver_state::due() {
+  follow(ending_->due(now(self_)));
+  follow(crew_->due(now(self_)));
+}
+
+void elastic_driver_state::follow(const crew::step& step) {
+  for (const auto& line : step.lines)
+    say(line);
+  for (const auto slot : step.retire)
+    retire(slot);
+  for (const auto& where : step.starts)
+    start_worker(where);
+  if (step.call_next)
+    self_->delayed_send(self_, *step.call_next - now(self_), due_atom::value);
+  if (step.over)
+    give_up(crew_->code());
+}
+
+void elastic_driver_state::start_worker(const crew::start& where) {
+  if (crew_->over())
+    return;
+  auto what = spec_.slot_for(where);
+  if (!what) {
+    say("farandole: " + what.error().text);
+    give_up(1);
+    return;
+  }
+  assert(what->slot == where.slot);
+  const slot_owner_actor me = caf::actor_cast<elastic_driver_actor>(self_);
+  const auto worker = self_->spawn(slot, *what, writer_, me);
+  slots_[where.slot] = worker;
+  ending_->started();
+  self_->send(worker, start_atom::value);
+}
+
+void elastic_driver_state::retire(std::int32_t slot) {
+  if (spec_.slot_retired)
+    spec_.slot_retired(slot);
+  else if (const auto found = slots_.find(slot); found != slots_.end())
+    self_->send(found->second, signal_atom::value, SIGTERM);
+}
+
+void elastic_driver_state::give_up(int code) {
+  crew_->stop();
+  stop_discovery();
+  follow(ending_->wind_up(code, now(self_)));
+  finish_if_empty();
+}
+
+void elastic_driver_state::follow(const job_ending::step& step) {
+  for (const auto& line : step.lines)
+    say(line);
+  if (step.signal != 0)
+    for (const auto& [slot, worker] : slots_)
+      self_->send(worker, signal_atom::value, step.signal);
+  if (step.call_next)
+    self_->delayed_send(self_, *step.call_next - now(self_), due_atom::value);
+}
+
+void elastic_driver_state::stop_discovery() {
+  if (discoverer_)
+    self_->send(discoverer_, close_atom::value);
+  discoverer_ = nullptr;
+}
+
+void elastic_driver_state::finish_if_empty() {
+  if (!crew_->over() || !slots_.empty() || !spec_.finished)
+    return;
+  if (const auto& failure = crew_->first_failure(); failure && crew_->code() != 0)
+    for (const auto& line : failure_summary(failure->worker, failure->code))
+      say(line);
+  std::exchange(spec_.finished, nullptr)(ending_->code());
+  self_->quit();
+}
+
+void elastic_driver_state::say(const std::string& line) {
+  writer_->write(STDERR_FILENO, line + "\n");
+}
+
+} // namespace farandole

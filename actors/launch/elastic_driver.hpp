@@ -1,0 +1,99 @@
+// The host driver of an elastic job: the hosts may change while it runs, and so may the processes. What is to
+// be done about it is decided by the crew (elastic/crew.hpp); here it is done.
+#pragma once
+
+#include <caf/all.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "actors/interfaces.hpp"
+#include "actors/launch/discoverer.hpp"
+#include "actors/launch/host_driver.hpp"
+#include "actors/launch/job_ending.hpp"
+#include "actors/launch/slot.hpp"
+#include "elastic/crew.hpp"
+
+namespace farandole {
+
+using elastic_driver_actor = caf::typed_actor<
+    /// Find hosts and start processes.
+    caf::reacts_to<start_atom>,
+    /// The launcher got this signal: end the job.
+    caf::reacts_to<interrupt_atom, int>,
+    /// From the rendezvous.
+    caf::reacts_to<generation_formed>,
+    /// From the discoverer.
+    caf::reacts_to<discovery_result>,
+    /// From a slot.
+    caf::reacts_to<slot_ended>, caf::reacts_to<slot_finished>,
+    /// INTERNAL: a time that crew or job_ending asked for has come.
+    caf::reacts_to<due_atom>>;
+
+struct elastic_driver_spec {
+  crew_options crew;
+  std::vector<host_slots> hosts;         ///< without a script, these
+  std::optional<discoverer_spec> script; ///< finds them
+  job_ending::times times;
+  std::uint64_t seed = 0; ///< for how long failed hosts are left alone
+  /// What is to be started there. The error ends the job.
+  std::function<expected<slot_spec>(const crew::start& where)> slot_for;
+  /// Called on the loop when a process has ended, with how in words: "exited with code 3".
+  std::function<void(std::int32_t slot, const std::string& how)> slot_exited;
+  /// Called on the loop: this worker is to leave in order at the next occasion. Without it, it gets SIGTERM.
+  std::function<void(std::int32_t slot)> slot_retired;
+  /// Called on the loop, once, when all is over: with the launcher's exit code. The actor is gone after it.
+  std::function<void(int code)> finished;
+};
+
+class elastic_driver_state {
+public:
+  static inline const char* name = "elastic driver";
+
+  explicit elastic_driver_state(elastic_driver_actor::pointer self) : self_(self) {}
+
+  elastic_driver_actor::behavior_type begin(const elastic_driver_spec& spec, output_writer* writer);
+
+private:
+  void start();
+  void interrupted(int signal);
+  void discovered(const discovery_result& result);
+  void formed(const generation_formed& what);
+  void ended(const slot_ended& what);
+  void finished(const slot_finished& what);
+  void due();
+
+  void discovery_failed(const discovery_result& result);
+  void follow(const crew::step& step);
+  void start_worker(const crew::start& where);
+  void retire(std::int32_t slot);
+  /// The job ends with this code, by no rule of the crew's.
+  void give_up(int code);
+  void follow(const job_ending::step& step);
+  void stop_discovery();
+  void finish_if_empty();
+  void say(const std::string& line);
+
+  elastic_driver_actor::pointer self_;
+  elastic_driver_spec spec_;
+  output_writer* writer_ = nullptr;
+  std::unique_ptr<crew> crew_;
+  std::unique_ptr<job_ending> ending_;
+  std::map<std::int32_t, slot_actor> slots_; ///< whose output has not ended
+  discoverer_actor discoverer_;
+  bool discovered_once_ = false;
+  std::vector<std::string> told_; ///< of discovery, and not to be told every second
+  std::mt19937_64 chance_;
+};
+
+elastic_driver_actor::behavior_type
+elastic_driver(elastic_driver_actor::stateful_pointer<elastic_driver_state> self,
+               const elastic_driver_spec& spec, output_writer* writer);
+
+} // namespace farandole

@@ -1,0 +1,289 @@
+#include "actors/launch/elastic_driver.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <sstream>
+
+#include "actors/launch/launcher.hpp"
+
+using namespace farandole;
+
+namespace {
+
+/// A folder that lives as long as the test.
+struct folder {
+  std::string path;
+  folder() {
+    char name[] = "/tmp/farandole-test-XXXXXX";
+    REQUIRE(::mkdtemp(name));
+    path = name;
+  }
+  ~folder() { std::filesystem::remove_all(path); }
+
+  std::string script(const std::string& body) const {
+    const auto file = path + "/discover";
+    std::ofstream(file) << "#!/bin/sh\n" << body << "\n";
+    ::chmod(file.c_str(), 0755);
+    return file;
+  }
+};
+
+struct outcome {
+  int code = -1;
+  std::string err;
+};
+
+/// Every worker is `sh -c worker`, in the test's folder, with $SLOT, $HOST and $LOCAL.
+elastic_job job_of(const folder& place, const std::string& worker, std::int32_t fewest,
+                   std::int32_t processes, std::int32_t most) {
+  elastic_job job;
+  job.crew.processes = processes;
+  job.crew.fewest = fewest;
+  job.crew.most = most;
+  job.slot_for = [&place, worker](const crew::start& where) -> expected<slot_spec> {
+    slot_spec slot;
+    slot.slot = where.slot;
+    slot.label = std::to_string(where.slot);
+    slot.process.arguments = {"sh", "-c", "cd " + place.path + "; " + worker};
+    slot.process.environment = {"PATH=/usr/bin:/bin", "SLOT=" + std::to_string(where.slot),
+                                "HOST=" + where.host, "LOCAL=" + std::to_string(where.local)};
+    slot.linger = std::chrono::nanoseconds(0);
+    return slot;
+  };
+  return job;
+}
+
+outcome run(const elastic_job& job, const char* discovery_timeout_s = "30") {
+  char name[] = "/tmp/farandole-test-XXXXXX";
+  const descriptor file{::mkstemp(name)}, before{::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)};
+  ::unlink(name);
+  ::dup2(file.get(), STDERR_FILENO);
+  outcome result;
+  {
+    launcher_options options;
+    options.members = {job.crew.processes, true, job.crew.fewest, job.crew.most};
+    options.secret = "a secret of a test";
+    REQUIRE_FALSE(options.values.assign(setting::exit_grace, "0", setting_source::flag));
+    REQUIRE_FALSE(
+        options.values.assign(setting::discovery_timeout, discovery_timeout_s, setting_source::flag));
+    auto started = launcher::open(options);
+    REQUIRE(started);
+    result.code = (*started)->run(job);
+  } // what was written is out
+  ::dup2(before.get(), STDERR_FILENO);
+  result.err.resize(1 << 20);
+  const auto count = ::pread(file.get(), result.err.data(), result.err.size(), 0);
+  result.err.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  return result;
+}
+
+/// For a worker's script: waits until a file is there, half a minute at the most.
+const std::string await_file =
+    "await() { n=0; while [ ! -e $1 ]; do n=$((n+1)); [ $n -lt 3000 ] || exit 99; sleep 0.01; done; }; ";
+
+using Catch::Contains;
+
+} // namespace
+
+TEST_CASE("an elastic job on fixed hosts starts a worker in each slot and ends with 0", "[elastic]") {
+  const folder place;
+  auto job = job_of(place, "echo $HOST $LOCAL > $SLOT", 1, 3, 3);
+  job.hosts = {{"localhost", 2}, {"127.0.0.1", 1}};
+  CHECK(run(job).code == 0);
+  const char* wanted[] = {"localhost 0", "localhost 1", "127.0.0.1 0"};
+  for (int slot = 0; slot < 3; ++slot) {
+    std::string line;
+    std::ifstream in(place.path + "/" + std::to_string(slot));
+    std::getline(in, line);
+    CHECK(line == wanted[slot]);
+  }
+}
+
+TEST_CASE("a worker that fails does not end an elastic job, and a spare host takes its place", "[elastic]") {
+  const folder place;
+  auto job = job_of(place, await_file + "touch $SLOT; case $SLOT in 1) exit 5;; *) await 2;; esac", 1, 2, 2);
+  job.hosts = {{"localhost", 1}, {"127.0.0.1", 1}, {"127.0.0.2", 1}};
+  const auto got = run(job);
+  CHECK_THAT(got.err, Contains("Process 127.0.0.1[0] exit with status code 5.") &&
+                          Contains("host 127.0.0.1 gets no new workers any more"));
+  CHECK(std::filesystem::exists(place.path + "/2"));
+  CHECK(got.code == 5); // no generation came after the failure
+  CHECK_THAT(got.err, Contains("Process name: 127.0.0.1[0]") && Contains("Exit code: 5"));
+}
+
+TEST_CASE("a host that the script prints later gets a worker, and one that it leaves out loses its own",
+          "[elastic]") {
+  const folder place;
+  auto job = job_of(place,
+                    await_file + "trap 'touch left; exit 3' TERM; touch $SLOT; "
+                                 "case $SLOT in 1) await never;; *) await 2; await left;; esac",
+                    1, 2, 2);
+  job.script = place.script("cd " + place.path +
+                            "\necho localhost:1\nif [ -e 1 ]; then echo 127.0.0.2; else echo 127.0.0.1; fi");
+  job.slots_per_host = 1;
+  const auto got = run(job);
+  CHECK(got.code == 0);
+  CHECK_THAT(got.err, Contains("more slots: 127.0.0.2:1; fewer slots: 127.0.0.1:1"));
+}
+
+TEST_CASE("a script that fails at its first call ends the job with what it printed", "[elastic]") {
+  const folder place;
+  auto job = job_of(place, "touch started", 1, 1, 1);
+  job.script = place.script("echo no service >&2; exit 4");
+  const auto got = run(job);
+  CHECK(got.code == 1);
+  CHECK_THAT(got.err,
+             Contains("exited with code 4") && Contains("no service") && Contains("job has been shutdown"));
+  CHECK_FALSE(std::filesystem::exists(place.path + "/started"));
+}
+
+TEST_CASE("a script that does not end is killed and counts as failed", "[elastic]") {
+  const folder place;
+  auto job = job_of(place, "true", 1, 1, 1);
+  job.script = place.script("sleep 1000");
+  const auto got = run(job, "0.1");
+  CHECK(got.code == 1);
+  CHECK_THAT(got.err, Contains("FARANDOLE_DISCOVERY_TIMEOUT"));
+}
+
+TEST_CASE("later nonsense of a script is told once with its line, and the job goes on", "[elastic]") {
+  const folder place;
+  auto job = job_of(place, await_file + "touch $SLOT; await thrice", 1, 1, 1);
+  job.script = place.script("cd " + place.path +
+                            "\nif [ ! -e 0 ]; then echo localhost:1; exit; fi\n"
+                            "echo localhost:-1\n[ -e once ] && touch thrice\ntouch once");
+  const auto got = run(job);
+  CHECK(got.code == 0);
+  const auto at = got.err.find("line 1 of the discovered hosts, 'localhost:-1'");
+  REQUIRE(at != std::string::npos);
+  CHECK(got.err.find("'localhost:-1'", at + 60) == std::string::npos);
+  CHECK_THAT(got.err, Contains("goes on with the hosts that it knows"));
+}
+
+TEST_CASE("a discovered host that cannot be used is refused with the reason", "[elastic]") {
+  const folder place;
+  auto job = job_of(place, "true", 1, 1, 1);
+  job.script = place.script("echo elsewhere:1");
+  job.objection = [](const std::string& host) { return "host '" + host + "' is not this machine"; };
+  const auto got = run(job);
+  CHECK(got.code == 1);
+  CHECK_THAT(got.err, Contains("host 'elsewhere' is not this machine"));
+}
+
+TEST_CASE("a script that prints for ever does not fill the memory", "[elastic]") {
+  const folder place;
+  auto job = job_of(place, "true", 1, 1, 1);
+  job.script = place.script("head -c 3000000 /dev/zero");
+  const auto got = run(job);
+  CHECK(got.code == 1);
+  CHECK_THAT(got.err, Contains("printed more than"));
+}
+
+TEST_CASE("SIGTERM to the launcher of an elastic job that waits for hosts ends it", "[elastic]") {
+  const folder place;
+  auto job = job_of(place, "true", 1, 2, 2);
+  job.script = place.script("kill -TERM $PPID; echo localhost:1");
+  const auto got = run(job);
+  CHECK(got.code == 128 + SIGTERM);
+}
+
+TEST_CASE("a command that cannot be found ends an elastic job with 127 and its name", "[elastic]") {
+  const folder place;
+  auto job = job_of(place, "", 1, 1, 1);
+  job.hosts = {{"localhost", 1}};
+  job.slot_for = [inner = job.slot_for](const crew::start& where) {
+    auto slot = inner(where);
+    slot->process.arguments = {"no-such-program-anywhere"};
+    return slot;
+  };
+  const auto got = run(job);
+  CHECK(got.code == 127);
+  CHECK_THAT(got.err, Contains("no-such-program-anywhere: command not found"));
+}
+
+namespace {
+
+/// A driver on a loop of its own, with what it is given by others: the rendezvous is the test.
+struct driven {
+  std::promise<int> code;
+  std::promise<std::int32_t> exited, retired;
+  output_writer writer;
+  loop_system system;
+  elastic_driver_actor actor;
+
+  explicit driven(const elastic_job& job) {
+    elastic_driver_spec spec;
+    spec.crew = job.crew;
+    spec.hosts = job.hosts;
+    if (!job.script.empty()) {
+      spec.script.emplace();
+      spec.script->script.arguments = {job.script};
+      spec.script->script.environment = {"PATH=/usr/bin:/bin"};
+      spec.script->interval = std::chrono::milliseconds(1);
+    }
+    spec.times.grace = std::chrono::seconds(0);
+    spec.slot_for = job.slot_for;
+    spec.slot_exited = [this, first = true](std::int32_t slot, const std::string&) mutable {
+      if (std::exchange(first, false))
+        exited.set_value(slot);
+    };
+    spec.slot_retired = [this](std::int32_t slot) { retired.set_value(slot); };
+    spec.finished = [this](int result) { code.set_value(result); };
+    actor = system.get().spawn(elastic_driver, spec, &writer);
+    caf::anon_send(actor, start_atom::value);
+  }
+
+  template <class T>
+  static T soon(std::promise<T>& what) {
+    auto value = what.get_future();
+    REQUIRE(value.wait_for(std::chrono::seconds(30)) == std::future_status::ready);
+    return value.get();
+  }
+};
+
+} // namespace
+
+TEST_CASE("a worker that is to leave is told to the rendezvous, and its code does not matter", "[elastic]") {
+  const folder place;
+  auto job = job_of(
+      place, await_file + "touch $SLOT; case $SLOT in 1) await go; exit 3;; *) await done;; esac", 1, 2, 2);
+  job.script =
+      place.script("cd " + place.path + "\necho localhost:1\nif [ ! -e 1 ]; then echo 127.0.0.1:1; fi");
+  driven driver(job);
+  CHECK(driven::soon(driver.retired) == 1);
+  std::ofstream(place.path + "/go");
+  CHECK(driven::soon(driver.exited) == 1);
+  std::ofstream(place.path + "/done");
+  CHECK(driven::soon(driver.code) == 0);
+}
+
+TEST_CASE("generations count as resets, and the limit ends the job", "[elastic]") {
+  const folder place;
+  auto job = job_of(place, await_file + "await never", 1, 2, 2);
+  job.hosts = {{"localhost", 2}};
+  job.crew.reset_limit = 1;
+  driven driver(job);
+  for (std::uint64_t generation : {1, 2, 3})
+    caf::anon_send(driver.actor, generation_formed{generation, {0, 1}});
+  CHECK(driven::soon(driver.code) == 1);
+}
+
+TEST_CASE("a failure that a generation has outlived is not the job's", "[elastic]") {
+  const folder place;
+  auto job = job_of(place, await_file + "case $SLOT in 1) exit 3;; *) await done;; esac", 1, 2, 2);
+  job.hosts = {{"localhost", 1}, {"127.0.0.1", 1}};
+  driven driver(job);
+  CHECK(driven::soon(driver.exited) == 1);
+  caf::anon_send(driver.actor, generation_formed{1, {0}});
+  std::ofstream(place.path + "/done");
+  CHECK(driven::soon(driver.code) == 0);
+}

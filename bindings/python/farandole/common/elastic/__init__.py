@@ -1,0 +1,16 @@
+"""Training that goes on while members come and go, for any framework.
+
+``state`` knows what must be the same on all ranks, ``loop`` calls the training function again when members have
+changed, and ``notices`` passes on what somebody tells of hosts.
+"""
+
+from __future__ import annotations
+
+from farandole.common.elastic.loop import run_fn
+from farandole.common.elastic.notices import (
+    HostsUpdatedRequest,
+    HostUpdateResult,
+    WorkerNotificationManager,
+    notification_manager,
+)
+from farandole.common.elastic.state import ObjectState, State

@@ -1,0 +1,131 @@
+"""Calls a training function until it ends by itself, and brings members together again when they have changed."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import os
+import time
+from typing import Callable, NamedTuple, Optional, TypeVar, Union
+
+from farandole.common import membership
+from farandole.common.elastic.notices import notification_manager
+from farandole.common.elastic.state import State
+from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+
+Result = TypeVar("Result")
+Event = Union[HorovodInternalError, HostsUpdatedInterrupt]
+
+TRIES_IN_A_ROW = 100
+"""A process that finds no place so often, with no generation between, is not helped by another try."""
+
+_log = logging.getLogger("farandole.elastic")
+
+
+class _Next(NamedTuple):
+    """What comes before the function is called again."""
+
+    reset: bool
+    sync: bool
+
+
+def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[..., Result]:
+    """Makes a training function, which takes a state first, go on when members have changed.
+
+    It starts from rank 0's state. When members were lost it is called again with the state of the last commit, when
+    members join or leave as planned with the state as it is; ``reset`` brings the process into the next generation.
+    """
+
+    @functools.wraps(func)
+    def wrapper(state: State, *args: object, **kwargs: object) -> Result:
+        notification_manager.init()
+        notification_manager.register_listener(state)
+        membership.enter_loop()
+        try:
+            return _run(functools.partial(func, state, *args, **kwargs), state, reset)
+        finally:
+            notification_manager.remove_listener(state)
+
+    return wrapper
+
+
+def _run(train: Callable[[], Result], state: State, reset: Callable[[], None]) -> Result:
+    coming = _Next(reset=False, sync=True)
+    while True:
+        if coming.reset:
+            _regroup(reset)
+        try:
+            if coming.reset:
+                state.on_reset()
+                decided = membership.must_sync()
+                coming = coming if decided is None else coming._replace(sync=decided)
+            if coming.sync:
+                state.sync()
+            return train()
+        except Exception as problem:
+            event = _event_behind(problem)
+            if event is None:
+                raise
+            _leave_if_dismissed(event)
+        # After the handler, so that what comes next does not drag this error, and what its frames hold, along.
+        coming = _after(event, state)
+        del event
+
+
+def _after(event: Event, state: State) -> _Next:
+    if isinstance(event, HostsUpdatedInterrupt):
+        _log.info("members change; training goes on with the others")
+        return _Next(reset=True, sync=not event.skip_sync)
+    state.restore()
+    membership.rolled_back()
+    # A process set that failed alone works again: its members try once more, and nobody else takes notice.
+    alone = bool(event.process_set)
+    _log.warning("back to the last commit%s: %s", ", without a reset" if alone else "", event)
+    return _Next(reset=not alone, sync=not alone)
+
+
+def _event_behind(problem: BaseException) -> Optional[Event]:
+    """The change of membership that an exception stands for: itself, or one that it was raised from or while handling.
+
+    Frameworks put errors of their own around those of the functions that they call.
+    """
+    behind: Optional[BaseException] = problem
+    seen = set()
+    while behind is not None and id(behind) not in seen:
+        if isinstance(behind, (HorovodInternalError, HostsUpdatedInterrupt)):
+            return behind
+        seen.add(id(behind))
+        behind = behind.__cause__ if behind.__cause__ is not None or behind.__suppress_context__ else behind.__context__
+    return None
+
+
+def _leave_if_dismissed(event: Event) -> None:
+    if isinstance(event, HorovodInternalError) and event.kind == "dismissed":
+        _log.info("%s", event)
+        raise SystemExit(0) from event
+
+
+def _regroup(reset: Callable[[], None]) -> None:
+    """Into the next generation. Members that are lost on the way make it another try, in an elastic job."""
+    until = time.monotonic() + _patience_s()
+    for left in reversed(range(TRIES_IN_A_ROW)):
+        try:
+            reset()
+            membership.regrouped()
+            return
+        except Exception as problem:
+            event = _event_behind(problem)
+            if not isinstance(event, HorovodInternalError):
+                raise
+            _leave_if_dismissed(event)
+            lost_another = event.kind in ("disconnected", "unknown")
+            if not lost_another or not membership.is_elastic() or not left or time.monotonic() >= until:
+                raise
+            _log.warning("members changed again before all had come together: %s", event)
+
+
+def _patience_s() -> float:
+    try:
+        return float(os.environ.get("HOROVOD_ELASTIC_TIMEOUT", ""))
+    except ValueError:
+        return 600.0

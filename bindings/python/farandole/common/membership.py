@@ -1,0 +1,150 @@
+"""What the job's members are told of each other: the one place that asks the native runtime about it.
+
+Where the job is not elastic, or this runtime knows nothing of changes, there are none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, NamedTuple, NoReturn, Optional
+
+from farandole.common import job
+from farandole.common.exceptions import HorovodInternalError
+
+CHANGES = "elastic.changes"
+"""What members agree under. The operations of the interface begin with their own names, so that none is called this."""
+
+_INT64 = 5  # the native module's number
+_MAX = 4
+
+_COLLECTIVE_TOO_EARLY = (
+    "this process has joined a job that was running already, and called a collective operation before the function "
+    "that elastic.run decorates: the other members are inside of theirs and would never answer. The rule: in an "
+    "elastic job, everything that communicates belongs into the decorated function; what must be the same on all "
+    "ranks belongs into the state, which is given to all when the function begins"
+)
+
+
+class Change(NamedTuple):
+    """How many changes were announced in this generation, and whether members were only taken out."""
+
+    changes: int
+    removals_only: bool
+
+    def and_then(self, later: Change) -> Change:
+        """Both."""
+        if not self.changes or not later.changes:
+            return self if self.changes else later
+        return Change(self.changes + later.changes, self.removals_only and later.removals_only)
+
+
+NO_CHANGE = Change(0, False)
+
+
+def is_elastic() -> bool:
+    """Whether members may join and leave while the job runs."""
+    text = os.environ.get("HOROVOD_ELASTIC", "").strip().lower()
+    if text in ("true", "yes", "on"):
+        return True
+    try:
+        return float(text) > 0
+    except ValueError:
+        return False
+
+
+def max_size(size: int) -> int:
+    """The most members that a job of now ``size`` may come to have."""
+    text = os.environ.get("HOROVOD_ELASTIC_MAX_NP", "").strip()
+    return max(int(text), size) if text.isdigit() else size
+
+
+def change() -> Change:
+    """What this member has been told since it joined the generation. Never blocks."""
+    told = getattr(job.runtime, "membership_change", None)
+    return NO_CHANGE if told is None or not is_elastic() else Change(*told())
+
+
+def agreed(own: Change) -> Change:
+    """What any member knows of. Collective in an elastic job, and what was handed in in any other."""
+    if not is_elastic() or not job.is_started():
+        return own
+    from farandole import _native
+    from farandole.common import operations
+
+    numbers = (ctypes.c_int64 * 2)(own.changes, own.changes > 0 and not own.removals_only)
+    described = (ctypes.addressof(numbers), _INT64, (2,), numbers)
+    request = _native.Request(operations.ALLREDUCE, CHANGES, _MAX)
+    job.runtime.submit(request, "agreed", described, described, 0).wait()
+    return Change(numbers[0], numbers[0] > 0 and not numbers[1])
+
+
+def must_sync() -> Optional[bool]:
+    """Whether members of this generation must be brought to the same state, as the rendezvous decided for all alike;
+    None where there is none to decide."""
+    return getattr(job.runtime, "must_sync", None) if is_elastic() else None
+
+
+# ---- where the training stands ----
+
+progress = 0
+"""Since the generation began: two for each commit, and one if it was gone back to. Members who have the same number are
+in the same state, if nobody was lost and nobody is new."""
+
+
+def committed() -> None:
+    """The state was saved, as on all members that come as far."""
+    global progress
+    progress += 2
+
+
+def rolled_back() -> None:
+    """The state is that of the last commit again."""
+    global progress
+    progress |= 1
+
+
+def regrouped() -> None:
+    """Another generation has begun."""
+    global progress
+    progress = 0
+
+
+# ---- before the elastic loop ----
+
+_in_loop = False
+
+
+class _OutsideLoop:
+    """Stands before the runtime of a process that joined late, until it comes to where the others are."""
+
+    def __init__(self, runtime: Any) -> None:
+        self.runtime = runtime
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.runtime, name)
+
+    def submit(self, *_: object) -> NoReturn:
+        """Refuses."""
+        problem = HorovodInternalError(_COLLECTIVE_TOO_EARLY)
+        problem.kind = "precondition"
+        raise problem
+
+    submit_kept = submit
+    submit_group = submit
+    add_process_set = submit
+    remove_process_set = submit
+
+
+def joined() -> None:
+    """This process has joined a generation: if late, it waits with collectives until its elastic loop begins."""
+    if not _in_loop and is_elastic() and getattr(job.runtime, "joined_late", False):
+        job.runtime = _OutsideLoop(job.runtime)
+
+
+def enter_loop() -> None:
+    """The elastic loop begins; from now on this process is where the others are."""
+    global _in_loop
+    _in_loop = True
+    if isinstance(job.runtime, _OutsideLoop):
+        job.runtime = job.runtime.runtime

@@ -1,0 +1,47 @@
+// A host whose worker failed gets no new workers: not at all, or for a while that about doubles each time.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+namespace farandole {
+
+class blacklist {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  /// Seconds, as the rule is: the n-th blacklisting (from 0) lasts lowest * 2^n + uniform * lowest, at least
+  /// `lowest` and at most `highest`.
+  struct cooldown {
+    std::chrono::seconds lowest{1};
+    std::chrono::seconds highest{1};
+  };
+
+  /// Without a cooldown hosts stay on the list for good.
+  explicit blacklist(std::optional<cooldown> range = {}) : range_(range) {}
+
+  /// `uniform` in [0, 1) keeps hosts that failed together from coming back together. A host that is on the
+  /// list stays as it is: several workers that fail at once are one failure of their host. Whether it is new
+  /// on the list.
+  bool add(const std::string& host, time_point now, double uniform);
+
+  bool holds(const std::string& host, time_point now) const;
+  /// When a host that is on the list comes off it; nothing: never, or it is not on the list.
+  std::optional<time_point> returns_at(const std::string& host, time_point now) const;
+  /// The earliest of all.
+  std::optional<time_point> next_return(time_point now) const;
+
+private:
+  struct record {
+    std::int32_t times = 0;
+    time_point until{}; ///< time_point::max(): for good
+  };
+
+  std::optional<cooldown> range_;
+  std::map<std::string, record> hosts_; ///< those that ever were on the list
+};
+
+} // namespace farandole

@@ -1,0 +1,72 @@
+#include "elastic/blacklist.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole;
+using namespace std::chrono_literals;
+
+namespace {
+
+const blacklist::time_point start{};
+
+} // namespace
+
+TEST_CASE("without a cooldown a host stays on the list for good") {
+  blacklist list;
+  CHECK_FALSE(list.holds("a", start));
+  CHECK(list.add("a", start, 0));
+  CHECK(list.holds("a", start + std::chrono::hours(100000)));
+  CHECK_FALSE(list.returns_at("a", start));
+  CHECK_FALSE(list.next_return(start));
+  CHECK_FALSE(list.holds("b", start));
+}
+
+TEST_CASE("the cooldown starts at the lowest and doubles with each blacklisting, up to the highest") {
+  blacklist list({{10s, 60s}});
+  auto now = start;
+  for (const auto wanted : {10s, 20s, 40s, 60s, 60s}) {
+    CHECK(list.add("a", now, 0));
+    CHECK(list.returns_at("a", now) == now + wanted);
+    CHECK(list.holds("a", now + wanted - 1ns));
+    now += wanted;
+    CHECK_FALSE(list.holds("a", now));
+    CHECK_FALSE(list.returns_at("a", now));
+  }
+}
+
+TEST_CASE("chance adds less than the lowest, within the range") {
+  blacklist list({{10s, 25s}});
+  list.add("a", start, 0.5);
+  CHECK(list.returns_at("a", start) == start + 15s);
+  list.add("a", start + 15s, 0.5);
+  CHECK(list.returns_at("a", start + 15s) == start + 15s + 25s);
+}
+
+TEST_CASE("a host that is on the list is not blacklisted again") {
+  blacklist list({{10s, 60s}});
+  CHECK(list.add("a", start, 0));
+  CHECK_FALSE(list.add("a", start + 5s, 0.9));
+  CHECK(list.returns_at("a", start + 5s) == start + 10s);
+  CHECK(list.add("a", start + 10s, 0));
+  CHECK(list.returns_at("a", start + 10s) == start + 30s);
+}
+
+TEST_CASE("hosts are counted apart, and the next one to return is known") {
+  blacklist list({{10s, 60s}});
+  list.add("a", start, 0.9);
+  list.add("b", start, 0.1);
+  CHECK(list.next_return(start) == start + 11s);
+  CHECK(list.next_return(start + 11s) == start + 19s);
+  CHECK_FALSE(list.next_return(start + 19s));
+}
+
+TEST_CASE("a host that fails for the thousandth time waits as long as the range allows") {
+  blacklist list({{1s, 3600s}});
+  auto now = start;
+  for (int time = 0; time < 2000; ++time) {
+    list.add("a", now, 0.999);
+    now = *list.returns_at("a", now);
+  }
+  list.add("a", now, 0);
+  CHECK(list.returns_at("a", now) == now + 3600s);
+}

@@ -1,0 +1,122 @@
+// Which workers an elastic job has: whom to start where, whom to let go, and when it is over. Hosts come and
+// go and workers fail; as long as members are left that know the training's state, the job goes on. Plain
+// decisions: the launcher feeds in what happened and does what comes out.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "elastic/host_book.hpp"
+
+namespace farandole {
+
+struct crew_options {
+  std::int32_t processes = 1; ///< the first start waits for so many slots
+  std::int32_t fewest = 1;    ///< later generations need so many
+  std::int32_t most = 1;      ///< and have no more
+  bool hosts_may_come = true; ///< otherwise the hosts are fixed: waiting for others is in vain
+  std::optional<std::int32_t> reset_limit;
+  std::chrono::nanoseconds timeout = std::chrono::seconds{600}; ///< for waiting for slots
+  std::optional<blacklist::cooldown> cooldown;
+};
+
+class crew {
+public:
+  using time_point = host_book::time_point;
+
+  /// A worker to be started. `slot` is its number in the job: growing, never used for another one. `local` is
+  /// the place on its host that it takes, and gives back when it ends.
+  struct start {
+    std::int32_t slot = 0;
+    std::string host;
+    std::int32_t local = 0;
+
+    friend bool operator==(const start&, const start&) = default;
+  };
+
+  /// What to do now.
+  struct step {
+    std::vector<start> starts;
+    std::vector<std::int32_t> retire;    ///< let these workers leave in order; how they end does not matter
+    std::vector<std::string> lines;      ///< tell people
+    std::optional<time_point> call_next; ///< call due() then
+    bool over = false;                   ///< the outcome is certain: end who is still running
+  };
+
+  struct failure {
+    std::string worker; ///< "host[local]"
+    int code = 0;
+  };
+
+  explicit crew(const crew_options& options) : options_(options), book_(options.cooldown) {}
+
+  /// Discovery has a result, which names no host twice; the same as before is no news.
+  step hosts_found(const std::vector<host_slots>& found, time_point now);
+  /// A worker's process has ended with this code; `uniform` in [0, 1) is for the blacklist.
+  step ended(std::int32_t slot, int code, time_point now, double uniform);
+  /// These slots are a generation from now on; none named: all that run.
+  step generation_formed(std::uint64_t generation, const std::vector<std::int32_t>& slots, time_point now);
+  /// The time asked for by `call_next` has come; an earlier call does nothing.
+  step due(time_point now);
+  /// The launcher was told to end: nothing is started any more.
+  void stop() { over_ = true; }
+
+  bool over() const { return over_; }
+  /// The launcher's exit code, once the job is over.
+  int code() const { return code_; }
+  /// Of the last generation; what failed in one that others have outlived is forgiven.
+  const std::optional<failure>& first_failure() const { return failure_; }
+
+private:
+  struct worker {
+    std::string host;
+    std::int32_t local = 0;
+    bool retired = false;
+
+    std::string name() const { return host + "[" + std::to_string(local) + "]"; }
+  };
+
+  bool is_member(std::int32_t slot) const { return !formed_ || world_.contains(slot); }
+  bool has_member() const;
+  /// How many would stay with these hosts.
+  bool keeps_member(const std::vector<host_slots>& found) const;
+  std::int32_t living() const;
+  bool is_taken(const std::string& host, std::int32_t local) const;
+
+  void fail(std::int32_t slot, const worker& who, int code, time_point now, double uniform, step& out);
+  void retire_surplus(step& out);
+  void refill(time_point now, step& out);
+  void start_workers(const std::vector<host_slots>& usable, step& out);
+  void watch_size(bool enough, time_point now, step& out);
+  void end(int code, std::string line, step& out);
+  step& finish(time_point now, step& out);
+  std::string shortage() const;
+  std::string hosts_text(time_point now) const;
+
+  crew_options options_;
+  host_book book_;
+  std::map<std::int32_t, worker> workers_; ///< that have not ended
+  std::int32_t next_slot_ = 0;
+  bool started_ = false;
+  bool formed_ = false; ///< there was a generation
+  std::uint64_t generation_ = 0;
+  std::set<std::int32_t> world_; ///< the slots of the last generation
+  std::int32_t resets_ = 0;
+  bool finishing_ = false; ///< a worker has come to its end: nothing is started any more
+  bool over_ = false;
+  bool emptiness_told_ = false;
+  int code_ = 0;
+  std::optional<failure> failure_;
+  std::optional<time_point> deadline_; ///< for having enough slots
+  std::optional<time_point> asked_;    ///< for due()
+};
+
+/// "Job … reset limit …": why a job of so many resets has ended, and what to do.
+std::string reset_limit_text(std::int32_t limit);
+
+} // namespace farandole

@@ -1,0 +1,331 @@
+"""The elastic loop without a job: what it does is told by what it was given, event by event."""
+
+from __future__ import annotations
+
+import random
+import weakref
+from typing import Any, List, Optional, Tuple
+
+import pytest
+from farandole.common import job, membership
+from farandole.common.elastic import HostUpdateResult, ObjectState, State, loop, notification_manager, run_fn
+from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+from scripted_membership import make_elastic
+
+pytestmark = pytest.mark.skipif("os.environ.get('HOROVOD_RANK', '0') != '0'", reason="one rank is enough")
+
+
+def lost(kind: str = "disconnected", process_set: Optional[int] = None) -> HorovodInternalError:
+    problem = HorovodInternalError(f"an operation ended {kind}")
+    problem.kind = kind
+    problem.process_set = process_set
+    return problem
+
+
+class Recorded(State):
+    """Writes down what is asked of it, and raises what is put in its way."""
+
+    def __init__(self, said: List[str], in_sync: List[Optional[Exception]], in_on_reset: List[Optional[Exception]]):
+        super().__init__(bcast_object=lambda value: value, get_rank=lambda: 0)
+        self.said = said
+        self.in_sync = in_sync
+        self.in_on_reset = in_on_reset
+
+    def save(self) -> None:
+        self.said.append("save")
+
+    def restore(self) -> None:
+        self.said.append("restore")
+
+    def sync(self) -> None:
+        self.said.append("sync")
+        raise_next(self.in_sync)
+
+    def reset(self) -> None:
+        self.said.append("on_reset")
+        raise_next(self.in_on_reset)
+
+
+def raise_next(problems: List[Optional[Exception]]) -> None:
+    problem = problems.pop(0) if problems else None
+    if problem is not None:
+        raise problem
+
+
+class Played:
+    """What the loop does when the function ends in ``events``, one after the other, and then well."""
+
+    def __init__(self, *events: Exception, **problems: List[Optional[Exception]]) -> None:
+        self.said: List[str] = []
+        self.events: List[Optional[Exception]] = list(events)
+        self.in_reset = problems.get("in_reset", [])
+        self.state = Recorded(self.said, problems.get("in_sync", []), problems.get("in_on_reset", []))
+
+    def train(self, state: State, value: str) -> str:
+        assert notification_manager._listeners == [state]
+        self.said.append("train")
+        raise_next(self.events)
+        return value
+
+    def reset(self) -> None:
+        self.said.append("reset")
+        raise_next(self.in_reset)
+
+    def run(self) -> List[str]:
+        try:
+            assert run_fn(self.train, self.reset)(self.state, "done") == "done"
+        finally:
+            assert notification_manager._listeners == []
+        return self.said
+
+
+START = ["sync", "train"]
+WHOLE_RESET = ["restore", "reset", "on_reset", "sync", "train"]
+
+
+def test_the_function_starts_from_rank_0s_state_and_its_value_ends_the_loop() -> None:
+    assert Played().run() == START
+
+
+def test_after_a_loss_the_state_is_put_back_and_brought_to_all() -> None:
+    assert Played(lost(), lost("unknown")).run() == START + 2 * WHOLE_RESET
+
+
+@pytest.mark.parametrize("skip_sync", [False, True])
+def test_a_planned_change_takes_nothing_back(skip_sync: bool) -> None:
+    sync = [] if skip_sync else ["sync"]
+    assert Played(HostsUpdatedInterrupt(skip_sync)).run() == [*START, "reset", "on_reset", *sync, "train"]
+
+
+@pytest.mark.parametrize("must_sync", [False, True])
+@pytest.mark.parametrize("skip_sync", [False, True])
+def test_in_an_elastic_job_the_rendezvous_decides_who_syncs(
+    monkeypatch: pytest.MonkeyPatch, must_sync: bool, skip_sync: bool
+) -> None:
+    make_elastic(monkeypatch, must_sync=must_sync)
+    sync = ["sync"] if must_sync else []
+    assert Played(HostsUpdatedInterrupt(skip_sync)).run() == [*START, "reset", "on_reset", *sync, "train"]
+    assert Played(lost()).run() == [*START, "restore", "reset", "on_reset", *sync, "train"]
+
+
+def explicitly(problem: Exception) -> Exception:
+    try:
+        raise KeyError("a framework's own") from problem
+    except KeyError as wrapped:
+        return wrapped
+
+
+def while_handling(problem: Exception) -> Exception:
+    try:
+        try:
+            raise problem
+        except Exception:
+            raise KeyError("a framework's own")  # noqa: B904
+    except KeyError as wrapped:
+        return wrapped
+
+
+@pytest.mark.parametrize("wrap", [explicitly, while_handling])
+def test_an_event_is_known_inside_the_exceptions_of_frameworks(wrap: Any) -> None:
+    planned = wrap(wrap(HostsUpdatedInterrupt(True)))
+    assert Played(planned, wrap(lost())).run() == [*START, "reset", "on_reset", "train", *WHOLE_RESET]
+
+
+def test_any_other_exception_ends_the_loop() -> None:
+    played = Played(ValueError("a bug"))
+    with pytest.raises(ValueError, match="a bug"):
+        played.run()
+    assert played.said == START
+    apart = KeyError("said to have nothing to do with it")
+    apart.__context__, apart.__suppress_context__ = lost(), True
+    with pytest.raises(KeyError):
+        Played(apart).run()
+
+
+def test_a_process_without_a_place_leaves_in_order() -> None:
+    played = Played(HostsUpdatedInterrupt(False), in_reset=[lost("dismissed")])
+    with pytest.raises(SystemExit) as left:
+        played.run()
+    assert left.value.code == 0 and played.said == [*START, "reset"]
+
+
+def test_a_loss_while_members_come_together_means_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_elastic(monkeypatch)
+    one_more = explicitly(lost("unknown"))
+    assert Played(lost(), in_reset=[lost(), one_more]).run() == [
+        *START,
+        *["restore", "reset", "reset", "reset", "on_reset", "sync", "train"],
+    ]
+    assert Played(lost(), in_on_reset=[lost()]).run() == [*START, "restore", "reset", "on_reset", *WHOLE_RESET]
+    assert Played(lost(), in_sync=[None, lost()]).run() == [*START, *WHOLE_RESET[:-1], *WHOLE_RESET]
+    assert Played(in_sync=[lost()]).run() == ["sync", *WHOLE_RESET]
+
+
+@pytest.mark.parametrize("kind", ["precondition", "timed_out"])
+def test_who_cannot_come_back_says_why(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    make_elastic(monkeypatch)
+    with pytest.raises(HorovodInternalError, match=kind):
+        Played(lost(), in_reset=[lost(kind)]).run()
+
+
+def test_who_never_finds_a_place_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(HorovodInternalError, match="disconnected"):  # a job whose members stay: nobody else comes
+        Played(lost(), in_reset=[lost()]).run()
+    make_elastic(monkeypatch)
+    played = Played(lost(), in_reset=[lost() for _ in range(loop.TRIES_IN_A_ROW)])
+    with pytest.raises(HorovodInternalError, match="disconnected"):
+        played.run()
+    assert played.said.count("reset") == loop.TRIES_IN_A_ROW
+    monkeypatch.setenv("HOROVOD_ELASTIC_TIMEOUT", "0")
+    played = Played(lost(), in_reset=[lost(), None])
+    with pytest.raises(HorovodInternalError, match="disconnected"):
+        played.run()
+    assert played.said.count("reset") == 1
+
+
+def test_a_process_set_that_failed_alone_is_tried_again_without_a_reset() -> None:
+    assert Played(lost(process_set=2)).run() == [*START, "restore", "train"]
+    assert Played(lost(process_set=0)).run() == START + WHOLE_RESET
+
+
+class Big:
+    """Stands for the gradients of a step."""
+
+
+def test_what_a_failed_step_held_is_gone_before_the_next() -> None:
+    alive: List[Any] = []
+    held: List[bool] = []
+
+    def train(state: State) -> None:
+        held.append(any(each() is not None for each in alive))
+        big = Big()
+        alive.append(weakref.ref(big))
+        if len(alive) < 4:
+            raise explicitly(lost())
+
+    state = ObjectState(bcast_object=lambda value: value, get_rank=lambda: 0)
+    run_fn(train, lambda: None)(state)
+    assert held == [False] * 4
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_any_order_of_events_is_followed(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    draw = random.Random(seed)
+    runtime = make_elastic(monkeypatch)
+    # The events in the order in which they meet the loop, wherever it is then; what must come of them beside.
+    planned: List[Optional[Exception]] = []
+    resets: List[Optional[Exception]] = []
+    syncs: List[Optional[Exception]] = [None]
+    wanted = list(START)
+    for _ in range(draw.randrange(12)):
+        event = draw.choice([lost(), lost(process_set=1), HostsUpdatedInterrupt(draw.random() < 0.5)])
+        planned.append(draw.choice([explicitly, while_handling, lambda each: each])(event))
+        if isinstance(event, HorovodInternalError):
+            wanted.append("restore")
+            if event.process_set:
+                wanted.append("train")
+                continue
+        wanted.append("reset")
+        while draw.random() < 0.3:
+            resets.append(lost())
+            wanted.append("reset")
+        resets.append(None)
+        wanted += ["on_reset", "sync"]
+        while draw.random() < 0.3:
+            syncs.append(lost())
+            resets.append(None)
+            wanted += ["restore", "reset", "on_reset", "sync"]
+        syncs.append(None)
+        wanted.append("train")
+    runtime.must_sync = True
+    assert Played(*planned, in_reset=resets, in_sync=syncs).run() == wanted, f"seed {seed}"  # type: ignore[arg-type]
+
+
+# ---- notices ----
+
+
+def test_every_notice_interrupts_once_however_close_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "place", None)
+    state = ObjectState(bcast_object=lambda value: value, get_rank=lambda: 0, step=1)
+    state.check_host_updates()
+    state.on_hosts_updated(1.0, HostUpdateResult.removed)
+    with pytest.raises(HostsUpdatedInterrupt) as only_removed:
+        state.commit()
+    state.check_host_updates()
+    state.on_hosts_updated(1.0, HostUpdateResult.added)
+    with pytest.raises(HostsUpdatedInterrupt) as added:
+        state.check_host_updates()
+    state.check_host_updates()
+    assert only_removed.value.skip_sync and not added.value.skip_sync
+    state.on_hosts_updated(1.0, HostUpdateResult.mixed)
+    state.on_reset()
+    state.check_host_updates()
+
+
+def test_states_hear_through_the_manager_while_their_loop_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "place", None)
+    state = ObjectState(bcast_object=lambda value: value, get_rank=lambda: 0, round=0)
+
+    def train(state: Any) -> int:
+        state.round += 1
+        if state.round < 3:
+            notification_manager.handle_hosts_updated(0.0, HostUpdateResult.added)
+        state.commit()
+        return int(state.round)
+
+    called = []
+    state.register_reset_callbacks([lambda: called.append("first"), lambda: called.append("second")])
+    assert run_fn(train, lambda: None)(state) == 3
+    assert called == ["first", "second"] * 2
+    notification_manager.handle_hosts_updated(0.0, HostUpdateResult.added)
+    state.check_host_updates()
+
+
+# ---- who joined late ----
+
+
+class Submits:
+    """A runtime that takes everything."""
+
+    def submit(self, *what: object) -> Tuple[object, ...]:
+        return what
+
+    submit_kept = submit_group = add_process_set = remove_process_set = submit
+
+
+@pytest.mark.parametrize("call", ["submit", "submit_kept", "submit_group", "add_process_set", "remove_process_set"])
+def test_who_joined_late_is_told_the_rule_when_it_communicates_before_its_loop(
+    monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    monkeypatch.setattr(membership, "_in_loop", False)
+    monkeypatch.setattr(job, "runtime", Submits())
+    runtime = make_elastic(monkeypatch, joined_late=True)
+    membership.joined()
+    with pytest.raises(HorovodInternalError, match=r"before the function that elastic\.run decorates") as refused:
+        getattr(job.runtime, call)(1)
+    assert refused.value.kind == "precondition"
+
+    def train(state: State) -> Any:
+        return getattr(job.runtime, call)(2)
+
+    state = ObjectState(bcast_object=lambda value: job.runtime.submit(value)[0], get_rank=lambda: 0, step=0)
+    assert run_fn(train, lambda: None)(state) == (2,)
+    assert job.runtime is runtime
+    membership.joined()  # after a reset, it is where the others are
+    assert job.runtime is runtime
+
+
+def test_who_was_there_from_the_start_may_communicate_before_its_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "_in_loop", False)
+    runtime = make_elastic(monkeypatch, joined_late=False)
+    membership.joined()
+    assert job.runtime is runtime
+
+
+@pytest.mark.parametrize(
+    "text, meant",
+    [("1", True), ("true", True), ("On", True), ("2", True), ("0", False), ("no", False), ("", False), ("x", False)],
+)
+def test_the_switch_is_read_by_one_rule(monkeypatch: pytest.MonkeyPatch, text: str, meant: bool) -> None:
+    monkeypatch.setenv("HOROVOD_ELASTIC", text)
+    assert membership.is_elastic() is meant

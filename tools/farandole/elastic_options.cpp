@@ -1,0 +1,102 @@
+#include "tools/farandole/elastic_options.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+
+namespace farandole {
+
+namespace {
+
+error wrong(std::string text) {
+  return {error_kind::invalid_argument, std::move(text)};
+}
+
+/// One of these needs the job to be elastic; it is said rather than dropped.
+void warn_of_unused(const CLI::App& app, std::vector<std::string>& warnings) {
+  for (const char* name :
+       {"--max-num-proc", "--slots-per-host", "--reset-limit", "--blacklist-cooldown-range"})
+    if (app.count(name) > 0)
+      warnings.push_back(std::string("WARNING: ") + name +
+                         " has no effect: only --min-np or --host-discovery-script make a job elastic");
+}
+
+} // namespace
+
+void add_elastic_options(CLI::App& app, elastic_options& into) {
+  app.add_option(
+         "--min-np,--min-num-proc", into.fewest,
+         "Fewest workers that the job goes on with (default: -np). Makes the job elastic: it outlives "
+         "workers that fail.")
+      ->type_name("INT");
+  app.add_option("--max-np,--max-num-proc", into.most, "Most workers that it grows to (default: -np).")
+      ->type_name("INT");
+  app.add_option("--slots-per-host,--slots", into.slots_per_host,
+                 "Slots of hosts for which the script prints none.")
+      ->type_name("INT");
+  app.add_option("--reset-limit", into.reset_limit,
+                 "How often workers may fail, join or leave before the job ends (default: without end).")
+      ->type_name("INT");
+  app.add_option(
+         "--blacklist-cooldown-range", into.cooldown,
+         "For how many seconds a host gets no new workers after one failed there: LOW at first, about "
+         "twice as long each time, at most HIGH (default: for good).")
+      ->type_name("LOW HIGH")
+      ->expected(2)
+      ->check(CLI::Range(1, 3600).description(""));
+}
+
+error plan_elasticity(const CLI::App& app, const elastic_options& options, run_request& request,
+                      std::vector<std::string>& warnings) {
+  const auto was_given = [&](const char* name) { return app.count(name) > 0; };
+  request.elastic = was_given("--min-num-proc") || !request.discovery_script.empty();
+  if (!request.elastic) {
+    warn_of_unused(app, warnings);
+    return {};
+  }
+  auto& crew = request.crew;
+  crew.processes = request.processes;
+  crew.fewest = was_given("--min-num-proc") ? options.fewest : request.processes;
+  crew.most = was_given("--max-num-proc") ? options.most : request.processes;
+  if (crew.fewest < 1 || crew.fewest > crew.processes)
+    return wrong("--min-np " + std::to_string(crew.fewest) + " is out of range: 1 to the " +
+                 std::to_string(crew.processes) + " of -np");
+  if (crew.most < crew.processes || crew.most > most_slots)
+    return wrong("--max-np " + std::to_string(crew.most) + " is out of range: the " +
+                 std::to_string(crew.processes) + " of -np to " + std::to_string(most_slots));
+  if (was_given("--slots-per-host")) {
+    if (options.slots_per_host < 1 || options.slots_per_host > most_slots)
+      return wrong("--slots-per-host " + std::to_string(options.slots_per_host) + " is out of range: 1 to " +
+                   std::to_string(most_slots));
+    request.slots_per_host = options.slots_per_host;
+  }
+  if (was_given("--reset-limit")) {
+    if (options.reset_limit < 0)
+      return wrong("--reset-limit " + std::to_string(options.reset_limit) + " is out of range: 0 or more");
+    crew.reset_limit = options.reset_limit;
+  }
+  if (options.cooldown.size() == 2) {
+    crew.cooldown = {std::chrono::seconds(options.cooldown[0]), std::chrono::seconds(options.cooldown[1])};
+    if (crew.cooldown->lowest > crew.cooldown->highest)
+      return wrong("--blacklist-cooldown-range " + std::to_string(options.cooldown[0]) + " " +
+                   std::to_string(options.cooldown[1]) + ": the first number must not be larger");
+  }
+  crew.timeout = request.values.duration(setting::elastic_timeout);
+  return request.values.assign(setting::elastic, "1", setting_source::flag);
+}
+
+error find_script(std::string& script) {
+  std::error_code problem;
+  const auto path = std::filesystem::absolute(script, problem);
+  if (problem || !std::filesystem::is_regular_file(path, problem))
+    return wrong("--host-discovery-script: there is no file " + script);
+  if (::access(path.c_str(), X_OK) != 0)
+    return wrong("--host-discovery-script: " + script + " cannot be executed; chmod +x " + script);
+  script = path;
+  return {};
+}
+
+} // namespace farandole
