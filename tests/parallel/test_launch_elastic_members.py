@@ -13,7 +13,7 @@ from launched import Job, assert_gone, needs_launcher
 
 pytestmark = needs_launcher
 
-# Trains until a generation of the wanted size has made fifty steps. What is said of a generation is said when it begins.
+# Trains until a generation of the wanted size has made fifty steps, and says of each generation how it began.
 SCRIPT = """
 import os, signal, sys
 import torch, horovod.torch as hvd
