@@ -67,6 +67,7 @@ class Runtime:
         secret: str = "",
         process_sets: Sequence[Sequence[int]] = [],
         mpi_ranks: Sequence[int] = [],
+        progress: int = 0,
     ) -> Runtime:
         """Joins the job that the settings and the environment name."""
 
@@ -89,6 +90,23 @@ class Runtime:
     def cross_size(self) -> int: ...
     @property
     def is_homogeneous(self) -> bool: ...
+    @property
+    def generation(self) -> int:
+        """Counts memberships of the job, from 1."""
+
+    @property
+    def must_sync(self) -> bool:
+        """Whether members stand at different steps; the same on all of them."""
+
+    @property
+    def joined_late(self) -> bool:
+        """Whether the job has run without this process."""
+
+    def membership_change(self) -> tuple[int, bool]:
+        """
+        How many changes of the members wait for all to leave this generation, and whether all are removals. Never blocks.
+        """
+
     @property
     def has_mpi(self) -> bool: ...
     @property
