@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import collectives, network, operation, report, sets
+from benchmarks import collectives, elastic, network, operation, report, sets
 
 
 def parse() -> argparse.Namespace:
@@ -28,6 +28,10 @@ def parse() -> argparse.Namespace:
     side = commands.add_parser("sets", help="small operations of a process set, alone and beside a busy set")
     side.add_argument("--rounds", type=int, default=5)
     side.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
+
+    change = commands.add_parser("elastic", help="a worker is killed, joins, leaves: how long the others wait")
+    change.add_argument("--rounds", type=int, default=10)
+    change.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
 
     one = commands.add_parser("op", help="one work under Farandole alone, for profilers")
     one.add_argument("work", help="a work's name, a size in bytes, or TENSORSxBYTES")
@@ -53,6 +57,12 @@ def main() -> int:
         print(text)
         if arguments.write:
             report.write("sets", text)
+        return 0
+    if arguments.command == "elastic":
+        text = elastic.markdown(elastic.measure(arguments.rounds))
+        print(text)
+        if arguments.write:
+            report.write("elastic", text)
         return 0
     rounds = 2 if arguments.smoke else arguments.rounds
     measured = [collectives.measure(np, rounds, arguments.horovod_python, arguments.smoke) for np in arguments.np]
