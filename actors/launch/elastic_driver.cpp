@@ -92,6 +92,7 @@ void elastic_driver_state::discovery_failed(const discovery_result& result) {
 }
 
 void elastic_driver_state::formed(const generation_formed& what) {
+  members_ = {what.slots.begin(), what.slots.end()};
   follow(crew_->generation_formed(what.generation, what.slots, now(self_)));
 }
 
@@ -150,7 +151,7 @@ void elastic_driver_state::start_worker(const crew::start& where) {
 void elastic_driver_state::retire(std::int32_t slot) {
   if (spec_.slot_retired)
     spec_.slot_retired(slot);
-  else if (const auto found = slots_.find(slot); found != slots_.end())
+  if (const auto found = slots_.find(slot); found != slots_.end() && !members_.contains(slot))
     self_->send(found->second, signal_atom::value, SIGTERM);
 }
 

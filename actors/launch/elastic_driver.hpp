@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,7 +47,8 @@ struct elastic_driver_spec {
   std::function<expected<slot_spec>(const crew::start& where)> slot_for;
   /// Called on the loop when a process has ended, with how in words: "exited with code 3".
   std::function<void(std::int32_t slot, const std::string& how)> slot_exited;
-  /// Called on the loop: this worker is to leave in order at the next occasion. Without it, it gets SIGTERM.
+  /// Called on the loop: this worker is to leave in order at the next occasion. One that is no member gets
+  /// SIGTERM as well.
   std::function<void(std::int32_t slot)> slot_retired;
   /// Called on the loop, once, when all is over: with the launcher's exit code. The actor is gone after it.
   std::function<void(int code)> finished;
@@ -86,6 +88,7 @@ private:
   std::unique_ptr<crew> crew_;
   std::unique_ptr<job_ending> ending_;
   std::map<std::int32_t, slot_actor> slots_; ///< whose output has not ended
+  std::set<std::int32_t> members_;           ///< slots of the last generation
   discoverer_actor discoverer_;
   bool discovered_once_ = false;
   std::vector<std::string> told_; ///< of discovery, and not to be told every second
