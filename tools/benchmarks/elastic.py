@@ -148,7 +148,7 @@ def _round(into: Elastic, folder: Path) -> None:
     into.removed.append(max(_pauses(said, 3)))
 
     said = _run(
-        [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4", "--max-restarts=3", str(theirs)],
+        [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4", "--max-restarts=1", str(theirs)],
         hosts,
         must_end_well=False,
     )
