@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 
 from benchmarks import collectives, elastic, network, operation, report, sets
+
+TABLES: dict[str, Callable[[int], str]] = {
+    "network": lambda rounds: network.markdown(network.measure(rounds)),
+    "sets": lambda rounds: sets.markdown(sets.measure(rounds), rounds),
+    "elastic": lambda rounds: elastic.markdown(elastic.measure(rounds)),
+}
+"""What is measured in so many rounds and comes to one table, by its command."""
 
 
 def parse() -> argparse.Namespace:
@@ -46,23 +54,11 @@ def main() -> int:
     if arguments.command == "op":
         operation.profile(arguments.work, arguments.np, arguments.seconds, not arguments.no_board)
         return 0
-    if arguments.command == "network":
-        text = network.markdown(network.measure(arguments.rounds))
+    if arguments.command in TABLES:
+        text = TABLES[arguments.command](arguments.rounds)
         print(text)
         if arguments.write:
-            report.write("network", text)
-        return 0
-    if arguments.command == "sets":
-        text = sets.markdown(sets.measure(arguments.rounds), arguments.rounds)
-        print(text)
-        if arguments.write:
-            report.write("sets", text)
-        return 0
-    if arguments.command == "elastic":
-        text = elastic.markdown(elastic.measure(arguments.rounds))
-        print(text)
-        if arguments.write:
-            report.write("elastic", text)
+            report.write(arguments.command, text)
         return 0
     rounds = 2 if arguments.smoke else arguments.rounds
     measured = [collectives.measure(np, rounds, arguments.horovod_python, arguments.smoke) for np in arguments.np]
