@@ -6,6 +6,14 @@
 
 namespace farandole {
 
+namespace {
+
+refused taken_out(std::int32_t slot) {
+  return {"slot " + std::to_string(slot) + " has been taken out of the job, which goes on without it", true};
+}
+
+} // namespace
+
 membership::membership(membership_rules rules, std::uint64_t epoch) : rules_(rules), epoch_(epoch) {
   assert(rules.size >= 1 && rules.size <= member_limit);
   assert(!rules.elastic || (rules.least >= 1 && rules.least <= rules.size && rules.size <= rules.most));
@@ -41,7 +49,7 @@ std::optional<refused> membership::objection(const hello& request) const {
         return refused{"the job cannot form again: slot " + std::to_string(number) + " " + seat.end_reason};
   auto& seat = found->second;
   if (seat.retired)
-    return refused{slot + " has been taken out of the job, which goes on without it", true};
+    return taken_out(request.slot);
   if (seat.ended)
     return refused{slot + " " + seat.end_reason + " and cannot come again"};
   if (seat.link)
@@ -112,10 +120,7 @@ membership_decision membership::retire(std::int32_t slot) {
   if (seat.in_generation)
     change(true, out);
   else if (seat.link)
-    out.refusals.push_back(
-        {*std::exchange(seat.link, {}),
-         {"slot " + std::to_string(slot) + " has been taken out of the job, which goes on without it",
-          true}});
+    out.refusals.push_back({*std::exchange(seat.link, {}), taken_out(slot)});
   start_if_ready(out);
   return out;
 }
