@@ -21,6 +21,7 @@ from farandole.torch.entry import (
     start_group,
 )
 from farandole.torch.exchange import reduce
+from farandole.torch.ops.piecewise import allreduce_in_pieces, pays
 
 _NAMELESS = "a compressor that remembers errors needs the tensor's name: give name="
 
@@ -124,6 +125,10 @@ def allreduce(
         if name is None:
             raise ValueError(_NAMELESS)
         return reduce(compression, [tensor], [name], average, op, prescale_factor, postscale_factor, process_set)[0]
+    if pays(tensor, compression, op) and not records_gradients((tensor,)):
+        return allreduce_in_pieces(
+            reduction(average, op, prescale_factor, postscale_factor), name, tensor, compression, process_set
+        )
     packed, context = compression.compress(tensor)
     if records_gradients((packed,)):
         reduced = HorovodAllreduce.apply(packed, average, name, op, prescale_factor, postscale_factor, process_set)
