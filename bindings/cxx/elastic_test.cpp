@@ -1,8 +1,15 @@
 // Jobs whose members change, in one process: what a host driver would tell the rendezvous is told here.
 #include <catch2/catch.hpp>
 
+#include <malloc.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
 #include <future>
+#include <iterator>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "bindings/cxx/runtime_testing.hpp"
@@ -149,4 +156,65 @@ TEST_CASE("a process that the launcher has not started is turned away") {
   REQUIRE_FALSE(stranger);
   CHECK_THAT(stranger.error().text, Catch::Contains("slot 5 was not started by this job's launcher"));
   CHECK(counted(members) == 1.0F);
+}
+
+namespace {
+
+/// What a process has.
+struct belongings {
+  std::size_t heap_bytes =
+      mallinfo2().uordblks; ///< what threads keep for their next calls counts as well; 0 under sanitizers
+  std::size_t resident_kib = resident();
+  std::size_t descriptors = entries("/proc/self/fd");
+  std::size_t threads = entries("/proc/self/task");
+
+  static std::size_t entries(const char* folder) {
+    const std::filesystem::directory_iterator first{folder};
+    return static_cast<std::size_t>(std::distance(first, std::filesystem::directory_iterator{}));
+  }
+  static std::size_t resident() {
+    std::size_t all = 0, here = 0;
+    std::ifstream("/proc/self/statm") >> all >> here;
+    return here * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 1024;
+  }
+};
+
+/// A job whose two members see a third one come and go so often: two generations each time.
+void come_and_go(std::int32_t guests) {
+  const elastic_job job(2, 3);
+  auto members = job.together({0, 1});
+  for (std::int32_t guest = 2; guest < 2 + guests; ++guest) {
+    job.tell(slot_started{guest});
+    auto coming = job.start(guest);
+    told_of(members, 1);
+    members.clear();
+    members = job.together({0, 1});
+    members.push_back(elastic_job::in(coming));
+    REQUIRE(counted(members) == 3.0F);
+    job.tell(slot_retired{guest});
+    told_of(members, 1);
+    members.clear();
+    auto going = job.start(guest);
+    members = job.together({0, 1});
+    REQUIRE(counted(members) == 2.0F);
+    auto gone = going.get();
+    REQUIRE_FALSE(gone);
+    REQUIRE(gone.error().kind == error_kind::dismissed);
+    job.tell(slot_exited{guest, "exited with code 0"});
+  }
+  CHECK(members[0]->generation() == static_cast<std::uint64_t>(2 * guests + 1));
+}
+
+} // namespace
+
+TEST_CASE("a hundred changes of members leave nothing behind") {
+  come_and_go(5);
+  const belongings early;
+  come_and_go(50);
+  const belongings late;
+  CHECK(late.heap_bytes <= early.heap_bytes + 64 * 1024);
+  CHECK(late.descriptors == early.descriptors);
+  CHECK(late.threads == early.threads);
+  if (late.heap_bytes > 0)
+    CHECK(late.resident_kib <= early.resident_kib + 4 * 1024);
 }
