@@ -23,8 +23,17 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 END = "<!-- end of what was measured -->"
 
 
+def _ticks() -> tuple[int, int]:
+    """Of all cores since the machine started: wanted by somebody, and of these not given to this virtual machine."""
+    user, nice, system, _, _, irq, softirq, stolen = map(int, Path("/proc/stat").read_text().split()[1:9])
+    return user + nice + system + irq + softirq + stolen, stolen
+
+
+_AT_FIRST = _ticks()
+
+
 def machine() -> str:
-    """Processor, cores, memory, kernel and libraries, in one line."""
+    """Processor, cores, memory, kernel and libraries, and how much of it others used meanwhile, in one line."""
     import torch
 
     model = next(
@@ -37,7 +46,11 @@ def machine() -> str:
     )
     gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
     cores = len(os.sched_getaffinity(0))
-    return f"{model}, {cores} cores, {gib:.0f} GiB, Linux {platform.release()}, PyTorch {torch.__version__}"
+    wanted, stolen = (now - then for now, then in zip(_ticks(), _AT_FIRST))
+    return (
+        f"{model}, {cores} cores, {gib:.0f} GiB, Linux {platform.release()}, PyTorch {torch.__version__}; "
+        f"{stolen / max(wanted, 1):.0%} of the processor time went to other virtual machines"
+    )
 
 
 def milliseconds(seconds: float) -> str:
