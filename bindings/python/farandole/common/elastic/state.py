@@ -39,11 +39,16 @@ class State:
 
     def commit(self) -> None:
         """Saves the state, and looks whether hosts have joined or left."""
-        # Where a process set may fail alone, its members may have to go back to the commit before.
-        agreed = self._agreed() if set_faults.may_happen() else None
-        self.save()
-        membership.committed()
-        self._interrupt_for(agreed or self._agreed())
+        if set_faults.may_happen():
+            # The members of a set that has failed go back to the commit before.
+            agreed = self._agreed()
+            self.save()
+            membership.committed()
+            self._interrupt_for(agreed)
+        else:
+            self.save()
+            membership.committed()
+            self.check_host_updates()
         set_faults.committed()
 
     def check_host_updates(self) -> None:
