@@ -91,6 +91,8 @@ void member_state::welcomed(const welcome& what) {
   shared.generation = what.generation;
   shared.must_sync = what.must_sync;
   shared.joined_late = what.joined_late;
+  shared.sets_kept = what.sets_kept;
+  shared.kept = what.sets;
   if (setup_.log)
     setup_.log->rank(what.rank);
   std::vector<std::pair<std::string, std::string>> values;
@@ -102,6 +104,7 @@ void member_state::welcomed(const welcome& what) {
 
   shared.tree = tree_of(shared.members, setup_.settings);
   shared.sets.patience(setup_.settings.duration(setting::start_timeout));
+  shared.elastic = elastic();
   shared.dynamic_sets = setup_.settings.flag(setting::dynamic_process_sets);
   start_generation();
 }

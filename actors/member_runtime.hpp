@@ -5,8 +5,10 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "actors/kit/log.hpp"
 #include "actors/kit/loop.hpp"
@@ -23,7 +25,8 @@ struct member_start {
   std::string secret;
   mpi_facts mpi;
   injected_faults faults;
-  std::uint64_t progress = 0; ///< where the training state stands
+  std::uint64_t progress = 0;                            ///< where the training state stands
+  std::optional<std::vector<kept_set>> sets_before = {}; ///< of the generation before, by id; slots
 };
 
 class member_runtime {
@@ -53,6 +56,10 @@ public:
   farandole::door& door() { return *standing_->global->door; }
   /// Of any; `invalid_argument` where there is no such set, or this process is not in it.
   expected<std::shared_ptr<farandole::door>> door(std::uint32_t set) const;
+  /// See set_table.
+  bool acknowledge_restart(std::uint32_t set, std::uint64_t epoch) {
+    return standing_->sets.acknowledge(set, epoch);
+  }
   /// Joins the lanes of process sets that have ended.
   void reap() { standing_->sets.reap(); }
   std::uint64_t loop_wakeups() { return system_->loop().wakeups(); }

@@ -68,6 +68,30 @@ std::uint64_t set_table::epoch_seen(std::uint32_t id) const {
   return found == open_.end() || !found->second->epoch.of ? 0 : found->second->epoch.of->seen();
 }
 
+bool set_table::acknowledge(std::uint32_t id, std::uint64_t epoch) {
+  std::unique_lock lock(guard_);
+  std::shared_ptr<set_epochs> epochs;
+  auto begun = [&] {
+    const auto found = open_.find(id);
+    epochs = found == open_.end() ? nullptr : found->second->epoch.of;
+    return !epochs || epochs->now() >= epoch;
+  };
+  if (!resumed_.wait_for(lock, patience_, begun) || !epochs)
+    return false;
+  if (epoch > 0)
+    epochs->told(epoch - 1);
+  return true;
+}
+
+std::map<std::uint32_t, std::uint64_t> set_table::submitted() const {
+  std::lock_guard lock(guard_);
+  std::map<std::uint32_t, std::uint64_t> counts;
+  for (auto& [id, set] : open_)
+    if (set->door)
+      counts.emplace(id, set->door->submitted());
+  return counts;
+}
+
 std::map<std::uint32_t, std::vector<std::int32_t>> set_table::ranks() const {
   std::lock_guard lock(guard_);
   std::map<std::uint32_t, std::vector<std::int32_t>> all;

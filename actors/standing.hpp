@@ -72,6 +72,11 @@ public:
   set_ptr find(std::uint32_t id) const;
   /// The epoch that callers have seen of this set; 0 when there is none.
   std::uint64_t epoch_seen(std::uint32_t id) const;
+  /// Callers here learn otherwise than by an error that the set has started anew so often. Waits until it has
+  /// here too, at most for as long as the patience lasts. Framework threads.
+  bool acknowledge(std::uint32_t id, std::uint64_t epoch);
+  /// Operations that each set has been given here since it last started, by id.
+  std::map<std::uint32_t, std::uint64_t> submitted() const;
   std::map<std::uint32_t, std::vector<std::int32_t>> ranks() const;
 
   /// Joins the lanes of sets that have ended. Framework threads.
@@ -95,10 +100,13 @@ struct standing {
   std::vector<member> members;
   std::shared_ptr<const relay_tree> tree; ///< who speaks with whom
   injected_faults faults;                 ///< tests only; none otherwise
+  bool elastic = false;                   ///< members may come and go
   bool dynamic_sets = false;              ///< process sets may change after the start
   std::uint64_t generation = 0;
-  bool must_sync = true;    ///< members do not all stand at the same step with the same state
-  bool joined_late = false; ///< the job has run without this process
+  bool must_sync = true;      ///< members do not all stand at the same step with the same state
+  bool joined_late = false;   ///< the job has run without this process
+  bool sets_kept = false;     ///< the process sets are those of the generation before
+  std::vector<kept_set> kept; ///< those, by id; ranks
   std::shared_ptr<set_standing> global = std::make_shared<set_standing>();
   set_table sets;
   std::shared_ptr<const mpi_job> mpi; ///< null where the job has none

@@ -241,6 +241,7 @@ void membership::start_generation(std::vector<candidate> waiting, membership_dec
   };
   const bool some_left = changes_ > 0 && removals_only_ && !lost_somebody_;
   const bool must_sync = !some_left || !std::all_of(all.begin(), all.end(), agrees);
+  const auto sets = surviving_sets_of(all);
   ++generation_;
   running_ = true;
   for (auto& one : all) {
@@ -252,6 +253,8 @@ void membership::start_generation(std::vector<candidate> waiting, membership_dec
     value.members = all;
     value.must_sync = must_sync;
     value.joined_late = generation_ > 1 && seat.last_rank < 0;
+    value.sets_kept = sets.kept;
+    value.sets = sets.sets;
     out.admissions.push_back({*seat.link, std::move(value)});
   }
   slots_by_rank_.clear();
@@ -269,6 +272,14 @@ void membership::start_generation(std::vector<candidate> waiting, membership_dec
   changes_ = 0;
   removals_only_ = true;
   lost_somebody_ = false;
+}
+
+surviving_sets membership::surviving_sets_of(const std::vector<member>& all) const {
+  std::vector<survivor> survivors;
+  for (auto& one : all)
+    if (auto& seat = seats_.at(one.slot); seat.last_rank >= 0)
+      survivors.push_back({one.slot, one.rank, &seat.announced});
+  return surviving(survivors);
 }
 
 // ---- looking up ------------------------------------------------------------------------------------

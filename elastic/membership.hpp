@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "elastic/ranking.hpp"
+#include "elastic/set_register.hpp"
 #include "messages/membership.hpp"
 
 namespace farandole {
@@ -114,6 +115,8 @@ private:
   std::optional<refused> objection(const hello& request) const;
   void start_if_ready(membership_decision& out);
   void start_generation(std::vector<candidate> chosen, membership_decision& out);
+  /// Before the seats take their new ranks.
+  surviving_sets surviving_sets_of(const std::vector<member>& all) const;
   void end_generation(std::int32_t slot, const std::string& reason, membership_decision& out);
   void end_if_all_left();
   void change(bool removal, membership_decision& out);

@@ -320,3 +320,38 @@ TEST_CASE("a second loss before the survivors of the first have come again") {
   CHECK(job.disconnect(201, "closed its connection").notices.empty());
   CHECK(slots_of(job.join(202, from_slot(2, 1))) == std::vector{0, 2});
 }
+
+TEST_CASE("survivors' process sets are in the welcome, for who is new as well") {
+  auto job = elastic_running(2, 3);
+  job.expect(2);
+  job.join(302, from_slot(2, 1));
+  const auto again = [](std::int32_t slot) {
+    auto said = from_slot(slot, 1);
+    said.keeps_sets = true;
+    said.sets = {{{0, false, 0}, 1, {1}}};
+    return said;
+  };
+  job.leave(101, 1);
+  job.join(201, again(1));
+  job.leave(100, 1);
+  const auto formed = job.join(200, again(0));
+  REQUIRE(formed.admissions.size() == 3);
+  for (auto& each : formed.admissions) {
+    CHECK(each.welcome.sets_kept);
+    CHECK(each.welcome.sets == std::vector<kept_set>{{{0, false, 0}, 1, {1}}});
+  }
+}
+
+TEST_CASE("what a new process says of process sets does not count") {
+  auto job = elastic_running(1, 2);
+  job.expect(1);
+  auto stranger = from_slot(1, 1);
+  stranger.keeps_sets = true;
+  stranger.sets = {{{0, false, 0}, 1, {1}}};
+  job.join(301, stranger);
+  job.leave(100, 1);
+  const auto formed = job.join(200, from_slot(0, 1));
+  REQUIRE(formed.admissions.size() == 2);
+  CHECK_FALSE(formed.admissions[0].welcome.sets_kept);
+  CHECK(formed.admissions[1].welcome.sets.empty());
+}

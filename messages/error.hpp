@@ -33,6 +33,7 @@ std::string_view to_string(error_kind kind);
 struct error {
   error_kind kind = error_kind::none;
   std::string text;
+  std::uint32_t process_set = 0; ///< which failed alone and goes on, if one did
 
   explicit operator bool() const { return kind != error_kind::none; }
   friend bool operator==(const error&, const error&) = default;

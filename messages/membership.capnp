@@ -36,6 +36,24 @@ struct Hello {
   # Highest rendezvous epoch this member has obeyed; 0 if none.
   progress @8 :UInt64;
   # Elastic jobs: where this member's training state stands. Members of different numbers must sync.
+  keepsSets @9 :Bool;
+  # Elastic jobs: this process goes on with the process sets of the generation before; false: it founds sets anew.
+  sets @10 :List(KeptSet);
+  # Those; their members are slots.
+}
+
+struct KeptSet {
+  born @0 :UInt64;
+  # Born, by rule and place tell the set from every other of the job. The generation in which it was added; 0: it was
+  # given to init().
+  byRule @1 :Bool;
+  # A function says who is in.
+  place @2 :UInt32;
+  # Among the sets of init(), of ranks or by rule; among the changes of process sets in its generation.
+  id @3 :UInt32;
+  # For people; the same in every generation.
+  members @4 :List(Int32);
+  # Strictly ascending; empty of a set by rule only.
 }
 
 struct Member {
@@ -69,6 +87,11 @@ struct Welcome {
   # all members of the generation.
   joinedLate @6 :Bool;
   # The receiver comes to a job that has run without it.
+  setsKept @7 :Bool;
+  # Members of the generation before are in and go on with its process sets: there are these, and what anybody gives to
+  # init() besides does not count. False: all found their sets anew. The same for all members.
+  sets @8 :List(KeptSet);
+  # Those, by id; their members are ranks.
 }
 
 struct Refused {

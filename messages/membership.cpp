@@ -3,6 +3,7 @@
 #include <cassert>
 
 #include "messages/decoding.hpp"
+#include "messages/kept_set_form.hpp"
 
 namespace farandole {
 
@@ -118,7 +119,7 @@ void write_member(wire::Member::Builder to, const member& value) {
 
 envelope encode(const address& from, const hello& value) {
   auto guess = words_of_text(value.host.size()) + words_of_text(value.host_name.size()) +
-               words_of_text(value.address.size());
+               words_of_text(value.address.size()) + wire_form::words_of(value.sets);
   return write(from, guess, [&](auto body) {
     auto to = body.initHello();
     to.setWireVersion(value.wire_version);
@@ -130,12 +131,14 @@ envelope encode(const address& from, const hello& value) {
     to.setProcess(value.process);
     to.setEpoch(value.epoch);
     to.setProgress(value.progress);
+    to.setKeepsSets(value.keeps_sets);
+    wire_form::write(to.initSets(static_cast<kj::uint>(value.sets.size())), value.sets);
   });
 }
 
 envelope encode(const address& from, const welcome& value) {
   assert(value.members.size() <= static_cast<std::size_t>(member_limit));
-  std::size_t guess = 0;
+  auto guess = wire_form::words_of(value.sets);
   for (const auto& one : value.members)
     guess += 8 + words_of_text(one.host.size()) + words_of_text(one.host_name.size()) +
              words_of_text(one.address.size());
@@ -148,6 +151,8 @@ envelope encode(const address& from, const welcome& value) {
     to.setRank(value.rank);
     to.setMustSync(value.must_sync);
     to.setJoinedLate(value.joined_late);
+    to.setSetsKept(value.sets_kept);
+    wire_form::write(to.initSets(static_cast<kj::uint>(value.sets.size())), value.sets);
     auto members = to.initMembers(static_cast<kj::uint>(value.members.size()));
     for (kj::uint i = 0; i < members.size(); ++i)
       write_member(members[i], value.members[i]);
@@ -231,6 +236,8 @@ expected<hello> decode_hello(const envelope& message) {
         value.process = from.getProcess();
         value.epoch = from.getEpoch();
         value.progress = from.getProgress();
+        value.keeps_sets = from.getKeepsSets();
+        value.sets = wire_form::read(from.getSets(), member_limit, so_far);
         so_far.require(is_rank(value.slot), "the slot is out of range");
         so_far.require(value.size >= 1 && value.size <= member_limit, "the size is out of range");
       });
@@ -245,6 +252,7 @@ expected<welcome> decode_welcome(const envelope& message) {
         value.rank = from.getRank();
         value.must_sync = from.getMustSync();
         value.joined_late = from.getJoinedLate();
+        value.sets_kept = from.getSetsKept();
         auto members = from.getMembers();
         auto settings = from.getSettings();
         if (!so_far.require(members.size() >= 1 && members.size() <= static_cast<kj::uint>(member_limit),
@@ -254,6 +262,7 @@ expected<welcome> decode_welcome(const envelope& message) {
                             rank_rule) ||
             !so_far.require(value.generation > 0, "generations count from 1"))
           return;
+        value.sets = wire_form::read(from.getSets(), static_cast<std::int32_t>(members.size()), so_far);
         value.members.reserve(members.size());
         for (auto one : members) {
           auto position = static_cast<std::int32_t>(value.members.size());

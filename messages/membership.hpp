@@ -8,6 +8,7 @@
 
 #include "messages/envelope.hpp"
 #include "messages/error.hpp"
+#include "messages/kept_set.hpp"
 #include "messages/negotiation.hpp"
 
 namespace farandole {
@@ -27,6 +28,8 @@ struct hello {
   std::int64_t process = 0;
   std::uint64_t epoch = 0;
   std::uint64_t progress = 0; ///< where its training state stands; members of different numbers must sync
+  bool keeps_sets = false;    ///< it goes on with the process sets of the generation before
+  std::vector<kept_set> sets; ///< those, by id; slots
 
   friend bool operator==(const hello&, const hello&) = default;
 };
@@ -58,8 +61,10 @@ struct welcome {
   std::int32_t rank = 0;
   std::vector<member> members; ///< position equals rank
   std::vector<setting_value> settings;
-  bool must_sync = true;    ///< members do not all stand at the same step with the same state
-  bool joined_late = false; ///< the receiver comes to a job that has run without it
+  bool must_sync = true;      ///< members do not all stand at the same step with the same state
+  bool joined_late = false;   ///< the receiver comes to a job that has run without it
+  bool sets_kept = false;     ///< the process sets are those of the generation before; else all found theirs
+  std::vector<kept_set> sets; ///< by id; ranks
 
   friend bool operator==(const welcome&, const welcome&) = default;
 };

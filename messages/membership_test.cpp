@@ -176,3 +176,34 @@ TEST_CASE("every decoder refuses every other kind of message") {
   }
   CHECK(accepted == 8);
 }
+
+TEST_CASE("process sets that outlive their generation travel in hellos and welcomes") {
+  auto greeting = sound_hello();
+  greeting.keeps_sets = true;
+  greeting.sets = {{{0, false, 1}, 1, {0, 7}}, {{0, true, 0}, 2, {}}, {{9, false, 4}, 8, {3}}};
+  auto said = decode_hello(travelled(encode(somewhere, greeting)));
+  REQUIRE(said);
+  CHECK(*said == greeting);
+  auto told = sound_welcome();
+  told.sets_kept = true;
+  told.sets = {{{0, false, 1}, 1, {0, 2}}, {{0, true, 0}, 2, {}}};
+  auto received = decode_welcome(travelled(encode(somewhere, told)));
+  REQUIRE(received);
+  CHECK(*received == told);
+}
+
+TEST_CASE("process sets of a welcome that break a rule are refused, and the text names the rule") {
+  const auto complains = [](std::vector<kept_set> sets) {
+    return complaint([&](welcome& w) { w.sets = std::move(sets); });
+  };
+  CHECK(holds(complains({{{}, 0, {0}}}), "id of a process set"));
+  CHECK(holds(complains({{{}, 1025, {0}}}), "id of a process set"));
+  CHECK(holds(complains({{{}, 2, {0}}, {{}, 2, {1}}}), "ids of process sets"));
+  CHECK(holds(complains({{{}, 1, {0, 3}}}), "members of a process set"));
+  CHECK(holds(complains({{{}, 1, {-1}}}), "members of a process set"));
+  CHECK(holds(complains({{{}, 1, {1, 1}}}), "members of a process set"));
+  CHECK(holds(complains({{{}, 1, {}}}), "no members"));
+  CHECK(holds(complains({{{0, true, 0}, 1, {0}}}), "and a rule"));
+  CHECK(holds(complains({{{1, true, 0}, 1, {}}}), "only init()"));
+  CHECK(holds(complains(std::vector<kept_set>(1025, kept_set{{}, 1, {0}})), "too many process sets"));
+}

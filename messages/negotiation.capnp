@@ -162,6 +162,9 @@ struct SetChange {
   # Which set is removed.
   sets @2 :List(List(Int32));
   # Global ranks, in ascending order.
+  ids @3 :List(UInt32);
+  # Of the sets of init(), where their ids are known before: each set's own, or 0 for that of all ranks; a list that
+  # stands for the same set as an earlier one has the same id. Empty: the leader gives the ids.
 }
 
 struct SetEvent {

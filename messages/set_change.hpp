@@ -30,6 +30,9 @@ struct set_change {
   /// found, add: the sets, each with its global ranks in ascending order. Whether they exist and are unique
   /// is for all members to hear, so it is not a matter of form.
   std::vector<std::vector<std::int32_t>> sets;
+  /// found, where sets may outlive generations: each set's id, by which alone sets are told apart; 0 for that
+  /// of all ranks. None: they are given out here, and equal lists stand for one set.
+  std::vector<std::uint32_t> ids = {};
 
   friend bool operator==(const set_change&, const set_change&) = default;
 };

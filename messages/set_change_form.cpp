@@ -44,7 +44,7 @@ std::size_t words_of(const set_change& value) {
   std::size_t words = 4;
   for (auto& ranks : value.sets)
     words += 2 + ranks.size() / 2;
-  return words;
+  return words + value.ids.size() / 2 + 1;
 }
 
 std::size_t words_of(const set_event& value) {
@@ -72,6 +72,9 @@ void write(wire::SetChange::Builder to, const set_change& value) {
   auto sets = to.initSets(static_cast<kj::uint>(value.sets.size()));
   for (kj::uint i = 0; i < sets.size(); ++i)
     write_ranks(sets.init(i, static_cast<kj::uint>(value.sets[i].size())), value.sets[i]);
+  auto ids = to.initIds(static_cast<kj::uint>(value.ids.size()));
+  for (kj::uint i = 0; i < ids.size(); ++i)
+    ids.set(i, value.ids[i]);
 }
 
 void write(capnp::List<wire::SetEvent>::Builder to, const std::vector<set_event>& values) {
@@ -108,6 +111,15 @@ set_change read(wire::SetChange::Reader from, verdict& so_far) {
     value.sets.push_back(read_ranks(ranks, so_far));
     if (!so_far.good())
       break;
+  }
+  const auto ids = from.getIds();
+  if (!so_far.require(ids.size() == 0 ||
+                          (value.kind == set_change_kind::found && ids.size() == from.getSets().size()),
+                      "there are not as many ids as process sets"))
+    return value;
+  for (auto id : ids) {
+    so_far.require(id <= set_limit, "the id of a process set is out of range");
+    value.ids.push_back(id);
   }
   so_far.require(value.kind != set_change_kind::add || value.sets.size() == 1,
                  "one process set is added at a time");

@@ -1,4 +1,4 @@
-// Jobs whose members change, in one process: what a host driver would tell the rendezvous is told here.
+// Members that are lost, come and go.
 #include <catch2/catch.hpp>
 
 #include <malloc.h>
@@ -6,56 +6,14 @@
 
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <iterator>
-#include <memory>
-#include <optional>
 #include <vector>
 
-#include "bindings/cxx/runtime_testing.hpp"
+#include "bindings/cxx/elastic_testing.hpp"
 
 using namespace farandole;
 
 namespace {
-
-using member_ptr = std::unique_ptr<runtime>;
-using starting = std::future<expected<member_ptr>>;
-
-class elastic_job : public job {
-public:
-  elastic_job(std::int32_t size, std::int32_t most)
-      : job({.size = size, .elastic = true, .least = 1, .most = most}, {{"HOROVOD_ELASTIC", "1"}}) {
-    for (std::int32_t slot = 0; slot < size; ++slot)
-      tell(slot_started{slot});
-  }
-
-  template <class Message>
-  void tell(Message what) const {
-    caf::anon_send(rendezvous(), what);
-  }
-
-  starting start(std::int32_t slot) const {
-    return std::async(std::launch::async, [how = options_of(slot)] { return runtime::start(how); });
-  }
-
-  /// These slots' members, once all are in.
-  std::vector<member_ptr> together(const std::vector<std::int32_t>& slots) const {
-    std::vector<starting> all;
-    for (auto slot : slots)
-      all.push_back(start(slot));
-    std::vector<member_ptr> members;
-    for (auto& one : all)
-      members.push_back(in(one));
-    return members;
-  }
-
-  static member_ptr in(starting& one) {
-    auto member = one.get();
-    INFO((member ? std::string() : member.error().text));
-    REQUIRE(member);
-    return std::move(*member);
-  }
-};
 
 /// The sum of everybody's 1, by all of them.
 float counted(std::vector<member_ptr>& members) {
@@ -70,23 +28,6 @@ float counted(std::vector<member_ptr>& members) {
   for (auto& each : handles)
     REQUIRE_FALSE(each.wait());
   return tensors[0].out[0];
-}
-
-/// How pending and later operations end.
-error ending(runtime& member) {
-  floats tensor{{1.0F}, {}};
-  auto asked = member.submit(tensor.ask("ending"));
-  return asked ? asked->wait() : asked.error();
-}
-
-/// Returns when all members know of so many changes.
-void told_of(const std::vector<member_ptr>& members, std::uint64_t changes) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{30};
-  for (auto& one : members)
-    while (one->membership_change().first < changes) {
-      REQUIRE(std::chrono::steady_clock::now() < until);
-      std::this_thread::yield();
-    }
 }
 
 } // namespace

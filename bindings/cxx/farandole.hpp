@@ -13,14 +13,17 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "elastic/set_founding.hpp"
 #include "messages/dtype.hpp"
 #include "messages/error.hpp"
+#include "messages/kept_set.hpp"
 #include "messages/result.hpp"
 #include "messages/signature.hpp"
 
@@ -43,6 +46,14 @@ struct options {
   /// Elastic jobs: where this process' training state stands, as any number that changes with it. Members of
   /// different numbers must sync.
   std::uint64_t progress = 0;
+  /// Process sets by rule, alike on all members: each is asked of every member, and who is a new one is in a
+  /// set without anybody's doing. They have the ids after those of process_sets and are sets of their own,
+  /// whatever ranks they have; one that chooses nobody does not exist in this generation.
+  std::vector<set_rule> set_rules = {};
+  /// Elastic jobs: the sets that this process had in the generation before (runtime::kept_sets()). They exist
+  /// again under their ids, with the members that are left, if all survivors say the same; process_sets then
+  /// counts no more.
+  std::optional<std::vector<kept_set>> sets_before = {};
 };
 
 /// What to do with one tensor.
@@ -175,6 +186,16 @@ public:
   /// operation's or a submission's `disconnected`: what is counted alike on all ranks is counted anew from
   /// there.
   std::uint64_t process_set_epoch(std::uint32_t set) const;
+  /// Callers here have learnt otherwise than by an error that the set was started anew so often. Waits until
+  /// it was on this member too, at most for the start timeout; `invalid_argument` if it is not.
+  error acknowledge_restart(std::uint32_t set, std::uint64_t epoch);
+  /// How many operations this process has submitted to each set that it is in, since the set last started.
+  std::map<std::uint32_t, std::uint64_t> submitted() const;
+  /// What options::sets_before takes: every set that this process knows to exist besides the global one, also
+  /// those by rule that have no members now. Their members are slots. By id.
+  std::vector<kept_set> kept_sets() const;
+  /// Where the launcher put each rank; unlike ranks, slots stay.
+  std::vector<std::int32_t> slots() const;
   /// Ids and global ranks, the global set's included.
   std::map<std::uint32_t, std::vector<std::int32_t>> process_sets() const;
 

@@ -9,6 +9,7 @@
 #include "actors/set/injected_fault.hpp"
 #include "actors/this_host.hpp"
 #include "bindings/cxx/farandole.hpp"
+#include "bindings/cxx/known_sets.hpp"
 #include "collectives/paths/mpi/mpi_library.hpp"
 #include "messages/membership.hpp"
 #include "messages/set_change.hpp"
@@ -87,8 +88,8 @@ bool may_do_without(const set_change& sets, const error& why) {
 }
 
 // As it may travel; what is wrong with the ranks is for all members to hear.
-error put_in_form(std::vector<std::vector<std::int32_t>>& sets) {
-  if (sets.size() > set_limit)
+error put_in_form(std::vector<std::vector<std::int32_t>>& sets, std::size_t more = 0) {
+  if (sets.size() + more > set_limit)
     return refuse("there can be at most " + std::to_string(set_limit) + " process sets");
   for (auto& ranks : sets) {
     if (ranks.size() > static_cast<std::size_t>(member_limit))
@@ -129,8 +130,13 @@ public:
 
   expected<std::vector<std::uint32_t>> change_sets(const set_change& what, clock::time_point until) const;
 
+  /// The sets of the start; `lists` are those of init() by ranks, in form.
+  error found_sets(std::vector<std::vector<std::int32_t>> lists, const std::vector<set_rule>& rules,
+                   clock::time_point until);
+
   birth_mark mark;
   std::unique_ptr<member_runtime> member;
+  known_sets known;
 };
 
 runtime::runtime(std::unique_ptr<state> built) : state_(std::move(built)) {}
@@ -151,9 +157,30 @@ expected<std::vector<std::uint32_t>> runtime::state::change_sets(const set_chang
   return asked.result().sets;
 }
 
+// Every member says which sets it wants, if only none: so members that differ find out.
+error runtime::state::found_sets(std::vector<std::vector<std::int32_t>> lists,
+                                 const std::vector<set_rule>& rules, clock::time_point until) {
+  auto& place = member->standing();
+  welcome told;
+  told.members = place.members;
+  told.sets_kept = place.sets_kept;
+  told.sets = place.kept;
+  auto wanted = farandole::found_sets(told, {lists, rules});
+  if (!wanted)
+    return wanted.error();
+  // Where nothing but lists was given on any member, the leader may give the ids, which are the same.
+  if (!place.elastic && !place.sets_kept && rules.empty())
+    wanted->change = {set_change_kind::found, 0, std::move(lists)};
+  const auto founded = change_sets(wanted->change, until);
+  if (!founded && !may_do_without(wanted->change, founded.error()))
+    return founded.error();
+  known.begin(std::move(wanted->sets));
+  return {};
+}
+
 expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
-  set_change sets{set_change_kind::found, 0, how.process_sets};
-  if (auto problem = put_in_form(sets.sets))
+  auto lists = how.process_sets;
+  if (auto problem = put_in_form(lists, how.set_rules.size()))
     return problem;
   const auto lookup = lookup_for(how);
   auto values = settings::load({lookup, {}, {}});
@@ -168,14 +195,12 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
     return faults.error();
   auto member = member_runtime::start(
       std::move(*values),
-      {*secret, {how.mpi_ranks, launched_by_mpi(lookup)}, std::move(*faults), how.progress});
+      {*secret, {how.mpi_ranks, launched_by_mpi(lookup)}, std::move(*faults), how.progress, how.sets_before});
   if (!member)
     return member.error();
   std::unique_ptr<runtime> started(new runtime(std::make_unique<state>(std::move(*member))));
-  // Every member says which sets it wants, if only none: so members that differ find out.
-  auto founded = started->state_->change_sets(sets, clock::now() + patience);
-  if (!founded && !may_do_without(sets, founded.error()))
-    return founded.error();
+  if (auto problem = started->state_->found_sets(std::move(lists), how.set_rules, clock::now() + patience))
+    return problem;
   return started;
 }
 
@@ -278,6 +303,7 @@ expected<std::uint32_t> runtime::add_process_set(std::vector<std::int32_t> ranks
   auto started = state_->change_sets(wanted, clock::time_point::max());
   if (!started)
     return started.error();
+  state_->known.added(generation(), started->front(), std::move(wanted.sets.front()));
   return started->front();
 }
 
@@ -285,11 +311,42 @@ error runtime::remove_process_set(std::uint32_t set) {
   if (auto problem = state_->fixed_sets())
     return problem;
   auto done = state_->change_sets({set_change_kind::remove, set, {}}, clock::time_point::max());
-  return done ? error{} : done.error();
+  if (!done)
+    return done.error();
+  state_->known.removed(set);
+  return {};
 }
 
 std::uint64_t runtime::process_set_epoch(std::uint32_t set) const {
   return state_->mark.here() ? state_->member->standing().sets.epoch_seen(set) : 0;
+}
+
+error runtime::acknowledge_restart(std::uint32_t set, std::uint64_t epoch) {
+  if (!state_->mark.here())
+    return in_child();
+  if (state_->member->acknowledge_restart(set, epoch))
+    return {};
+  return refuse("process set " + std::to_string(set) + " has not been started anew " + std::to_string(epoch) +
+                " times on this rank");
+}
+
+std::map<std::uint32_t, std::uint64_t> runtime::submitted() const {
+  if (!state_->mark.here())
+    return {};
+  auto counts = state_->member->standing().sets.submitted();
+  counts[0] = state_->member->door().submitted();
+  return counts;
+}
+
+std::vector<kept_set> runtime::kept_sets() const {
+  return state_->known.to_keep(state_->member->standing().members);
+}
+
+std::vector<std::int32_t> runtime::slots() const {
+  std::vector<std::int32_t> all;
+  for (auto& one : state_->member->standing().members)
+    all.push_back(one.slot);
+  return all;
 }
 
 std::map<std::uint32_t, std::vector<std::int32_t>> runtime::process_sets() const {

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -94,18 +95,28 @@ void operation_handle::describe_rows(farandole::dtype type, farandole::shape inp
   shape_ = std::move(input_shape);
 }
 
-error operation_handle::wait_quietly() const {
-  return operation_.wait(std::chrono::steady_clock::time_point::max(), interrupted);
+error operation_handle::wait_quietly(std::chrono::steady_clock::time_point until) const {
+  return operation_.wait(until, interrupted);
 }
 
 void operation_handle::wait() const {
+  wait_until(std::chrono::steady_clock::time_point::max());
+}
+
+void operation_handle::wait_for(double seconds) const {
+  const std::chrono::duration<double> longest{std::clamp(seconds, 0.0, 1e9)};
+  wait_until(std::chrono::steady_clock::now() +
+             std::chrono::duration_cast<std::chrono::nanoseconds>(longest));
+}
+
+void operation_handle::wait_until(std::chrono::steady_clock::time_point until) const {
   error problem;
   if (operation_.settled()) {
     problem = operation_.problem();
   } else {
     owner_->require_usable();
     nb::gil_scoped_release no_gil;
-    problem = wait_quietly();
+    problem = wait_quietly(until);
   }
   if (PyErr_Occurred())
     raise_pending();
@@ -131,7 +142,7 @@ void wait_all(nb::list handles) {
     for (auto each = waited.rbegin(); each != waited.rend(); ++each) {
       if ((*each)->operation_.settled())
         continue;
-      (*each)->wait_quietly();
+      (*each)->wait_quietly(std::chrono::steady_clock::time_point::max());
       if (!(*each)->operation_.settled())
         break; // a signal handler raised
     }

@@ -5,6 +5,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -89,6 +90,8 @@ public:
   /// Returns when the operation ended well; raises what it ended with, or what a signal handler raised
   /// meanwhile.
   void wait() const;
+  /// The same, but raises a `timed out` after so long; the operation goes on.
+  void wait_for(double seconds) const;
   /// wait(), then what came out in the memory that the caller gave.
   nanobind::object finish() const;
   nanobind::object output() const { return owner_of(output_); }
@@ -104,7 +107,8 @@ public:
 
 private:
   friend void wait_all(nanobind::list handles);
-  error wait_quietly() const;
+  error wait_quietly(std::chrono::steady_clock::time_point until) const;
+  void wait_until(std::chrono::steady_clock::time_point until) const;
   /// Of what the core allocated.
   farandole::shape output_shape() const;
 

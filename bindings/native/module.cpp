@@ -3,8 +3,10 @@
 // Python core above it.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <map>
@@ -17,6 +19,7 @@
 #include "bindings/native/job.hpp"
 #include "bindings/native/kept.hpp"
 #include "bindings/native/raise.hpp"
+#include "bindings/native/set_rules.hpp"
 #include "bindings/native/submit.hpp"
 
 namespace nb = nanobind;
@@ -32,11 +35,16 @@ struct python_runtime {
 
 python_runtime start(const std::map<std::string, std::string>& settings, bool read_environment,
                      const std::string& secret, const std::vector<std::vector<std::int32_t>>& process_sets,
-                     const std::vector<std::int32_t>& mpi_ranks, std::uint64_t progress) {
-  const options how{settings, read_environment, secret, process_sets, mpi_ranks, progress};
+                     const std::vector<std::int32_t>& mpi_ranks, std::uint64_t progress,
+                     const nb::list& set_rules, const std::optional<std::vector<kept_tuple>>& sets_before) {
+  options how{settings, read_environment, secret, process_sets, mpi_ranks, progress};
+  for (nb::handle each : set_rules)
+    how.set_rules.push_back(rule_of(each));
+  if (sets_before)
+    how.sets_before = kept_from(*sets_before);
   // Shared with the starting thread, which may outlive an interrupted call.
   auto outcome = std::make_shared<std::optional<expected<std::unique_ptr<runtime>>>>();
-  run_interruptibly([outcome, how] { outcome->emplace(runtime::start(how)); });
+  run_interruptibly([outcome, how = std::move(how)] { outcome->emplace(runtime::start(how)); });
   if (!**outcome)
     raise((*outcome)->error());
   return {std::make_shared<job>(std::move(***outcome))};
@@ -59,6 +67,20 @@ void remove_process_set(const python_runtime& self, std::uint32_t set) {
   auto problem = std::make_shared<error>();
   run_interruptibly(
       [problem, running = self.running, set] { *problem = running->core().remove_process_set(set); });
+  if (*problem)
+    raise(*problem);
+}
+
+std::vector<kept_tuple> kept_sets(const python_runtime& self) {
+  return tuples_of(self.running->core().kept_sets());
+}
+
+void acknowledge_restart(const python_runtime& self, std::uint32_t set, std::uint64_t epoch) {
+  self.running->require_usable();
+  auto problem = std::make_shared<error>();
+  run_interruptibly([problem, running = self.running, set, epoch] {
+    *problem = running->core().acknowledge_restart(set, epoch);
+  });
   if (*problem)
     raise(*problem);
 }
@@ -102,6 +124,8 @@ void define_handle(nb::module_& module) {
       .def_prop_ro("number", &operation_handle::number, "The call's number in this process.")
       .def("settled", &operation_handle::settled, "Whether it has ended, well or not. Never blocks.")
       .def("wait", &operation_handle::wait, "Waits without the GIL; raises what the operation ended with.")
+      .def("wait_for", &operation_handle::wait_for, "seconds"_a,
+           "The same for so long at the most; then raises that it has timed out, and the operation goes on.")
       .def("finish", &operation_handle::finish, "Waits, then gives the array that was given as output.")
       .def_prop_ro("output", &operation_handle::output, "The array given as output.")
       .def("dlpack", &operation_handle::dlpack, "What the core allocated, as a DLPack capsule.")
@@ -144,8 +168,8 @@ void define_runtime(nb::module_& module) {
       .def_static("start", &start, "settings"_a = std::map<std::string, std::string>{},
                   "read_environment"_a = true, "secret"_a = "",
                   "process_sets"_a = std::vector<std::vector<std::int32_t>>{},
-                  "mpi_ranks"_a = std::vector<std::int32_t>{}, "progress"_a = 0,
-                  "Joins the job that the settings and the environment name.")
+                  "mpi_ranks"_a = std::vector<std::int32_t>{}, "progress"_a = 0, "set_rules"_a = nb::list(),
+                  "sets_before"_a = nb::none(), "Joins the job that the settings and the environment name.")
       .def("shutdown", [](const python_runtime& self) { shut_down(self.running); })
       .def_prop_ro("alive", &ask<&runtime::alive>)
       .def_prop_ro("usable_here", &ask<&runtime::usable_here>)
@@ -157,6 +181,8 @@ void define_runtime(nb::module_& module) {
       .def_prop_ro("cross_size", &ask<&runtime::cross_size>)
       .def_prop_ro("is_homogeneous", &ask<&runtime::is_homogeneous>)
       .def_prop_ro("generation", &ask<&runtime::generation>, "Counts memberships of the job, from 1.")
+      .def_prop_ro("slots", &ask<&runtime::slots>,
+                   "Where the launcher put each rank; unlike ranks, slots stay.")
       .def_prop_ro("must_sync", &ask<&runtime::must_sync>,
                    "Whether members stand at different steps; the same on all of them.")
       .def_prop_ro("joined_late", &ask<&runtime::joined_late>,
@@ -172,6 +198,19 @@ void define_runtime(nb::module_& module) {
       .def("add_process_set", &add_process_set, "ranks"_a,
            "Adds a process set on all members at once; gives its number.")
       .def("remove_process_set", &remove_process_set, "set"_a, "Removes one on all members at once.")
+      .def(
+          "kept_sets", &kept_sets,
+          "What sets_before takes in the next generation: (born, by rule, place, number, slots) of each set.")
+      .def(
+          "process_set_epoch",
+          [](const python_runtime& self, std::uint32_t set) {
+            return self.running->core().process_set_epoch(set);
+          },
+          "set"_a, "How often callers here have been told that a set was started anew.")
+      .def("acknowledge_restart", &acknowledge_restart, "set"_a, "epoch"_a,
+           "Callers here know that a set was started anew so often, without an error that said so.")
+      .def("submitted", &ask<&runtime::submitted>,
+           "How many operations this process has submitted to each of its sets, since the set last started.")
       .def("process_sets", &ask<&runtime::process_sets>, "Numbers and global ranks of all process sets.")
       .def("memory", &memory, "dtype"_a, "elements"_a,
            "Memory of any content for so many elements, as a DLPack capsule; what is large was used before, "

@@ -14,6 +14,8 @@ void raise(const error& problem) {
   nb::object value = type(nb::str(problem.text.data(), problem.text.size()));
   const std::string_view kind = to_string(problem.kind);
   value.attr("kind") = nb::str(kind.data(), kind.size());
+  if (problem.process_set)
+    value.attr("process_set") = problem.process_set;
   PyErr_SetObject(type.ptr(), value.ptr());
   throw nb::python_error();
 }

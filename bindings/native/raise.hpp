@@ -8,7 +8,8 @@
 namespace farandole::native {
 
 /// ValueError for `invalid_argument`, farandole.common.exceptions.HorovodInternalError for all else; the
-/// latter carries the error's kind ("disconnected") as its attribute `kind`.
+/// latter carries the error's kind ("disconnected") as its attribute `kind`, and the process set that failed
+/// alone, if one did, as `process_set`.
 [[noreturn]] void raise(const error& problem);
 
 /// The same for a request that was not taken in: NotImplementedError for `unimplemented`. Once it is under

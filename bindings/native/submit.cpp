@@ -1,6 +1,9 @@
 #include "bindings/native/submit.hpp"
 
+#include <nanobind/stl/string.h>
+
 #include <charconv>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -46,6 +49,9 @@ std::string& full_name(const request& what, nb::handle name, const std::uint32_t
 
 std::uint32_t set_number(nb::handle set) {
   const long number = PyLong_CheckExact(set.ptr()) ? PyLong_AsLong(set.ptr()) : -1;
+  // Of a set that is gone the number says why.
+  if (number < 0 && nb::hasattr(set, "why"))
+    raise_value_error(nb::cast<std::string>(set.attr("why")));
   if (number < 0)
     raise_value_error(
         "the process set is not registered: pass it to init(), or add it with add_process_set()");

@@ -27,6 +27,23 @@ std::string in_words(const set_change& what) {
   return what.sets.size() > most ? text + ", …" : text;
 }
 
+// Where both know the sets by their ids: the first that they see differently.
+std::string told_apart(const set_change& zero, std::size_t rank, const set_change& other) {
+  auto at = [](const set_change& what, std::size_t i) {
+    return i < what.ids.size() ? what.ids[i] : std::uint32_t{set_limit + 1};
+  };
+  std::size_t i = 0;
+  while (i < zero.ids.size() && i < other.ids.size() && zero.ids[i] == other.ids[i] &&
+         zero.sets[i] == other.sets[i])
+    ++i;
+  const auto id = std::min(at(zero, i), at(other, i));
+  auto answer = [&](const set_change& what) {
+    return at(what, i) == id ? "has ranks " + ranks_to_text(what.sets[i]) : std::string("has none");
+  };
+  return "ranks must agree on who is in process set " + std::to_string(id) + ", but on rank 0 it " +
+         answer(zero) + " and on rank " + std::to_string(rank) + " it " + answer(other);
+}
+
 // Every rank in order, from 0.
 bool is_global(const std::vector<std::int32_t>& ranks, std::size_t size) {
   return ranks.size() == size; // they are known to be unique and in range
@@ -95,10 +112,16 @@ set_registry::answer set_registry::decide() {
 }
 
 error set_registry::difference() const {
-  for (std::size_t rank = 1; rank < asked_.size(); ++rank)
-    if (*asked_[rank] != *asked_.front())
-      return refuse("ranks must change process sets alike, but rank 0 " + in_words(*asked_.front()) +
-                    " and rank " + std::to_string(rank) + " " + in_words(*asked_[rank]));
+  auto& zero = *asked_.front();
+  for (std::size_t rank = 1; rank < asked_.size(); ++rank) {
+    auto& other = *asked_[rank];
+    if (other == zero)
+      continue;
+    if (!other.ids.empty() && !zero.ids.empty())
+      return refuse(told_apart(zero, rank, other));
+    return refuse("ranks must change process sets alike, but rank 0 " + in_words(zero) + " and rank " +
+                  std::to_string(rank) + " " + in_words(other));
+  }
   return {};
 }
 
@@ -129,9 +152,23 @@ set_registry::answer set_registry::found(const set_change& what) {
     result.problem = refuse("there can be at most " + std::to_string(set_limit) + " process sets");
     return result;
   }
+  if (!what.ids.empty())
+    return found_as_named(what);
   for (auto& ranks : what.sets)
     if (!is_global(ranks, asked_.size()) && !equal_to(ranks))
       result.events.push_back(begin(ranks));
+  return result;
+}
+
+// Sets from before: those of equal ranks are two if their ids are.
+set_registry::answer set_registry::found_as_named(const set_change& what) {
+  answer result;
+  for (std::size_t i = 0; i < what.sets.size(); ++i)
+    if (const auto id = what.ids[i]; id != 0 && !sets_.count(id))
+      result.events.push_back(begin(what.sets[i], id));
+  for (; next_id_ <= (sets_.empty() ? 0 : sets_.rbegin()->first); ++next_id_)
+    if (!sets_.count(next_id_))
+      free_.push_back(next_id_);
   return result;
 }
 
@@ -202,16 +239,19 @@ set_registry::recovery set_registry::failed(std::int32_t rank, const set_fault& 
 }
 
 set_event set_registry::begin(const std::vector<std::int32_t>& ranks) {
+  if (free_.empty())
+    return begin(ranks, next_id_++);
+  const auto id = free_.front();
+  free_.pop_front();
+  return begin(ranks, id);
+}
+
+set_event set_registry::begin(const std::vector<std::int32_t>& ranks, std::uint32_t id) {
   set_event one;
   one.number = next_number_++;
+  one.id = id;
   one.ranks = ranks;
-  if (free_.empty()) {
-    one.id = next_id_++;
-  } else {
-    one.id = free_.front();
-    free_.pop_front();
-  }
-  sets_.emplace(one.id, one);
+  sets_.emplace(id, one);
   return one;
 }
 

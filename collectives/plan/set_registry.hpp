@@ -49,9 +49,11 @@ private:
   error wrong(const std::vector<std::int32_t>& ranks) const;
   const set_event* equal_to(const std::vector<std::int32_t>& ranks) const;
   answer found(const set_change& what);
+  answer found_as_named(const set_change& what);
   answer add(const set_change& what);
   answer remove(std::uint32_t id);
   set_event begin(const std::vector<std::int32_t>& ranks);
+  set_event begin(const std::vector<std::int32_t>& ranks, std::uint32_t id);
 
   std::vector<std::optional<set_change>> asked_; ///< by rank
   std::size_t missing_;

@@ -179,3 +179,44 @@ TEST_CASE("a set that fails too often in too short a time is given up") {
   CHECK(last.given_up);
   CHECK(last.reason == "process set 1 failed 4 times within 10 s, the last time on rank 0: broken");
 }
+
+TEST_CASE("sets from before keep their ids, and equal ranks do not make them one") {
+  set_registry registry(2);
+  auto again = found({{0}, {0, 1}, {0}});
+  again.ids = {2, 4, 5};
+  auto begun = agreed(registry, 2, again);
+  CHECK(!begun.problem);
+  CHECK(begun.events ==
+        std::vector<set_event>{{1, 2, false, {0}}, {2, 4, false, {0, 1}}, {3, 5, false, {0}}});
+  CHECK_THAT(refused(registry, 2, add({0})), Catch::Contains("exists already: it has id 2"));
+  // What was free before is given out first.
+  CHECK(agreed(registry, 2, add({1})).events.at(0).id == 1);
+  agreed(registry, 2, removal(2));
+  agreed(registry, 2, removal(5));
+  CHECK(agreed(registry, 2, add({0})).events.at(0).id == 3);
+}
+
+TEST_CASE("a list that stands for an earlier set, or for all ranks, founds none") {
+  set_registry registry(2);
+  auto given = found({{0}, {0}, {0, 1}});
+  given.ids = {1, 1, 0};
+  CHECK(agreed(registry, 2, given).events == std::vector<set_event>{{1, 1, false, {0}}});
+}
+
+TEST_CASE("ranks that disagree on a set by name are told which, and both answers") {
+  auto said = [](std::vector<ranks> sets, std::vector<std::uint32_t> ids) {
+    auto what = found(std::move(sets));
+    what.ids = std::move(ids);
+    return what;
+  };
+  auto told = [](const set_change& zero, const set_change& one) {
+    set_registry registry(2);
+    registry.ask(0, zero);
+    return registry.ask(1, one).problem.text;
+  };
+  const std::string text =
+      "ranks must agree on who is in process set 2, but on rank 0 it has ranks [0] and on rank 1 it ";
+  CHECK(told(said({{1}, {0}}, {1, 2}), said({{1}, {1}}, {1, 2})) == text + "has ranks [1]");
+  CHECK(told(said({{1}, {0}}, {1, 2}), said({{1}, {0}}, {1, 3})) == text + "has none");
+  CHECK(told(said({{1}, {0}}, {1, 2}), said({{1}}, {1})) == text + "has none");
+}

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any, Optional, Sequence, Union
 
-from farandole.common import handles, job, membership, mpi
+from farandole.common import handles, job, membership, mpi, set_generations
 from farandole.common import process_sets as sets
 from farandole.common.exceptions import HorovodInternalError
 from farandole.common.process_sets import ProcessSet
@@ -45,6 +45,9 @@ class HorovodBasics:
         communicator of mpi4py, whose processes are then the job. ``process_sets`` lists the sets that are to exist
         besides the global one, the same on all ranks; ``"dynamic"`` allows sets to be added later. With a communicator,
         sets may be made from communicators too: all ranks' are gathered, so that a split registers each of its parts.
+
+        Whoever joins an elastic job that runs already lists the same sets in the same order: those of ranks have the
+        members that are left of them now, those by rule (``ProcessSet.by_rule``) are worked out anew.
         """
         by_list = comm is None or isinstance(comm, (list, tuple, range))
         if not by_list:
@@ -60,11 +63,16 @@ class HorovodBasics:
             raise ValueError(f"process_sets is a list of ProcessSet or 'dynamic', not {process_sets!r}")
         if by_list and any(each.mpi_comm is not None for each in static_sets):
             raise NotImplementedError("process sets can be made from communicators only if comm is one")
+        if any(each.rule for each in static_sets) and any(each.mpi_comm is not None for each in static_sets):
+            raise NotImplementedError("process sets by rule cannot be given together with some from communicators")
         mpi_ranks = list(comm or []) if by_list and mpi.launched() else [] if by_list else mpi.world_ranks(comm)
         wanted = sets.wanted_ranks(static_sets, comm)
+        rules, before = set_generations.rules_of(static_sets), set_generations.carried()
         try:
-            if job.start(wanted, mpi_ranks, membership.progress):
+            asked = [sets.asking(each) for each in rules]
+            if job.start(wanted, mpi_ranks, membership.progress, asked, before.sets if before else None):
                 sets.forget()
+                set_generations.enter(static_sets, rules)
                 handles.kept.clear()  # of a job that has ended: the new one numbers its calls anew
                 membership.joined()
                 if not by_list:

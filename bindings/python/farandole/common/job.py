@@ -10,7 +10,7 @@ import atexit
 import os
 import threading
 from dataclasses import dataclass
-from typing import Any, List, NoReturn, Optional, Sequence
+from typing import Any, Callable, List, NoReturn, Optional, Sequence
 
 from farandole.common.exceptions import HorovodInternalError
 
@@ -80,12 +80,19 @@ def refuse_in_child() -> None:
         )
 
 
-def start(process_sets: List[List[int]], mpi_ranks: Sequence[int] = (), progress: int = 0) -> bool:
+def start(
+    process_sets: List[List[int]],
+    mpi_ranks: Sequence[int] = (),
+    progress: int = 0,
+    set_rules: Sequence[Callable[..., bool]] = (),
+    sets_before: Optional[Sequence[Any]] = None,
+) -> bool:
     """Joins the job that the environment names. A no-op while the job runs; starts anew when it has ended.
 
     ``process_sets`` are to exist besides the global one. ``mpi_ranks`` are the processes of MPI's world that are the
     job, where MPI started them; none: all. ``progress`` tells where the training stands, in an elastic job: members of
-    different numbers must sync. True if it joined.
+    different numbers must sync. ``set_rules`` are asked who is in the sets by rule, fact by fact of each member;
+    ``sets_before`` are the sets of the generation before, if this process goes on with them. True if it joined.
     """
     global runtime, place, _owner_pid
     with _guard:
@@ -95,7 +102,13 @@ def start(process_sets: List[List[int]], mpi_ranks: Sequence[int] = (), progress
             runtime.shutdown()
         from farandole import _native
 
-        started = _native.Runtime.start(process_sets=process_sets, mpi_ranks=list(mpi_ranks), progress=progress)
+        started = _native.Runtime.start(
+            process_sets=process_sets,
+            mpi_ranks=list(mpi_ranks),
+            progress=progress,
+            set_rules=list(set_rules),
+            sets_before=sets_before,
+        )
         place = Place(
             rank=started.rank,
             size=started.size,

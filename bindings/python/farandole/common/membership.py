@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from typing import Any, NamedTuple, NoReturn, Optional
+from typing import Any, List, NamedTuple, NoReturn, Optional, Sequence
 
 from farandole.common import job
 from farandole.common.exceptions import HorovodInternalError
@@ -65,18 +65,38 @@ def change() -> Change:
     return NO_CHANGE if told is None or not is_elastic() else Change(*told())
 
 
-def agreed(own: Change) -> Change:
-    """What any member knows of. Collective in an elastic job, and what was handed in in any other."""
-    if not is_elastic() or not job.is_started():
-        return own
+class Meeting(NamedTuple):
+    """What all members know once they have met."""
+
+    change: Change
+    failed: bool
+    """A process set failed alone, and some member was told."""
+    least: int
+    most: int
+    """How far the members are: how often they have met."""
+
+
+def meet(own: Change, place: int, failed: bool = False, patience_s: Optional[float] = None) -> Meeting:
+    """Collective in an elastic job: each says what it has been told of, and how far it is."""
+    numbers = [own.changes, own.changes > 0 and not own.removals_only, failed, place, -place]
+    changes, additions, failures, most, least = greatest(numbers, patience_s)
+    return Meeting(Change(changes, changes > 0 and not additions), failures > 0, -least, most)
+
+
+def greatest(own: Sequence[int], patience_s: Optional[float] = None) -> List[int]:
+    """The greatest that any member brings, number by number."""
     from farandole import _native
     from farandole.common import operations
 
-    numbers = (ctypes.c_int64 * 2)(own.changes, own.changes > 0 and not own.removals_only)
-    described = (ctypes.addressof(numbers), _INT64, (2,), numbers)
+    numbers = (ctypes.c_int64 * len(own))(*own)
+    described = (ctypes.addressof(numbers), _INT64, (len(own),), numbers)
     request = _native.Request(operations.ALLREDUCE, CHANGES, _MAX)
-    job.runtime.submit(request, "agreed", described, described, 0).wait()
-    return Change(numbers[0], numbers[0] > 0 and not numbers[1])
+    asked = job.runtime.submit(request, "agreed", described, described, 0)
+    if patience_s is None:
+        asked.wait()
+    else:
+        asked.wait_for(patience_s)
+    return list(numbers)
 
 
 def must_sync() -> Optional[bool]:

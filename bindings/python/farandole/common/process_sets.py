@@ -1,23 +1,55 @@
 """Groups of processes that communicate among themselves. The global set holds all of them.
 
 The native runtime keeps the table of sets, the same on all ranks; this module ties ``ProcessSet`` objects to it. Sets
-are equal when their ranks are; objects are told apart by identity.
+are equal when their ranks are; objects are told apart by identity. In an elastic job sets go on when members change
+(``set_generations``), and are then told apart by where they come from.
 """
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Union
 
 from farandole.common import job, mpi
 from farandole.common.exceptions import HorovodInternalError
 
 
+class Member(NamedTuple):
+    """A process of the job, as all of them see it: what a rule may look at."""
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+    cross_rank: int
+    cross_size: int
+    host: str
+
+
+Rule = Callable[[Member], bool]
+
+
+def asking(rule: Rule) -> Callable[..., bool]:
+    """The rule as the native runtime asks it: fact by fact."""
+    return lambda *facts: rule(Member(*facts))
+
+
+class _Gone(int):
+    """Stands where the number of a set was; who uses it is told why there is none."""
+
+    why: str
+
+
 class ProcessSet:
-    """A group of processes, given by their global ranks or by a communicator of mpi4py."""
+    """A group of processes, given by their global ranks or by a communicator of mpi4py; or by a rule.
+
+    It stays valid when the members of an elastic job change: ``ranks`` are then the new ranks of the members that are
+    left. ``gone`` says why it cannot be used any more, once it has none left; None as long as it can.
+    """
 
     process_set_id: Optional[int] = None
     ranks: Optional[List[int]] = None
     mpi_comm: Any = None
+    rule: Optional[Rule] = None
 
     def __init__(self, ranks_or_comm: Union[Sequence[int], Any]) -> None:
         try:
@@ -30,8 +62,38 @@ class ProcessSet:
             raise ValueError(f"the ranks of a ProcessSet are integers: {ranks}")
         self.ranks = sorted(ranks)
 
+    @classmethod
+    def by_rule(cls, rule: Rule) -> ProcessSet:
+        """The processes for which ``rule`` says so, for ``init(process_sets=[…])``.
+
+        In each generation of an elastic job every member asks it about every member, those who are new included:
+
+            hvd.ProcessSet.by_rule(lambda member: member.local_rank == 0)
+
+        It must give the same answer on all of them, so it may look at nothing but the ``Member`` that it is given.
+        """
+        if not callable(rule):
+            raise ValueError(f"a rule is a function of a member, not {rule!r}")
+        made = cls([])
+        made.ranks, made.rule = None, rule
+        return made
+
+    @property
+    def gone(self) -> Optional[str]:
+        """Why the set cannot be used any more; None if it can, or was never registered."""
+        number = self.process_set_id
+        return number.why if isinstance(number, _Gone) else None
+
+    def lose(self, why: str) -> None:
+        """There is no such set in this generation; whoever uses it is told ``why``."""
+        self.ranks = []
+        self.process_set_id = number = _Gone(-1)
+        number.why = why
+
     def _members(self) -> List[int]:
         job.where()
+        if self.gone is not None:
+            raise ValueError(self.gone)
         if self.ranks is None or (self.process_set_id != 0 and self.process_set_id not in _registered):
             raise ValueError(f"no process set has the number {self.process_set_id}")
         return self.ranks
@@ -69,6 +131,11 @@ _registered: Dict[int, List[ProcessSet]] = {}
 """The objects that stand for each set, by its number; without the global one."""
 
 
+def objects_of(number: int) -> List[ProcessSet]:
+    """Those that stand for this set."""
+    return list(_registered.get(number, []))
+
+
 def forget() -> None:
     """After ``shutdown()``: no object stands for a set any more."""
     for objects in _registered.values():
@@ -80,7 +147,7 @@ def forget() -> None:
 
 def wanted_ranks(static_sets: Sequence[ProcessSet], comm: Any) -> List[List[int]]:
     """Global ranks of the sets that are to exist. Sets made from communicators learn theirs; ``comm`` is the job's."""
-    wanted = [each.ranks or [] for each in static_sets if each.mpi_comm is None]
+    wanted = [each.ranks or [] for each in static_sets if each.mpi_comm is None and each.rule is None]
     parts = [each for each in static_sets if each.mpi_comm is not None]
     if not parts:
         return wanted
@@ -107,6 +174,11 @@ def register(place: job.Place, static_sets: Sequence[ProcessSet]) -> None:
     for each in static_sets:
         if each.mpi_comm is not None and each.ranks is None:
             continue  # made from a communicator that this process is not in
+        if each.gone is not None or any(each is held for held in objects_of(each.process_set_id or 0)):
+            continue  # known by another way than its ranks
+        if each.rule is not None:
+            problem = problem or "a process set by rule exists only if the first init() was given it"
+            continue
         ranks = tuple(each.ranks or ())
         if ranks in seen:
             problem = problem or f"init() was given a process set of ranks {list(ranks)} that exists already"
@@ -114,12 +186,13 @@ def register(place: job.Place, static_sets: Sequence[ProcessSet]) -> None:
             problem = problem or f"a process set of ranks {list(ranks)} does not exist: add it with add_process_set()"
         else:
             seen.add(ranks)
-            _stand_for(each, numbers[ranks])
+            stand_for(each, numbers[ranks])
     if problem is not None:
         raise ValueError(problem)
 
 
-def _stand_for(process_set: ProcessSet, number: int) -> None:
+def stand_for(process_set: ProcessSet, number: int) -> None:
+    """From now on this object is the set of this number."""
     process_set.process_set_id = number
     objects = _registered.setdefault(number, [])
     if not any(process_set is each for each in objects):
@@ -130,7 +203,9 @@ def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet
     """Adds a set of ranks: all ranks call this, members or not, and it returns when the set can be used.
 
     ``ValueError`` on all ranks for a set that exists already, for ranks that do not fit the job and for ranks that do
-    not agree; nothing changes then and the job goes on.
+    not agree; nothing changes then and the job goes on. In an elastic job sets go on when members change, so one that
+    was added before may have just these ranks now: then it exists already, and the error says its number, the
+    lowest if several have shrunk to them.
 
     :param process_set: a new set, or the list of its global ranks
     :returns: the set, which has its number now
@@ -138,13 +213,15 @@ def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet
     job.where()
     if not isinstance(process_set, ProcessSet):
         process_set = ProcessSet(process_set)
+    if process_set.rule is not None:
+        raise NotImplementedError("a process set by rule can be given only to init()")
     if process_set.mpi_comm is not None:
         raise NotImplementedError("a process set can be made from a communicator only in init()")
     try:
         number = job.runtime.add_process_set(process_set.ranks)
     except HorovodInternalError as problem:
         raise _in_shutdown(problem) from problem
-    _stand_for(process_set, number)
+    stand_for(process_set, number)
     return process_set
 
 
@@ -156,7 +233,7 @@ def remove_process_set(process_set: ProcessSet) -> bool:
     """
     job.where()
     number = process_set.process_set_id
-    if not number:
+    if not number or process_set.gone is not None:
         return False
     removed = True
     try:

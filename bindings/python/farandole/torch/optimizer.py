@@ -99,8 +99,11 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         self._parameter_names = _names_of(self.param_groups, named_parameters)
         self._names = [self._parameter_names[parameter] for parameter in self._parameters]
         self._hooks: List[Any] = []
-        active = process_set.included() and (mpi_ops.size() > 1 or membership.is_elastic())
-        grouped = self._index_groups(groups) if active else None
+        # By a rule, a member may come into the set in a later generation.
+        self._may_change = process_set.rule is not None and membership.is_elastic()
+        takes_part = bool(process_set.included()) and (mpi_ops.size() > 1 or membership.is_elastic())
+        active = takes_part or self._may_change
+        grouped = self._index_groups(groups) if takes_part else None
         self._ledger: ledger.Ledger[int] = ledger.Ledger(backward_passes_per_step, grouped)
         if isinstance(compression, GradientCompressor):
             compression.serve(self)
@@ -148,6 +151,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             self._start(due)
 
     def _start(self, indices: Sequence[int]) -> None:
+        if self._may_change and not self._process_set.included():
+            return
         for index in indices:
             if self._parameters[index].grad is None:
                 self._parameters[index].grad = torch.zeros_like(self._parameters[index])

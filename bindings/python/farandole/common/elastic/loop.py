@@ -8,7 +8,8 @@ import os
 import time
 from typing import Callable, NamedTuple, Optional, TypeVar, Union
 
-from farandole.common import membership
+from farandole.common import membership, set_generations
+from farandole.common.elastic import set_faults
 from farandole.common.elastic.notices import notification_manager
 from farandole.common.elastic.state import State
 from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
@@ -54,6 +55,7 @@ def _run(train: Callable[[], Result], state: State, reset: Callable[[], None]) -
     while True:
         if coming.reset:
             _regroup(reset)
+        training = False
         try:
             if coming.reset:
                 state.on_reset()
@@ -61,6 +63,7 @@ def _run(train: Callable[[], Result], state: State, reset: Callable[[], None]) -
                 coming = coming if decided is None else coming._replace(sync=decided)
             if coming.sync:
                 state.sync()
+            training = True
             return train()
         except Exception as problem:
             event = _event_behind(problem)
@@ -68,18 +71,21 @@ def _run(train: Callable[[], Result], state: State, reset: Callable[[], None]) -
                 raise
             _leave_if_dismissed(event)
         # After the handler, so that what comes next does not drag this error, and what its frames hold, along.
-        coming = _after(event, state)
+        coming = _after(event, state, training)
         del event
 
 
-def _after(event: Event, state: State) -> _Next:
+def _after(event: Event, state: State, training: bool) -> _Next:
     if isinstance(event, HostsUpdatedInterrupt):
         _log.info("members change; training goes on with the others")
         return _Next(reset=True, sync=not event.skip_sync)
-    state.restore()
-    membership.rolled_back()
     # A process set that failed alone works again: its members try once more, and nobody else takes notice.
-    alone = bool(event.process_set)
+    alone = training and set_faults.settled(event, _patience_s())
+    state.restore()
+    if alone:
+        set_faults.went_back()
+    else:
+        membership.rolled_back()
     _log.warning("back to the last commit%s: %s", ", without a reset" if alone else "", event)
     return _Next(reset=not alone, sync=not alone)
 
@@ -106,12 +112,22 @@ def _leave_if_dismissed(event: Event) -> None:
 
 
 def _regroup(reset: Callable[[], None]) -> None:
-    """Into the next generation. Members that are lost on the way make it another try, in an elastic job."""
+    """Into the next generation, with the process sets of this one."""
+    try:
+        _reset_with_others(reset)
+    finally:
+        set_generations.drop()
+
+
+def _reset_with_others(reset: Callable[[], None]) -> None:
+    """Members that are lost on the way make it another try, in an elastic job."""
     until = time.monotonic() + _patience_s()
     for left in reversed(range(TRIES_IN_A_ROW)):
+        set_generations.carry()
         try:
             reset()
             membership.regrouped()
+            set_faults.regrouped()
             return
         except Exception as problem:
             event = _event_behind(problem)

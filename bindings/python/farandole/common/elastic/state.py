@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List
 
 from farandole.common import membership
+from farandole.common.elastic import set_faults
 from farandole.common.elastic.notices import HostUpdateResult
 from farandole.common.exceptions import HostsUpdatedInterrupt
 from farandole.common.membership import Change
@@ -38,19 +39,32 @@ class State:
 
     def commit(self) -> None:
         """Saves the state, and looks whether hosts have joined or left."""
-        self.save()
-        membership.committed()
-        self.check_host_updates()
+        if set_faults.may_happen():
+            # The members of a set that has failed go back to the commit before.
+            agreed = self._agreed()
+            self.save()
+            membership.committed()
+            self._interrupt_for(agreed)
+        else:
+            self.save()
+            membership.committed()
+            self.check_host_updates()
+        set_faults.committed()
 
     def check_host_updates(self) -> None:
         """Raises ``HostsUpdatedInterrupt`` on all ranks if any of them has heard that members are to join or leave.
 
         Collective in an elastic job. Each change interrupts once, however close together they come.
         """
+        self._interrupt_for(self._agreed())
+
+    def _agreed(self) -> Change:
         told = membership.change()
         for each in list(self._notices):
             told = told.and_then(Change(1, each == HostUpdateResult.removed))
-        agreed = membership.agreed(told)
+        return set_faults.agreed(told)
+
+    def _interrupt_for(self, agreed: Change) -> None:
         if agreed.changes > self._interrupted_for:
             self._interrupted_for = agreed.changes
             raise HostsUpdatedInterrupt(agreed.removals_only)

@@ -1,0 +1,208 @@
+// Process sets while members come and go.
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include "bindings/cxx/elastic_testing.hpp"
+
+using namespace farandole;
+
+namespace {
+
+using numbers = std::vector<std::int32_t>;
+using table = std::map<std::uint32_t, numbers>;
+
+const set_rule even_ranks = [](const member_facts& one) { return one.rank % 2 == 0; };
+
+/// Each member's, in all of its sets at once.
+void all_sets_work(const std::vector<member_ptr>& members) {
+  for (auto& [id, ranks] : members.front()->process_sets()) {
+    std::vector<floats> tensors(members.size());
+    std::vector<handle> handles;
+    float wanted = 0;
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      auto& member = *members[i];
+      const auto in = std::find(ranks.begin(), ranks.end(), member.rank()) != ranks.end();
+      tensors[i].in = {static_cast<float>(10 + member.rank())};
+      auto what = tensors[i].ask("sum");
+      what.set = id;
+      auto asked = member.submit(what);
+      if (!in) {
+        CHECK_FALSE(asked);
+        continue;
+      }
+      INFO((asked ? std::string() : asked.error().text));
+      REQUIRE(asked);
+      handles.push_back(std::move(*asked));
+      wanted += tensors[i].in[0];
+    }
+    for (auto& each : handles)
+      CHECK_FALSE(each.wait());
+    for (std::size_t i = 0; i < members.size(); ++i)
+      if (std::find(ranks.begin(), ranks.end(), members[i]->rank()) != ranks.end())
+        CHECK(tensors[i].out[0] == wanted);
+  }
+}
+
+class job_with_sets : public elastic_job {
+public:
+  using elastic_job::elastic_job;
+
+  std::vector<numbers> lists;
+  std::vector<set_rule> rules;
+
+  options first(std::int32_t slot) const {
+    auto how = options_of(slot);
+    how.process_sets = lists;
+    how.set_rules = rules;
+    return how;
+  }
+
+  /// The next generation, in which who had sets goes on with them.
+  std::vector<member_ptr> again(const std::vector<std::int32_t>& slots,
+                                const std::vector<std::vector<kept_set>>& before) const {
+    std::vector<options> all;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      all.push_back(first(slots[i]));
+      all.back().process_sets.clear();
+      all.back().sets_before = before[i];
+    }
+    return all_of(all);
+  }
+
+  static std::vector<member_ptr> all_of(const std::vector<options>& all) {
+    std::vector<starting> begun;
+    for (auto& how : all)
+      begun.push_back(start(how));
+    std::vector<member_ptr> members;
+    for (auto& one : begun)
+      members.push_back(in(one));
+    return members;
+  }
+
+  std::vector<member_ptr> begin(std::int32_t size) const {
+    std::vector<options> all;
+    for (std::int32_t slot = 0; slot < size; ++slot)
+      all.push_back(first(slot));
+    return all_of(all);
+  }
+};
+
+std::vector<expected<std::uint32_t>> add_on(const std::vector<member_ptr>& members, const numbers& ranks) {
+  std::vector<std::future<expected<std::uint32_t>>> calls;
+  for (auto& one : members)
+    calls.push_back(std::async(std::launch::async, [&] { return one->add_process_set(ranks); }));
+  std::vector<expected<std::uint32_t>> ids;
+  for (auto& one : calls)
+    ids.push_back(one.get());
+  return ids;
+}
+
+std::vector<std::vector<kept_set>> sets_of(const std::vector<member_ptr>& members) {
+  std::vector<std::vector<kept_set>> all;
+  for (auto& one : members)
+    all.push_back(one->kept_sets());
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("sets of both kinds go on with the members that are left, under their ids") {
+  job_with_sets job(4, 4);
+  job.lists = {{0, 2}, {3}};
+  auto members = job.begin(4);
+  for (auto& id : add_on(members, {1, 3}))
+    CHECK(*id == 3);
+  all_sets_work(members);
+  auto kept = sets_of(members);
+  job.tell(slot_exited{0, "was killed by signal 9"});
+  for (std::size_t survivor : {1, 2, 3})
+    CHECK(ending(*members[survivor]).kind == error_kind::disconnected);
+  members.clear();
+  members = job.again({1, 2, 3}, {kept[1], kept[2], kept[3]});
+  for (auto& one : members)
+    CHECK(one->process_sets() == table{{0, {0, 1, 2}}, {1, {1}}, {2, {2}}, {3, {0, 2}}});
+  all_sets_work(members);
+  // And once more: nobody was lost, all leave.
+  kept = sets_of(members);
+  members.clear();
+  members = job.again({1, 2, 3}, kept);
+  CHECK(members[2]->process_sets() == table{{0, {0, 1, 2}}, {1, {1}}, {2, {2}}, {3, {0, 2}}});
+  all_sets_work(members);
+}
+
+TEST_CASE("two sets that shrink to the same ranks stay two, and one that has lost all is gone") {
+  job_with_sets job(4, 4);
+  job.lists = {{0, 1}, {0, 2}, {1, 2}};
+  auto members = job.begin(4);
+  auto kept = sets_of(members);
+  job.tell(slot_exited{1, "was killed by signal 9"});
+  job.tell(slot_exited{2, "was killed by signal 9"});
+  for (std::size_t survivor : {0, 3})
+    CHECK(ending(*members[survivor]).kind == error_kind::disconnected);
+  members.clear();
+  members = job.again({0, 3}, {kept[0], kept[3]});
+  CHECK(members[0]->process_sets() == table{{0, {0, 1}}, {1, {0}}, {2, {0}}});
+  all_sets_work(members);
+  for (auto& refused : add_on(members, {0})) {
+    REQUIRE_FALSE(refused);
+    CHECK_THAT(refused.error().text, Catch::Contains("exists already: it has id 1"));
+  }
+  for (auto& id : add_on(members, {1}))
+    CHECK(*id == 3);
+  all_sets_work(members);
+}
+
+TEST_CASE("who joins is in the sets by rule, and learns who is in the others") {
+  job_with_sets job(2, 3);
+  job.lists = {{0, 1}, {1}};
+  job.rules = {even_ranks};
+  auto members = job.begin(2);
+  CHECK(members[0]->process_sets() == table{{0, {0, 1}}, {1, {1}}, {2, {0}}});
+  auto kept = sets_of(members);
+  job.tell(slot_started{2});
+  auto waiting = job.start(job.first(2));
+  told_of(members, 1);
+  members.clear();
+  members = job.again({0, 1}, kept);
+  members.push_back(elastic_job::in(waiting));
+  for (auto& one : members)
+    CHECK(one->process_sets() == table{{0, {0, 1, 2}}, {1, {1}}, {2, {0, 2}}});
+  CHECK(members[2]->kept_sets() == members[0]->kept_sets());
+  all_sets_work(members);
+}
+
+TEST_CASE("a rule that answers otherwise on one member fails for all, with both answers") {
+  job_with_sets job(2, 2);
+  std::vector<options> all{job.first(0), job.first(1)};
+  all[0].set_rules = {even_ranks};
+  all[1].set_rules = {[](const member_facts& one) { return one.rank == 1; }};
+  auto one = job.start(all[0]);
+  auto other = job.start(all[1]);
+  for (auto* each : {&one, &other}) {
+    const auto refused = each->get();
+    REQUIRE_FALSE(refused);
+    CHECK_THAT(
+        refused.error().text,
+        Catch::Contains("process set 1, but on rank 0 it has ranks [0] and on rank 1 it has ranks [1]"));
+  }
+}
+
+TEST_CASE("a set that one survivor does not know of does not go on") {
+  const job_with_sets job(2, 2);
+  auto members = job.begin(2);
+  for (auto& id : add_on(members, {1}))
+    CHECK(*id == 1);
+  auto kept = sets_of(members);
+  members.clear();
+  // As if its call had ended with an error.
+  kept[1].clear();
+  members = job.again({0, 1}, kept);
+  CHECK(members[0]->process_sets() == table{{0, {0, 1}}});
+  CHECK(members[0]->kept_sets().empty());
+  for (auto& id : add_on(members, {1}))
+    CHECK(*id == 1);
+  all_sets_work(members);
+}

@@ -1,0 +1,91 @@
+#include "elastic/set_founding.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace farandole {
+
+namespace {
+
+member_facts facts_of(const member& one, std::size_t size) {
+  return {one.rank,       static_cast<std::int32_t>(size),
+          one.local_rank, one.local_size,
+          one.cross_rank, one.cross_size,
+          one.host_name};
+}
+
+expected<std::vector<std::int32_t>> chosen(const set_rule& rule, const std::vector<member>& members) {
+  std::vector<std::int32_t> ranks;
+  for (auto& one : members) {
+    const auto in = rule(facts_of(one, members.size()));
+    if (!in)
+      return in.error();
+    if (*in)
+      ranks.push_back(one.rank);
+  }
+  return ranks;
+}
+
+// A set by rule that has no members now does not start, and may in a later generation.
+void ask_for(const kept_set& set, set_founding& result) {
+  if (set.members.empty() && set.origin.by_rule)
+    return;
+  result.change.sets.push_back(set.members);
+  result.change.ids.push_back(set.id);
+}
+
+expected<set_founding> again(const welcome& told, const set_wishes& wishes) {
+  set_founding result;
+  result.change.kind = set_change_kind::found;
+  result.sets = told.sets;
+  for (auto& set : result.sets) {
+    if (set.origin.by_rule) {
+      if (set.origin.place >= wishes.rules.size())
+        return error{error_kind::invalid_argument,
+                     "the job has process set " + std::to_string(set.id) + " by the rule number " +
+                         std::to_string(set.origin.place) + " of init(), but this process gives " +
+                         std::to_string(wishes.rules.size()) +
+                         ": every process of a job gives the same rules, in the same order"};
+      auto ranks = chosen(wishes.rules[set.origin.place], told.members);
+      if (!ranks)
+        return ranks.error();
+      set.members = std::move(*ranks);
+    }
+    ask_for(set, result);
+  }
+  return result;
+}
+
+// Lists are compared, as they are where sets do not outlive generations: an equal one stands for the earlier.
+expected<set_founding> anew(const welcome& told, const set_wishes& wishes) {
+  set_founding result;
+  result.change.kind = set_change_kind::found;
+  std::uint32_t next = 1;
+  for (std::size_t place = 0; place < wishes.ranks.size(); ++place) {
+    auto& ranks = wishes.ranks[place];
+    const auto same = std::find(wishes.ranks.begin(), wishes.ranks.end(), ranks) - wishes.ranks.begin();
+    const auto global = ranks.size() == told.members.size();
+    const auto is_new = !global && static_cast<std::size_t>(same) == place;
+    const auto id = global ? 0 : is_new ? next++ : result.change.ids[static_cast<std::size_t>(same)];
+    result.change.sets.push_back(ranks);
+    result.change.ids.push_back(id);
+    if (is_new)
+      result.sets.push_back({{0, false, static_cast<std::uint32_t>(place)}, id, ranks});
+  }
+  for (std::size_t place = 0; place < wishes.rules.size(); ++place) {
+    auto ranks = chosen(wishes.rules[place], told.members);
+    if (!ranks)
+      return ranks.error();
+    result.sets.push_back({{0, true, static_cast<std::uint32_t>(place)}, next++, std::move(*ranks)});
+    ask_for(result.sets.back(), result);
+  }
+  return result;
+}
+
+} // namespace
+
+expected<set_founding> found_sets(const welcome& told, const set_wishes& wishes) {
+  return told.sets_kept ? again(told, wishes) : anew(told, wishes);
+}
+
+} // namespace farandole

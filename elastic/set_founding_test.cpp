@@ -1,0 +1,88 @@
+#include "elastic/set_founding.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole;
+
+namespace {
+
+using numbers = std::vector<std::int32_t>;
+using ids = std::vector<std::uint32_t>;
+
+welcome of_size(std::int32_t size) {
+  welcome told;
+  for (std::int32_t rank = 0; rank < size; ++rank) {
+    member one;
+    one.rank = rank;
+    one.local_rank = rank / 2;
+    one.host_name = rank % 2 ? "b" : "a";
+    told.members.push_back(one);
+  }
+  return told;
+}
+
+const set_rule first_on_host = [](const member_facts& one) { return one.local_rank == 0; };
+const set_rule on_b = [](const member_facts& one) { return one.host == "b"; };
+const set_rule nobody = [](const member_facts&) { return false; };
+const set_rule everybody = [](const member_facts& one) { return one.size > 0; };
+
+} // namespace
+
+TEST_CASE("at first the sets are those of init(), the ones by rule after the others") {
+  const auto begun = found_sets(of_size(4), {{{0, 2}, {1}}, {first_on_host, on_b}});
+  REQUIRE(begun);
+  CHECK(begun->change.kind == set_change_kind::found);
+  CHECK(begun->change.sets == std::vector<numbers>{{0, 2}, {1}, {0, 1}, {1, 3}});
+  CHECK(begun->change.ids == ids{1, 2, 3, 4});
+  CHECK(begun->sets[2] == kept_set{{0, true, 0}, 3, {0, 1}});
+}
+
+TEST_CASE("equal lists are one set, a list of all ranks is the global one, but a rule is its own") {
+  const auto begun = found_sets(of_size(2), {{{0}, {0}, {0, 1}, {1}}, {everybody, everybody}});
+  REQUIRE(begun);
+  CHECK(begun->change.ids == ids{1, 1, 0, 2, 3, 4});
+  CHECK(begun->sets.size() == 4);
+  CHECK(begun->sets[1].origin == set_origin{0, false, 3});
+}
+
+TEST_CASE("what is wrong with a list is for all to hear") {
+  const auto begun = found_sets(of_size(2), {{{}, {5}}, {}});
+  REQUIRE(begun);
+  CHECK(begun->change.sets == std::vector<numbers>{{}, {5}});
+}
+
+TEST_CASE("a set by rule without members waits for a generation in which it has some") {
+  auto told = of_size(2);
+  const auto begun = found_sets(told, {{}, {nobody, on_b}});
+  REQUIRE(begun);
+  CHECK(begun->change.sets == std::vector<numbers>{{1}});
+  CHECK(begun->change.ids == ids{2});
+  CHECK(begun->sets.size() == 2);
+}
+
+TEST_CASE("later the sets are those that go on, whatever lists a new member gives") {
+  auto told = of_size(3);
+  told.sets_kept = true;
+  told.sets = {{{0, false, 0}, 1, {1, 2}}, {{0, true, 0}, 2, {}}, {{2, false, 1}, 5, {1, 2}}};
+  const auto next = found_sets(told, {{{0, 1}, {2}}, {on_b}});
+  REQUIRE(next);
+  CHECK(next->change.sets == std::vector<numbers>{{1, 2}, {1}, {1, 2}});
+  CHECK(next->change.ids == ids{1, 2, 5});
+  CHECK(next->sets[1].members == numbers{1});
+}
+
+TEST_CASE("a new member that lacks a rule is told which") {
+  auto told = of_size(1);
+  told.sets_kept = true;
+  told.sets = {{{0, true, 1}, 4, {}}};
+  const auto next = found_sets(told, {{}, {everybody}});
+  REQUIRE_FALSE(next);
+  CHECK_THAT(next.error().text, Catch::Contains("process set 4") && Catch::Contains("gives 1"));
+}
+
+TEST_CASE("a rule that fails is not asked on") {
+  const set_rule fails = [](const member_facts&) { return error{error_kind::aborted, "no"}; };
+  const auto begun = found_sets(of_size(2), {{}, {fails}});
+  REQUIRE_FALSE(begun);
+  CHECK(begun.error().text == "no");
+}

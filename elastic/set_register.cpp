@@ -1,0 +1,58 @@
+#include "elastic/set_register.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+namespace farandole {
+
+namespace {
+
+std::vector<std::int32_t> common(const std::vector<std::int32_t>& left,
+                                 const std::vector<std::int32_t>& right) {
+  std::vector<std::int32_t> both;
+  std::set_intersection(left.begin(), left.end(), right.begin(), right.end(), std::back_inserter(both));
+  return both;
+}
+
+// Of what is left of the sets, what this one has too.
+void keep_what_is_in(const std::vector<kept_set>& said, std::vector<kept_set>& sets) {
+  std::map<set_origin, const kept_set*> theirs;
+  for (auto& one : said)
+    theirs.emplace(one.origin, &one);
+  std::erase_if(sets, [&](kept_set& one) {
+    const auto found = theirs.find(one.origin);
+    if (found == theirs.end())
+      return true;
+    one.members = common(one.members, found->second->members);
+    return false;
+  });
+}
+
+} // namespace
+
+surviving_sets surviving(const std::vector<survivor>& survivors) {
+  surviving_sets result;
+  std::map<std::int32_t, std::int32_t> rank_of;
+  for (auto& one : survivors) {
+    result.kept = result.kept || one.said->keeps_sets;
+    rank_of.emplace(one.slot, one.rank);
+  }
+  if (!result.kept)
+    return result;
+  result.sets = survivors.front().said->sets;
+  for (auto& one : survivors)
+    keep_what_is_in(one.said->sets, result.sets);
+  for (auto& set : result.sets) {
+    std::vector<std::int32_t> ranks;
+    for (auto slot : set.members)
+      if (const auto found = rank_of.find(slot); found != rank_of.end())
+        ranks.push_back(found->second);
+    std::sort(ranks.begin(), ranks.end());
+    set.members = std::move(ranks);
+  }
+  std::erase_if(result.sets, [](auto& one) { return one.members.empty() && !one.origin.by_rule; });
+  return result;
+}
+
+} // namespace farandole

@@ -1,0 +1,253 @@
+"""Process sets while members die, come and go: the same objects, with the members that are left."""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+from typing import Callable, Dict, Iterator, List
+
+import pytest
+from launched import Job, needs_launcher
+from test_launch_elastic_members import Hosts
+
+pytestmark = needs_launcher
+
+BEGINNING = """
+import os, signal, sys
+os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
+import torch, horovod.torch as hvd
+
+SLOT = int(os.environ["HOROVOD_RANK"])
+
+def works(group, name):
+    if not group.included():
+        return
+    assert group.ranks[group.rank()] == hvd.rank() and group.size() == len(group.ranks)
+    total = hvd.allreduce(torch.tensor([10.0 + hvd.rank()]), op=hvd.Sum, name=name, process_set=group)
+    assert total.tolist() == [sum(10.0 + rank for rank in group.ranks)], (name, total, group)
+
+def dies(slots, step):
+    if SLOT in slots and step == 30:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def refusal(call):
+    try:
+        call()
+    except ValueError as problem:
+        return str(problem)
+    return "none"
+"""
+
+# A set of ranks, one that is added, and two by rule; one member dies, another comes.
+FOLLOW = """
+wanted, victims = [int(each) for each in sys.argv[1].split(",")], [int(sys.argv[2])]
+static, added = hvd.ProcessSet([0, 2]), None
+odd = hvd.ProcessSet.by_rule(lambda member: member.rank % 2 == 1)
+fourth = hvd.ProcessSet.by_rule(lambda member: member.rank == 3 and member.local_rank == 3)
+hvd.init(process_sets=[odd, static, fourth])
+state = hvd.elastic.TorchState(model=torch.nn.Linear(2, 1), step=0, added=False)
+
+@hvd.elastic.run
+def train(state):
+    global added
+    if not state.added:
+        added = hvd.add_process_set([1, 3])
+        state.added = True
+        state.commit()
+    began = state.step
+    print(f"BEGIN slot {SLOT} rank {hvd.rank()} of {hvd.size()}: static {static.ranks} odd {odd.ranks} "
+          f"fourth {fourth.ranks} added {added and added.ranks}", flush=True)
+    if fourth.gone:
+        assert "process set 3 has no members in this generation" in fourth.gone, fourth.gone
+    while hvd.size() not in wanted or state.step < began + 40:
+        dies(victims, state.step)
+        for name, group in (("static", static), ("odd", odd), ("fourth", fourth), ("added", added)):
+            if group is not None:
+                works(group, name)
+        works(hvd.global_process_set, "all")
+        state.step += 1
+        state.commit()
+    print(f"DONE slot {SLOT} ids {static.process_set_id} {odd.process_set_id} {added and added.process_set_id}",
+          flush=True)
+
+train(state)
+"""
+
+# Two of four die. Sets 1 and 2 are left with one member, the same; set 3 with none.
+SHRINK = """
+first, second, lost = hvd.ProcessSet([0, 1]), hvd.ProcessSet([0, 2]), hvd.ProcessSet([1, 2])
+hvd.init(process_sets=[first, second, lost])
+state = hvd.elastic.TorchState(model=torch.nn.Linear(2, 1), step=0)
+
+@hvd.elastic.run
+def train(state):
+    while hvd.size() != 2 or state.step < 40:
+        dies((1, 2), state.step)
+        for name, group in (("first", first), ("second", second), ("lost", lost)):
+            works(group, name)
+        works(hvd.global_process_set, "all")
+        state.step += 1
+        state.commit()
+    assert first.ranks == second.ranks == [0] and (first.process_set_id, second.process_set_id) == (1, 2)
+    if hvd.rank() == 0:
+        pending = [hvd.allreduce_async(torch.ones(1), name="same", process_set=group) for group in (first, second)]
+        assert [hvd.synchronize(each).tolist() for each in pending] == [[1.0], [1.0]]
+    print("USED", refusal(lambda: hvd.allreduce(torch.ones(1), name="lost", process_set=lost)), flush=True)
+    print("ASKED", refusal(lost.size), refusal(lambda: hvd.barrier(process_set=lost)), flush=True)
+    assert not lost.included() and lost.gone
+    print("ADDED", refusal(lambda: hvd.add_process_set([0])), flush=True)
+    works(hvd.global_process_set, "all")
+
+train(state)
+"""
+
+TRAINS = """
+group = hvd.ProcessSet([0, 1, 2])
+hvd.init(process_sets=[group])
+model = torch.nn.Linear(1, 1, bias=False)
+optimizer = hvd.DistributedOptimizer(
+    torch.optim.SGD(model.parameters(), lr=1.0), named_parameters=model.named_parameters(), process_set=group)
+state = hvd.elastic.TorchState(model, optimizer, step=0)
+
+@hvd.elastic.run
+def train(state):
+    while hvd.size() == 4 or state.step < 40:
+        dies((1,), state.step)
+        before = model.weight.item()
+        optimizer.zero_grad()
+        (model(torch.ones(1, 1)) * (hvd.rank() + 1)).sum().backward()
+        optimizer.step()
+        ranks = group.ranks if group.included() else [hvd.rank()]
+        mean = sum(rank + 1 for rank in ranks) / len(ranks)
+        assert abs(before - mean - model.weight.item()) < 1e-4, (before, model.weight.item(), ranks)
+        with torch.no_grad():
+            model.weight.zero_()
+        state.step += 1
+        state.commit()
+    print(f"DONE slot {SLOT} {group.ranks}", flush=True)
+
+train(state)
+"""
+
+# Set 1 fails alone, with or without others that take part in what its members do.
+FAILS = """
+mixed = sys.argv[1] == "mixed"
+halves = [hvd.ProcessSet([0, 1]), hvd.ProcessSet([2, 3])]
+hvd.init(process_sets=halves)
+os.environ.pop("FARANDOLE_TEST_FAULT")  # once is enough
+mine = halves[hvd.rank() // 2]
+state = hvd.elastic.TorchState(model=torch.nn.Linear(2, 1), step=0)
+begun = []
+
+@hvd.elastic.run
+def train(state):
+    begun.append(state.step)
+    while state.step < 120:
+        for part in range(2):
+            sent = torch.full((50_000,), float(hvd.rank() + state.step))
+            total = hvd.allreduce(sent, op=hvd.Sum, name=f"half {part}", process_set=mine)
+            assert total[-1].item() == sum(mine.ranks) + 2 * state.step, (total, state.step)
+        if mixed:
+            works(hvd.global_process_set, "all")
+        state.step += 1
+        if state.step % 2:
+            state.check_host_updates()
+        else:
+            state.commit()
+    works(hvd.global_process_set, "the end")
+
+train(state)
+print(f"DONE slot {SLOT} began at {begun}", flush=True)
+"""
+
+
+@pytest.fixture
+def elastic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Job]]:
+    jobs: List[Job] = []
+
+    def start(script: str, flags: List[str], *arguments: str, **settings: str) -> Job:
+        path = tmp_path / "script.py"
+        path.write_text(textwrap.dedent(BEGINNING + script))
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+        jobs.append(Job([*flags, sys.executable, str(path), *arguments]))
+        return jobs[-1]
+
+    yield start
+    for each in jobs:
+        each.kill()
+
+
+def begun(text: str, size: int) -> Dict[int, str]:
+    """What each slot said at the beginning of the generation of this size."""
+    return {int(slot): said for slot, said in re.findall(rf"BEGIN slot (\d+) rank \d+ of {size}: (.*)", text)}
+
+
+def test_sets_follow_their_members_and_new_ones_come_in_by_rule(elastic: Callable[..., Job], tmp_path: Path) -> None:
+    hosts = Hosts(tmp_path)
+    hosts.are("localhost:3", "127.0.0.1:1")
+    flags = ["-np", "4", "--min-np", "2", "--max-np", "4", "--host-discovery-script", str(hosts.script)]
+    job = elastic(FOLLOW, flags, "4", "3")
+    job.read_until(lambda text: len(begun(text, 3)) == 3)
+    hosts.are("localhost:4")
+    assert job.end() == 0, job.text
+    first = "static [0, 2] odd [1, 3] fourth [3] added [1, 3]"
+    assert begun(job.text, 3) == dict.fromkeys((0, 1, 2), "static [0, 2] odd [1] fourth [] added [1]")
+    last = begun(job.text, 4)
+    newest = max(last)
+    assert newest > 3 and last.pop(3) == first, job.text
+    assert last.pop(newest) == "static [0, 2] odd [1, 3] fourth [3] added None", job.text
+    assert last == dict.fromkeys((0, 1, 2), "static [0, 2] odd [1, 3] fourth [3] added [1]"), job.text
+    assert sorted(re.findall(r"DONE slot \d+ ids (.*)", job.text)) == ["1 2 4"] * 3 + ["1 2 None"]
+
+
+def test_sets_stay_apart_and_one_without_members_says_why(elastic: Callable[..., Job]) -> None:
+    job = elastic(SHRINK, ["-np", "4", "--min-np", "2", "-H", "localhost:4"])
+    assert job.end() == 0, job.text
+    used = re.findall(r"USED (.*)", job.text)
+    assert len(used) == 2 and all("process set 3 is gone: it had ranks [" in each for each in used), job.text
+    asked = re.findall(r"ASKED (.*)", job.text)
+    assert len(asked) == 2 and all(each.count("none of them is in the job any more") == 2 for each in asked), job.text
+    added = re.findall(r"ADDED (.*)", job.text)
+    assert len(added) == 2 and all("exists already: it has id 1" in each for each in added), job.text
+
+
+def test_an_optimizer_goes_on_with_those_who_are_left_of_its_set(elastic: Callable[..., Job]) -> None:
+    job = elastic(TRAINS, ["-np", "4", "--min-np", "2", "-H", "localhost:4"])
+    assert job.end() == 0, job.text
+    assert sorted(re.findall(r"DONE slot (\d) (.*)", job.text)) == [(each, "[0, 1]") for each in "023"]
+
+
+@pytest.mark.parametrize("actor", ["worker,message=150", "mover,at=worker,message=91", "negotiator,message=151"])
+def test_a_set_that_fails_alone_is_used_again_by_its_members_alone(actor: str, elastic: Callable[..., Job]) -> None:
+    rank = 0 if actor.startswith("negotiator") else 1
+    fault = f"set=1,rank={rank},actor={actor}"
+    job = elastic(
+        FAILS,
+        ["-np", "4", "--min-np", "4", "-H", "localhost:4"],
+        "apart",
+        FARANDOLE_TESTING="1",
+        FARANDOLE_TEST_FAULT=fault,
+    )
+    assert job.end() == 0, job.text
+    starts = dict(re.findall(r"DONE slot (\d) began at \[(.*)\]", job.text))
+    assert starts["2"] == starts["3"] == "0", job.text
+    again = [int(each) for each in starts["0"].split(",")]
+    assert len(again) == 2 and again[1] > 0 and again[1] % 2 == 0, job.text
+    assert starts["0"] == starts["1"], job.text
+
+
+def test_where_others_took_part_all_go_back(elastic: Callable[..., Job]) -> None:
+    fault = "set=1,rank=1,actor=worker,message=150"
+    job = elastic(
+        FAILS,
+        ["-np", "4", "--min-np", "4", "-H", "localhost:4"],
+        "mixed",
+        FARANDOLE_TESTING="1",
+        FARANDOLE_TEST_FAULT=fault,
+    )
+    assert job.end() == 0, job.text
+    starts = re.findall(r"DONE slot \d began at \[(.*)\]", job.text)
+    assert len(starts) == 4 and len(set(starts)) == 1 and len(starts[0].split(",")) == 2, job.text

@@ -1,0 +1,77 @@
+"""Process sets given by a rule, in a job whose members stay."""
+
+from __future__ import annotations
+
+from typing import Iterator
+
+import horovod.torch as hvd
+import pytest
+import torch
+
+several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+
+
+@pytest.fixture(autouse=True)
+def own_job() -> Iterator[None]:
+    hvd.shutdown()
+    yield
+    hvd.shutdown()
+    hvd.init()
+
+
+def works(group: hvd.ProcessSet, name: str) -> None:
+    total = hvd.allreduce(torch.tensor([hvd.rank() + 1]), name=name, op=hvd.Sum, process_set=group)
+    assert total.tolist() == [sum(rank + 1 for rank in group.ranks or [])]
+
+
+def test_a_set_by_rule_has_who_is_chosen(name: str, rank: int, size: int) -> None:
+    last = hvd.ProcessSet.by_rule(lambda member: member.rank == member.size - 1)
+    local = hvd.ProcessSet.by_rule(lambda member: member.local_rank < 2)
+    everybody = hvd.ProcessSet.by_rule(lambda member: bool(member.host) and member.cross_size > member.cross_rank)
+    assert last.ranks is None and last.included() is None
+    hvd.init(process_sets=[last, hvd.ProcessSet([0]), local, everybody])
+    assert last.ranks == [size - 1] and everybody.ranks == list(range(size))
+    assert everybody.process_set_id != 0  # its own, although it has all ranks
+    assert local.ranks is not None and local.ranks[:2] == list(range(min(size, 2)))
+    for number, group in enumerate((last, local, everybody)):
+        if group.included():
+            works(group, f"{name}.{number}")
+    hvd.barrier()
+
+
+def test_a_set_by_rule_that_chooses_nobody_says_so(name: str, rank: int) -> None:
+    nobody = hvd.ProcessSet.by_rule(lambda member: member.rank < 0)
+    hvd.init(process_sets=[nobody])
+    assert nobody.included() is False and nobody.ranks == []
+    for use in (nobody.size, nobody.rank, lambda: hvd.allreduce(torch.ones(1), name=name, process_set=nobody)):
+        with pytest.raises(ValueError, match="process set 1 has no members in this generation"):
+            use()
+    assert hvd.remove_process_set(nobody) is False
+    hvd.barrier()
+
+
+@several_ranks
+def test_a_rule_that_is_not_the_same_everywhere_fails_on_all_ranks(rank: int) -> None:
+    own = hvd.ProcessSet.by_rule(lambda member: member.rank == hvd_rank)
+    hvd_rank = rank
+    with pytest.raises(ValueError, match=r"process set 1, but on rank 0 it has ranks \[0\] and on rank 1 it has"):
+        hvd.init(process_sets=[own])
+
+
+def test_a_rule_that_raises_fails_init_and_is_named() -> None:
+    def careless(member: object) -> bool:
+        raise KeyError("no such host")
+
+    with pytest.raises(ValueError, match="(?s)rule of a process set failed for rank 0: .*no such host"):
+        hvd.init(process_sets=[hvd.ProcessSet.by_rule(careless)])
+    with pytest.raises(ValueError, match="a rule is a function"):
+        hvd.ProcessSet.by_rule("rank == 0")  # type: ignore[arg-type]
+
+
+def test_a_set_by_rule_cannot_be_added_later() -> None:
+    hvd.init()
+    with pytest.raises(NotImplementedError, match="only to init"):
+        hvd.add_process_set(hvd.ProcessSet.by_rule(lambda member: True))
+    with pytest.raises(ValueError, match="first init"):
+        hvd.init(process_sets=[hvd.ProcessSet.by_rule(lambda member: True)])
+    hvd.barrier()
