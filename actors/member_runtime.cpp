@@ -55,6 +55,8 @@ error member_runtime::join(const member_start& how) {
   setup.introduce.host_name = host_name();
   setup.introduce.process = getpid();
   setup.introduce.progress = how.progress;
+  setup.introduce.epoch = *epoch_ = how.epoch;
+  setup.obeyed = epoch_;
   if (auto& where = values_.text(setting::rendezvous_address); !where.empty()) {
     if (secret.empty())
       return {error_kind::precondition,

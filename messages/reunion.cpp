@@ -44,6 +44,10 @@ std::string epoch_text(std::uint64_t epoch) {
   return text;
 }
 
+std::uint64_t next_epoch(std::uint64_t last, std::uint32_t draw) {
+  return (((last >> 32U) + 1) << 32U) | draw;
+}
+
 envelope encode(const address& from, const returning& value) {
   return write(from, 8 + words_of_text(value.host.size()), [&](wire::Envelope::Body::Builder body) {
     auto to = body.initReturning();

@@ -40,20 +40,20 @@ struct superseded {
 };
 
 /// A slot, as its launcher knows it.
-struct slot_state {
+struct reported_slot {
   std::int32_t number = 0;
   bool retired = false;
   bool ended = false;
   std::string how; ///< it ended
 
-  friend bool operator==(const slot_state&, const slot_state&) = default;
+  friend bool operator==(const reported_slot&, const reported_slot&) = default;
 };
 
 struct slot_report {
   std::uint32_t wire_version = farandole::wire_version;
   std::uint64_t job = 0;
   std::uint64_t epoch = 0;
-  std::vector<slot_state> slots;
+  std::vector<reported_slot> slots;
 
   friend bool operator==(const slot_report&, const slot_report&) = default;
 };
@@ -68,6 +68,8 @@ struct formed {
 
 /// For people: "3.1f0c22aa", the third life of a journal.
 std::string epoch_text(std::uint64_t epoch);
+/// Of the life after that of `last`; `draw` is drawn anew for each life. The first one's is after 0.
+std::uint64_t next_epoch(std::uint64_t last, std::uint32_t draw);
 
 envelope encode(const address& from, const returning& value);
 envelope encode(const address& from, const resumed& value);

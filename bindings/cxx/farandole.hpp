@@ -43,6 +43,9 @@ struct options {
   /// Elastic jobs: where this process' training state stands, as any number that changes with it. Members of
   /// different numbers must sync.
   std::uint64_t progress = 0;
+  /// Elastic jobs: what epoch() of this process' last runtime said, so that a rendezvous which another one
+  /// has replaced has no say any more.
+  std::uint64_t epoch = 0;
 };
 
 /// What to do with one tensor.
@@ -135,6 +138,8 @@ public:
 
   /// Counts memberships of the job, from 1; a runtime lives in one.
   std::uint64_t generation() const;
+  /// The highest epoch of a rendezvous that this process has obeyed.
+  std::uint64_t epoch() const;
   /// Elastic jobs: members do not all stand at the same step with the same state; the same on all of them.
   bool must_sync() const;
   /// Elastic jobs: the job has run without this process.

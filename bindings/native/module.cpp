@@ -32,8 +32,9 @@ struct python_runtime {
 
 python_runtime start(const std::map<std::string, std::string>& settings, bool read_environment,
                      const std::string& secret, const std::vector<std::vector<std::int32_t>>& process_sets,
-                     const std::vector<std::int32_t>& mpi_ranks, std::uint64_t progress) {
-  const options how{settings, read_environment, secret, process_sets, mpi_ranks, progress};
+                     const std::vector<std::int32_t>& mpi_ranks, std::uint64_t progress,
+                     std::uint64_t epoch) {
+  const options how{settings, read_environment, secret, process_sets, mpi_ranks, progress, epoch};
   // Shared with the starting thread, which may outlive an interrupted call.
   auto outcome = std::make_shared<std::optional<expected<std::unique_ptr<runtime>>>>();
   run_interruptibly([outcome, how] { outcome->emplace(runtime::start(how)); });
@@ -144,7 +145,7 @@ void define_runtime(nb::module_& module) {
       .def_static("start", &start, "settings"_a = std::map<std::string, std::string>{},
                   "read_environment"_a = true, "secret"_a = "",
                   "process_sets"_a = std::vector<std::vector<std::int32_t>>{},
-                  "mpi_ranks"_a = std::vector<std::int32_t>{}, "progress"_a = 0,
+                  "mpi_ranks"_a = std::vector<std::int32_t>{}, "progress"_a = 0, "epoch"_a = 0,
                   "Joins the job that the settings and the environment name.")
       .def("shutdown", [](const python_runtime& self) { shut_down(self.running); })
       .def_prop_ro("alive", &ask<&runtime::alive>)
@@ -157,6 +158,8 @@ void define_runtime(nb::module_& module) {
       .def_prop_ro("cross_size", &ask<&runtime::cross_size>)
       .def_prop_ro("is_homogeneous", &ask<&runtime::is_homogeneous>)
       .def_prop_ro("generation", &ask<&runtime::generation>, "Counts memberships of the job, from 1.")
+      .def_prop_ro("epoch", &ask<&runtime::epoch>,
+                   "The highest epoch of a rendezvous that this process has obeyed.")
       .def_prop_ro("must_sync", &ask<&runtime::must_sync>,
                    "Whether members stand at different steps; the same on all of them.")
       .def_prop_ro("joined_late", &ask<&runtime::joined_late>,

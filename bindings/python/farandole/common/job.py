@@ -87,15 +87,18 @@ def start(process_sets: List[List[int]], mpi_ranks: Sequence[int] = (), progress
     job, where MPI started them; none: all. ``progress`` tells where the training stands, in an elastic job: members of
     different numbers must sync. True if it joined.
     """
-    global runtime, place, _owner_pid
+    global runtime, place, _owner_pid, _epoch
     with _guard:
         if place is not None:
             if runtime.alive:
                 return False
+            _epoch = runtime.epoch
             runtime.shutdown()
         from farandole import _native
 
-        started = _native.Runtime.start(process_sets=process_sets, mpi_ranks=list(mpi_ranks), progress=progress)
+        started = _native.Runtime.start(
+            process_sets=process_sets, mpi_ranks=list(mpi_ranks), progress=progress, epoch=_epoch
+        )
         place = Place(
             rank=started.rank,
             size=started.size,
@@ -112,11 +115,12 @@ def start(process_sets: List[List[int]], mpi_ranks: Sequence[int] = (), progress
 
 def stop() -> None:
     """Leaves the job in order. Does nothing in a forked child, nor when no job runs."""
-    global runtime, place
+    global runtime, place, _epoch
     if place is None or os.getpid() != _owner_pid:
         return
     with _guard:
         ending, runtime, place = runtime, _NotStarted(), None
+        _epoch = ending.epoch
         ending.shutdown()
 
 
