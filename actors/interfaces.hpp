@@ -44,6 +44,7 @@ struct link_received {
 struct link_closed {
   link_id link = 0;
   std::string reason;
+  bool untrusted = false; ///< the two ends have not the same secret: trying again is in vain
 };
 
 using close_atom = caf::atom_constant<caf::atom("close")>;
@@ -115,6 +116,12 @@ struct peer_gone {
 /// The link to the rendezvous could not be opened, or ended.
 struct rendezvous_gone {
   std::string reason;
+  bool untrusted = false; ///< as in link_closed
+};
+
+/// Dial the rendezvous, and say this before anything else.
+struct rendezvous_call {
+  envelope introduction;
 };
 
 using post_actor = caf::typed_actor<
@@ -122,6 +129,8 @@ using post_actor = caf::typed_actor<
     caf::reacts_to<outbound>,
     /// Send this to the rendezvous, as soon as its link is up.
     caf::reacts_to<outbound_to_rendezvous>,
+    /// There is no link to the rendezvous: open one.
+    caf::reacts_to<rendezvous_call>,
     /// Dial the member above, expect those below, and route by this from now on.
     caf::reacts_to<generation_entered>,
     /// Route this set's messages, from now on and no longer.
@@ -251,6 +260,8 @@ struct member_fault {
   std::string reason;
 };
 
+using call_atom = caf::atom_constant<caf::atom("call")>;
+
 /// The root of one member's tree: speaks with the rendezvous, starts and ends the generation's actors.
 using member_actor = caf::typed_actor<
     /// Welcome, refused or lost, from the rendezvous.
@@ -268,7 +279,9 @@ using member_actor = caf::typed_actor<
     /// The global set's lane has run everything that was scheduled, or: all other sets are gone.
     caf::reacts_to<drained_atom>,
     /// INTERNAL: a deadline of leaving has passed.
-    caf::reacts_to<retry_atom>>;
+    caf::reacts_to<retry_atom>,
+    /// INTERNAL: the rendezvous went away; it is time to look for it again.
+    caf::reacts_to<call_atom>>;
 
 // ---- the rendezvous ------------------------------------------------------------------------------
 
@@ -303,7 +316,8 @@ struct watch_generations {
   generation_watcher_actor who;
 };
 
-/// INTERNAL: the members that this ended generation's successor waits for have had their time.
+/// INTERNAL: the members that this ended generation's successor waits for, or that have not come back to a
+/// rendezvous which was started again, have had their time.
 struct regroup_overdue {
   std::uint64_t generation = 0;
 };
@@ -393,6 +407,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::set_broken)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_entered)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::peer_gone)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::rendezvous_gone)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::rendezvous_call)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::lane_job_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_over)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_broken)

@@ -57,7 +57,8 @@ void member_state::begin(member_setup how) {
     return fail_start(listening.error());
   listener_ = listening->handle;
   setup_.introduce.address = setup_.bind_ip + ":" + std::to_string(listening->port);
-  self->send(post_, outbound_to_rendezvous{encode(address{}, setup_.introduce)});
+  calls_ = redial{setup_.settings.duration(setting::rendezvous_timeout)};
+  call_rendezvous();
 }
 
 void member_state::hear(const envelope& message) {
@@ -69,9 +70,10 @@ void member_state::hear(const envelope& message) {
     what ? welcomed(*what) : misread(what.error());
   } else if (message.kind() == wire::Envelope::Body::REFUSED) {
     auto what = decode_refused(message);
-    what ? fail_start({what->dismissed ? error_kind::dismissed : error_kind::precondition,
-                       "the rendezvous refused this process: " + what->reason})
-         : misread(what.error());
+    what ? refused_by(*what) : misread(what.error());
+  } else if (message.kind() == wire::Envelope::Body::RESUMED) {
+    auto what = decode_resumed(message);
+    what ? resumed_by(*what) : misread(what.error());
   } else if (message.kind() == wire::Envelope::Body::CHANGED) {
     auto what = decode_changed(message);
     what ? warned(*what) : misread(what.error());
@@ -82,7 +84,7 @@ void member_state::hear(const envelope& message) {
 }
 
 void member_state::welcomed(const welcome& what) {
-  if (stage_ != stage::joining || tree_)
+  if (stage_ != stage::joining || tree_ || !(setup_.rendezvous_ip.empty() || obeys(what.epoch)))
     return;
   auto& shared = *setup_.shared;
   generation_ = what.generation;
@@ -189,17 +191,6 @@ void member_state::lost_peer(const peer_gone& what) {
   report(what.rank, "closed its connection" + (what.reason.empty() ? "" : " (" + what.reason + ")"));
   suspect_ = what;
   self->delayed_send(self, suspicion, retry_atom::value);
-}
-
-void member_state::lost_rendezvous(const std::string& reason) {
-  auto where = setup_.rendezvous_ip + ":" + std::to_string(setup_.rendezvous_port);
-  if (stage_ == stage::joining)
-    return fail_start({error_kind::unknown, "the rendezvous at " + where +
-                                                " could not be reached or went away" +
-                                                (reason.empty() ? "" : ": " + reason)});
-  if (stage_ == stage::in && setup_.log)
-    setup_.log->warning("the link to the rendezvous at " + where + " ended (" + reason +
-                        "); training goes on, but membership cannot change");
 }
 
 void member_state::broke(const std::string& reason) {
@@ -324,7 +315,7 @@ member_actor::behavior_type member_root(member_actor::stateful_pointer<member_st
   state.begin(std::move(how));
   return {
       [&state](const envelope& message) { state.hear(message); },
-      [&state](const rendezvous_gone& what) { state.lost_rendezvous(what.reason); },
+      [&state](const rendezvous_gone& what) { state.lost_rendezvous(what); },
       [&state](const peer_gone& what) { state.lost_peer(what); },
       [&state](ready_atom) { state.connected(); },
       [&state](const member_fault& what) { state.faulted(what); },
@@ -333,6 +324,7 @@ member_actor::behavior_type member_root(member_actor::stateful_pointer<member_st
       [&state](const generation_over&) { state.ended_in_order(); },
       [&state](drained_atom) { state.drained(); },
       [&state](retry_atom) { state.deadline(); },
+      [&state](call_atom) { state.call_rendezvous(); },
   };
 }
 

@@ -6,6 +6,7 @@
 //                                          └─(somebody lost, something broke)─────▶ out
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -17,7 +18,9 @@
 #include "actors/kit/link.hpp"
 #include "actors/kit/log.hpp"
 #include "actors/standing.hpp"
+#include "elastic/redial.hpp"
 #include "messages/membership.hpp"
+#include "messages/reunion.hpp"
 #include "messages/settings.hpp"
 
 namespace farandole {
@@ -26,6 +29,8 @@ struct member_setup {
   std::shared_ptr<standing> shared;
   farandole::settings settings = farandole::settings::built_in();
   hello introduce; ///< this process
+  /// The highest epoch of a rendezvous that this process has obeyed; other threads look at it.
+  std::shared_ptr<std::atomic<std::uint64_t>> obeyed = std::make_shared<std::atomic<std::uint64_t>>(0);
   std::string secret;
   std::string rendezvous_ip; ///< empty: a job of one
   std::uint16_t rendezvous_port = 0;
@@ -41,7 +46,8 @@ struct member_state {
   void begin(member_setup how);
 
   void hear(const envelope& message);
-  void lost_rendezvous(const std::string& reason);
+  void lost_rendezvous(const rendezvous_gone& what);
+  void call_rendezvous();
   void lost_peer(const peer_gone& what);
   void connected();
   void broke(const std::string& reason);
@@ -57,6 +63,11 @@ private:
   enum class stage : std::uint8_t { joining, in, leaving, out };
 
   void welcomed(const welcome& what);
+  void resumed_by(const resumed& what);
+  void refused_by(const refused& what);
+  void look_for_rendezvous(const std::string& where, const std::string& reason);
+  /// False: it comes from a rendezvous that another one has replaced, which is told so.
+  bool obeys(std::uint64_t epoch);
   void start_generation();
   void lost_member(const lost& what);
   void warned(const changed& what);
@@ -84,6 +95,8 @@ private:
   mover_actor mover_;
   std::set<std::int32_t> still_linked_; ///< leaving: members below whose links are up
   peer_gone suspect_;                   ///< waiting for the rendezvous' word on it
+  std::string refusal_told_;
+  redial calls_; ///< of a rendezvous that went away
 };
 
 member_actor::behavior_type member_root(member_actor::stateful_pointer<member_state> self, member_setup how);

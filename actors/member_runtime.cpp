@@ -57,6 +57,8 @@ error member_runtime::join(const member_start& how) {
   setup.introduce.progress = how.progress;
   setup.introduce.keeps_sets = how.sets_before.has_value();
   setup.introduce.sets = how.sets_before.value_or(std::vector<kept_set>{});
+  setup.introduce.epoch = *epoch_ = how.epoch;
+  setup.obeyed = epoch_;
   if (auto& where = values_.text(setting::rendezvous_address); !where.empty()) {
     if (secret.empty())
       return {error_kind::precondition,

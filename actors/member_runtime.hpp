@@ -2,6 +2,7 @@
 // outlives what it needs. The bindings' runtime stands on this. No globals; several may live in one process.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -27,6 +28,7 @@ struct member_start {
   injected_faults faults;
   std::uint64_t progress = 0;                            ///< where the training state stands
   std::optional<std::vector<kept_set>> sets_before = {}; ///< of the generation before, by id; slots
+  std::uint64_t epoch = 0; ///< the highest that this process has obeyed, in runtimes before this one
 };
 
 class member_runtime {
@@ -50,6 +52,8 @@ public:
   }
   const member& self() const { return standing_->members[static_cast<std::size_t>(standing_->rank)]; }
   const farandole::standing& standing() const { return *standing_; }
+  /// The highest of a rendezvous that this process has obeyed.
+  std::uint64_t epoch() const { return *epoch_; }
   /// Null where the job has no MPI.
   const mpi_start* mpi() const { return mpi_.get(); }
   /// Of the global set.
@@ -71,6 +75,7 @@ private:
   settings values_;
   logger log_;
   std::shared_ptr<farandole::standing> standing_;
+  std::shared_ptr<std::atomic<std::uint64_t>> epoch_ = std::make_shared<std::atomic<std::uint64_t>>(0);
   std::unique_ptr<mpi_start> mpi_; ///< may serve the rendezvous: goes after the member
   std::unique_ptr<loop_system> system_;
   member_actor member_;

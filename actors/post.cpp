@@ -7,7 +7,7 @@ namespace farandole {
 
 namespace {
 
-constexpr link_id rendezvous_link = 1;
+constexpr link_id first_rendezvous_link = 1; ///< later calls have numbers beyond the parent's
 constexpr link_id parent_link = 2;
 
 bool split_address(const std::string& text, std::string& ip, std::uint16_t& port) {
@@ -34,9 +34,19 @@ std::string not_below(std::int32_t rank) {
 
 void post_state::begin(post_setup how) {
   setup_ = std::move(how);
-  if (!setup_.rendezvous_ip.empty())
-    dial(self->system(), setup_.rendezvous_ip, setup_.rendezvous_port, caf::actor_cast<caf::actor>(self),
-         rendezvous_link, setup_.links);
+}
+
+void post_state::call(const rendezvous_call& what) {
+  if (closing_ || rendezvous_)
+    return;
+  auto links = setup_.links;
+  const bool again = rendezvous_link_ != 0;
+  if (again)
+    links.log = nullptr; // the member says once that it looks for it
+  rendezvous_link_ = again ? std::max(parent_link, rendezvous_link_) + 1 : first_rendezvous_link;
+  introduction_ = what.introduction;
+  dial(self->system(), setup_.rendezvous_ip, setup_.rendezvous_port, caf::actor_cast<caf::actor>(self),
+       rendezvous_link_, links);
 }
 
 // ---- out -----------------------------------------------------------------------------------------
@@ -141,8 +151,9 @@ void post_state::opened(const link_opened& what) {
     caf::anon_send(what.handle, close_atom::value);
     return;
   }
-  if (what.link == rendezvous_link) {
+  if (what.link == rendezvous_link_) {
     rendezvous_ = what.handle;
+    caf::anon_send(rendezvous_, introduction_);
     for (auto& message : std::exchange(for_rendezvous_, {}))
       caf::anon_send(rendezvous_, message);
     return;
@@ -160,10 +171,10 @@ void post_state::opened(const link_opened& what) {
 }
 
 void post_state::closed(const link_closed& what) {
-  if (what.link == rendezvous_link) {
+  if (what.link == rendezvous_link_) {
     rendezvous_ = nullptr;
     if (!closing_)
-      self->send(setup_.member, rendezvous_gone{what.reason});
+      self->send(setup_.member, rendezvous_gone{what.reason, what.untrusted});
     return finish_if_closed();
   }
   auto rank = what.link == parent_link ? tree_->parent(rank_) : -1;
@@ -187,7 +198,7 @@ void post_state::drop(link_id link, const std::string& why) {
 // ---- in ------------------------------------------------------------------------------------------
 
 void post_state::received(const link_received& what) {
-  if (what.link == rendezvous_link) {
+  if (what.link == rendezvous_link_) {
     self->send(setup_.member, what.message);
     return;
   }
@@ -280,6 +291,7 @@ post_actor::behavior_type post(post_actor::stateful_pointer<post_state> self, po
   return {
       [&state](const outbound& what) { state.send(what); },
       [&state](const outbound_to_rendezvous& what) { state.send_to_rendezvous(what.message); },
+      [&state](const rendezvous_call& what) { state.call(what); },
       [&state](const generation_entered& what) { state.enter(what); },
       [&state](const set_entered& what) { state.enter(what); },
       [&state](const set_left& what) { state.leave(what); },

@@ -33,6 +33,7 @@ struct post_state {
 
   void send(const outbound& what);
   void send_to_rendezvous(const envelope& message);
+  void call(const rendezvous_call& what);
   void enter(const generation_entered& what);
   void enter(const set_entered& what);
   void leave(const set_left& what);
@@ -70,6 +71,8 @@ private:
   std::uint64_t generation_ = 0;
   std::int32_t rank_ = -1;
   caf::actor rendezvous_;
+  link_id rendezvous_link_ = 0;          ///< of the last call; what comes by an earlier one is dropped
+  envelope introduction_;                ///< what the next link to it begins with
   std::vector<envelope> for_rendezvous_; ///< until its link is up
   std::vector<envelope> for_parent_;     ///< likewise
   std::map<link_id, neighbour> links_;

@@ -10,11 +10,38 @@ namespace {
 // must know.
 constexpr std::chrono::milliseconds explanation{250};
 
+std::string text_of(const membership_rules& rules) {
+  return std::to_string(rules.size) +
+         (rules.elastic ? " (" + std::to_string(rules.least) + " to " + std::to_string(rules.most) + ")"
+                        : "");
+}
+
+/// As the journal tells it, or a new job. A launcher that keeps a journal for itself has lost its processes
+/// with the earlier one: of its job only the epoch goes on.
+expected<membership> members_of(const rendezvous_options& how) {
+  const auto found = how.journal ? how.journal->found() : std::nullopt;
+  const auto epoch = next_epoch(found ? found->epoch : 0, how.draw);
+  if (!found || !how.apart)
+    return membership{how.members, epoch};
+  const membership_rules kept{found->size, found->elastic, found->least, found->most};
+  if (text_of(kept) != text_of(how.members))
+    return error{error_kind::precondition, "the journal " + how.journal->path() + " is of a job of " +
+                                               text_of(kept) + " members, and this one has " +
+                                               text_of(how.members) + ": give it a journal of its own"};
+  return membership::restored(*found, epoch);
+}
+
 } // namespace
 
-void rendezvous_state::begin(rendezvous_options how) {
-  members_ = membership{how.members, 1};
+void rendezvous_state::begin(rendezvous_options how, membership members) {
+  members_ = std::move(members);
   how_ = std::move(how);
+  if (how_.apart && how_.journal && how_.journal->found())
+    launcher_ = how_.journal->found()->launcher;
+  remember();
+  if (members_.generation() > 0)
+    self->delayed_send(self, how_.settings.duration(setting::regroup_timeout),
+                       regroup_overdue{members_.generation()});
 }
 
 void rendezvous_state::received(const link_received& what) {
@@ -23,9 +50,27 @@ void rendezvous_state::received(const link_received& what) {
   switch (what.message.kind()) {
   case wire::Envelope::Body::HELLO:
     if (auto said = decode_hello(what.message))
-      carry_out(members_.join(route, *said));
+      join(route, *said);
     else
       misread(said.error());
+    break;
+  case wire::Envelope::Body::RETURNING:
+    if (auto said = decode_returning(what.message))
+      carry_out(members_.come_back(route, *said));
+    else
+      misread(said.error());
+    break;
+  case wire::Envelope::Body::SLOTS:
+    if (auto said = decode_slot_report(what.message))
+      take_slots(route, *said);
+    else
+      misread(said.error());
+    break;
+  case wire::Envelope::Body::SUPERSEDED:
+    if (auto said = decode_superseded(what.message); !said)
+      misread(said.error());
+    else if (said->epoch > members_.epoch())
+      step_down(said->epoch);
     break;
   case wire::Envelope::Body::FAREWELL:
     if (auto said = decode_farewell(what.message))
@@ -46,6 +91,74 @@ void rendezvous_state::received(const link_received& what) {
   }
 }
 
+// The launcher may have started this slot's process while it had no link.
+void rendezvous_state::join(link_id link, const hello& said) {
+  if (how_.apart && launcher_link_ == 0 && !members_.knows(said.slot))
+    early_[link] = said;
+  else
+    carry_out(members_.join(link, said));
+}
+
+void rendezvous_state::take_slots(link_id link, const slot_report& said) {
+  if (said.wire_version != wire_version)
+    return refuse(link, {"wire version " + std::to_string(said.wire_version) +
+                         " does not match this rendezvous' " + std::to_string(wire_version) +
+                         ": start the launcher and the rendezvous with the same Farandole"});
+  if (said.epoch > members_.epoch())
+    return step_down(said.epoch);
+  if (!how_.apart)
+    return refuse(link, {"this rendezvous has a launcher of its own"});
+  if (launcher_ != 0 && launcher_ != said.job)
+    return refuse(link, {"this rendezvous serves the job of another launcher; start one for this job" +
+                         std::string(how_.journal ? ", with a journal of its own" : "")});
+  const bool is_new = std::exchange(launcher_link_, link) != link;
+  launcher_ = said.job;
+  for (const auto& slot : said.slots)
+    members_.expect(slot.number);
+  remember();
+  for (const auto& slot : said.slots) {
+    if (slot.retired)
+      carry_out(members_.retire(slot.number));
+    if (slot.ended)
+      carry_out(members_.exit(slot.number, slot.how));
+  }
+  if (is_new && members_.running())
+    tell_launcher();
+  for (const auto& [from, early] : std::exchange(early_, {}))
+    carry_out(members_.join(from, early));
+}
+
+void rendezvous_state::tell_launcher() {
+  const auto generation = members_.generation();
+  if (watcher_)
+    self->send(watcher_, generation_formed{generation, members_.slots()});
+  if (launcher_link_ != 0)
+    tell(launcher_link_,
+         encode(address{generation, 0, -1}, formed{generation, members_.epoch(), members_.slots()}));
+}
+
+// Before anybody is told: what has been said must not be forgotten.
+void rendezvous_state::remember() {
+  if (!how_.journal)
+    return;
+  auto image = members_.image();
+  image.launcher = launcher_;
+  if (const auto problem = how_.journal->remember(image); problem && how_.log)
+    how_.log->warning(problem.text);
+}
+
+void rendezvous_state::step_down(std::uint64_t epoch) {
+  if (closing_)
+    return;
+  if (how_.log)
+    how_.log->error("this rendezvous (epoch " + epoch_text(members_.epoch()) +
+                    ") ends: the job's members obey another one, of epoch " + epoch_text(epoch) +
+                    "; one job has one rendezvous, and one that is started again needs its journal");
+  close();
+  if (how_.stepped_down)
+    how_.stepped_down();
+}
+
 // What a member says of itself is taken at once; what it says of another waits, for the host driver may say
 // it better.
 void rendezvous_state::take_report(const member_reported& what) {
@@ -58,6 +171,7 @@ void rendezvous_state::exited(const slot_exited& what) {
 
 void rendezvous_state::started(const slot_started& what) {
   members_.expect(what.slot);
+  remember();
 }
 
 void rendezvous_state::retired(const slot_retired& what) {
@@ -76,6 +190,9 @@ void rendezvous_state::opened(const link_opened& what) {
 
 void rendezvous_state::closed(const link_closed& what) {
   links_.erase(what.link);
+  early_.erase(what.link);
+  if (launcher_link_ == what.link)
+    launcher_link_ = 0;
   auto reason =
       "closed its connection to the rendezvous" + (what.reason.empty() ? "" : " (" + what.reason + ")");
   self->delayed_send(self, explanation, link_stayed_down{what.link, reason});
@@ -98,6 +215,9 @@ void rendezvous_state::close() {
 }
 
 void rendezvous_state::carry_out(const membership_decision& what) {
+  if (what.superseded_by != 0)
+    return step_down(what.superseded_by);
+  remember();
   for (auto& one : what.refusals)
     refuse(one.to, one.why);
   for (auto& one : what.admissions) {
@@ -110,8 +230,10 @@ void rendezvous_state::carry_out(const membership_decision& what) {
     tell(one.to, encode(address{one.lost.generation, 0, -1}, one.lost));
   for (auto& one : what.warnings)
     tell(one.to, encode(address{one.changed.generation, 0, -1}, one.changed));
-  if (!what.admissions.empty() && watcher_)
-    self->send(watcher_, generation_formed{members_.generation(), members_.slots()});
+  for (auto& one : what.resumptions)
+    tell(one.to, encode(address{one.what.generation, 0, -1}, one.what));
+  if (!what.admissions.empty())
+    tell_launcher();
   if (!what.notices.empty() && !members_.running())
     self->delayed_send(self, how_.settings.duration(setting::regroup_timeout),
                        regroup_overdue{members_.generation()});
@@ -133,9 +255,9 @@ void rendezvous_state::refuse(link_id link, const refused& why) {
 }
 
 rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<rendezvous_state> self,
-                                           rendezvous_options how) {
+                                           rendezvous_options how, membership members) {
   auto& state = self->state;
-  state.begin(std::move(how));
+  state.begin(std::move(how), std::move(members));
   return {
       [&state](const listener_started& what) { state.listen_by(what.handle); },
       [&state](const slot_exited& what) { state.exited(what); },
@@ -153,7 +275,10 @@ rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<re
 }
 
 expected<rendezvous_service> start_rendezvous(caf::actor_system& system, const rendezvous_options& options) {
-  auto actor = system.spawn(rendezvous, options);
+  auto members = members_of(options);
+  if (!members)
+    return members.error();
+  auto actor = system.spawn(rendezvous, options, std::move(*members));
   auto listening =
       listen(system, options.bind_ip, options.port, caf::actor_cast<caf::actor>(actor), options.links);
   if (!listening) {

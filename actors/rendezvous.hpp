@@ -1,9 +1,15 @@
 // Who is in, for the whole job: listens for members, lets elastic/membership decide, and says so. Where the
 // process of a slot is watched by a host driver, the exit it reports names the cause of a loss; a link that
 // ends by itself waits a moment for it.
+//
+// With a journal it can be lost: one that is started again knows the job, raises the epoch, and lets members
+// come back into the generation that they were in (elastic/journal.hpp). It may run apart from the launcher,
+// which then reports its slots by a link (actors/launch/remote_rendezvous.hpp).
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -12,6 +18,7 @@
 #include "actors/interfaces.hpp"
 #include "actors/kit/link.hpp"
 #include "actors/kit/log.hpp"
+#include "elastic/journal.hpp"
 #include "elastic/membership.hpp"
 #include "messages/settings.hpp"
 
@@ -24,6 +31,11 @@ struct rendezvous_options {
   std::string bind_ip = "127.0.0.1";
   std::uint16_t port = 0; ///< 0: any free one
   logger* log = nullptr;
+  std::shared_ptr<farandole::journal> journal; ///< may be null: then nothing is kept
+  bool apart = false;                          ///< the launcher is another process, and comes by a link
+  std::uint32_t draw = 0;                      ///< for the epoch; by chance
+  /// Called on the loop when members obey another rendezvous: this one has said why, and ends.
+  std::function<void()> stepped_down;
 };
 
 struct rendezvous_service {
@@ -38,7 +50,7 @@ struct rendezvous_state {
   static inline const char* name = "rendezvous";
 
   explicit rendezvous_state(rendezvous_actor::pointer owner) : self(owner), members_({}, 1) {}
-  void begin(rendezvous_options how);
+  void begin(rendezvous_options how, membership members);
 
   void listen_by(caf::actor listener) { listener_ = std::move(listener); }
   void exited(const slot_exited& what);
@@ -59,6 +71,11 @@ private:
     std::string peer;
   };
 
+  void join(link_id link, const hello& said);
+  void take_slots(link_id link, const slot_report& said);
+  void tell_launcher();
+  void remember();
+  void step_down(std::uint64_t epoch);
   void carry_out(const membership_decision& what);
   void tell(link_id link, const envelope& message);
   void refuse(link_id link, const refused& why);
@@ -69,10 +86,13 @@ private:
   std::unordered_map<link_id, caller> links_;
   caf::actor listener_;
   generation_watcher_actor watcher_; ///< may be null
+  std::uint64_t launcher_ = 0;       ///< whose slots these are, where it comes by a link
+  link_id launcher_link_ = 0;        ///< 0: there is none
+  std::map<link_id, hello> early_;   ///< of slots that a launcher who is away may have started
   bool closing_ = false;
 };
 
 rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<rendezvous_state> self,
-                                           rendezvous_options how);
+                                           rendezvous_options how, membership members);
 
 } // namespace farandole

@@ -52,7 +52,7 @@ std::optional<refused> membership::objection(const hello& request) const {
     return taken_out(request.slot);
   if (seat.ended)
     return refused{slot + " " + seat.end_reason + " and cannot come again"};
-  if (seat.link)
+  if (seat.link || is_absent(seat))
     return refused{slot + " is taken by process " + std::to_string(seat.announced.process) + " on " +
                    seat.announced.host_name};
   return std::nullopt;
@@ -60,6 +60,10 @@ std::optional<refused> membership::objection(const hello& request) const {
 
 membership_decision membership::join(route from, const hello& request) {
   membership_decision out;
+  if (request.epoch > epoch_) {
+    out.superseded_by = request.epoch;
+    return out;
+  }
   // A process that comes again may be faster than its own farewell, for two links keep no order between them.
   if (auto earlier = same_process(request)) {
     auto* seat = seat_of(*earlier);
@@ -67,6 +71,11 @@ membership_decision membership::join(route from, const hello& request) {
     seat->in_generation = false;
     end_if_all_left();
   }
+  // One that was in, by the word of an earlier rendezvous, and has not come back but starts anew: whether it
+  // left or lost somebody is not known, so its generation ends as by a loss.
+  if (const auto found = seats_.find(request.slot); found != seats_.end() && is_absent(found->second))
+    if (is_known_as(found->second, request.host, request.process))
+      end_generation(request.slot, "has left while there was no rendezvous", out);
   if (auto why = objection(request)) {
     out.refusals.push_back({from, std::move(*why)});
     start_if_ready(out);
@@ -186,8 +195,10 @@ membership_decision membership::report(route from, const lost& what) {
 
 membership_decision membership::give_up_waiting(std::uint64_t generation) {
   membership_decision out;
-  if (!rules_.elastic || running_ || generation != generation_)
+  if (!rules_.elastic || generation != generation_)
     return out;
+  if (running_)
+    return give_up_absent();
   for (auto& [slot, seat] : seats_)
     if (!seat.link)
       seat.awaited = false;

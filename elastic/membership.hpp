@@ -21,7 +21,9 @@
 
 #include "elastic/ranking.hpp"
 #include "elastic/set_register.hpp"
+#include "messages/job_image.hpp"
 #include "messages/membership.hpp"
+#include "messages/reunion.hpp"
 
 namespace farandole {
 
@@ -46,10 +48,16 @@ struct membership_decision {
     route to;
     farandole::changed changed;
   };
+  struct resumption {
+    route to;
+    resumed what;
+  };
   std::vector<refusal> refusals;
   std::vector<admission> admissions;
   std::vector<notice> notices;
   std::vector<warning> warnings;
+  std::vector<resumption> resumptions;
+  std::uint64_t superseded_by = 0; ///< members obey another rendezvous, of this epoch: this one has no say
 };
 
 struct membership_rules {
@@ -62,6 +70,11 @@ struct membership_rules {
 class membership {
 public:
   membership(membership_rules rules, std::uint64_t epoch);
+
+  /// The job that an earlier rendezvous had, which nobody has a link to yet: members that were in come back.
+  static membership restored(const job_image& image, std::uint64_t epoch);
+  /// All of it, to go on from elsewhere. Its `launcher` is left to the caller.
+  job_image image() const;
 
   /// Elastic: this slot's process was started, or is about to be; others are turned away.
   void expect(std::int32_t slot);
@@ -86,14 +99,20 @@ public:
   /// cannot go on. A loss unless that one had left, or the reporter is no member of that generation.
   membership_decision report(route from, const lost& what);
 
+  /// A member of the running generation has lost its link, and has another one now. Resumed, or told that its
+  /// generation has ended meanwhile, or refused with the reason.
+  membership_decision come_back(route from, const returning& who);
+
   /// Elastic: those that this ended generation's successor still waits for have had their time. They may come
-  /// later, as new ones.
+  /// later, as new ones. Where the generation runs on: who is in it and has not come back is lost.
   membership_decision give_up_waiting(std::uint64_t generation);
 
+  std::uint64_t epoch() const { return epoch_; }
   std::uint64_t generation() const { return generation_; }
   bool running() const { return running_; }
   /// Of the members of the generation that runs, or of the last one, by rank.
   const std::vector<std::int32_t>& slots() const { return slots_by_rank_; }
+  bool knows(std::int32_t slot) const { return seats_.contains(slot); }
   /// Slots that are waited for, for people: "2, 3".
   std::string missing() const;
 
@@ -120,6 +139,10 @@ private:
   void end_generation(std::int32_t slot, const std::string& reason, membership_decision& out);
   void end_if_all_left();
   void change(bool removal, membership_decision& out);
+  membership_decision give_up_absent();
+  /// In the generation, by the word of an earlier rendezvous, and not come back yet.
+  static bool is_absent(const seat& one) { return one.in_generation && !one.link; }
+  bool is_known_as(const seat& one, const std::string& host, std::int64_t process) const;
   void refuse_waiting(const std::string& reason, membership_decision& out);
 
   membership_rules rules_;

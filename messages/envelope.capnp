@@ -18,6 +18,7 @@ using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("farandole::wire");
 
 using Membership = import "membership.capnp";
+using Reunion = import "reunion.capnp";
 using Negotiation = import "negotiation.capnp";
 
 struct Envelope {
@@ -36,6 +37,13 @@ struct Envelope {
     farewell @7 :Membership.Farewell;
     refused @8 :Membership.Refused;
     changed @16 :Membership.Changed;
+    returning @17 :Reunion.Returning;
+    resumed @18 :Reunion.Resumed;
+    superseded @19 :Reunion.Superseded;
+
+    # Between a launcher and a rendezvous that runs apart from it.
+    slots @20 :Reunion.Slots;
+    formed @21 :Reunion.Formed;
 
     # Between a member and the leader of a process set.
     greeting @9 :Membership.Greeting;

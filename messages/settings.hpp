@@ -70,6 +70,7 @@ enum class setting : std::uint16_t {
   elastic,
   elastic_timeout,
   regroup_timeout,
+  rendezvous_timeout,
   dynamic_process_sets,
   hierarchical_allreduce,
   hierarchical_allgather,

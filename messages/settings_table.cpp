@@ -414,7 +414,16 @@ constexpr setting_row rows[] = {
      .most = largest_timeout_s,
      .environment = "FARANDOLE_REGROUP_TIMEOUT",
      .doc = "How long the members of an elastic job wait, after a loss, for a survivor that does not come "
-            "again; later it comes as a new one."},
+            "again; later it comes as a new one. As long waits a rendezvous that was started again for those "
+            "who were in."},
+    {.id = setting::rendezvous_timeout,
+     .name = "rendezvous timeout",
+     .type = duration,
+     .unit = "s",
+     .built_in = "3600",
+     .most = largest_timeout_s,
+     .environment = "FARANDOLE_RENDEZVOUS_TIMEOUT",
+     .doc = "How long members of an elastic job, and its launcher, look for a rendezvous that went away."},
     {.id = setting::dynamic_process_sets,
      .name = "dynamic process sets",
      .type = flag,

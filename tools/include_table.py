@@ -39,7 +39,7 @@ FOREIGN = {
     "capnp/": ["messages"],
     "kj/": ["messages"],
     "yaml-cpp/": ["tools/farandole"],
-    "openssl/": ["actors", "collectives/paths", "tests"],
+    "openssl/": ["actors", "collectives/paths", "elastic", "tests"],
     "spdlog/": ["actors"],
     "fmt/": ["actors"],
     "ucp/": ["collectives/paths"],

@@ -152,7 +152,7 @@ public:
         log->warning(line);
     }
     if (owner_knows)
-      self_->send(start_.owner, link_closed{start_.id, wanted ? std::string{} : reason});
+      self_->send(start_.owner, link_closed{start_.id, wanted ? std::string{} : reason, untrusted_});
     watch_.stop();
     self_->quit();
   }
@@ -196,6 +196,7 @@ private:
     if (problem) {
       // The alert, if the socket takes it at once.
       [[maybe_unused]] auto put = ::send(watch_.get(), wire_.data() + sent_, unsent(), MSG_NOSIGNAL);
+      untrusted_ = phase_ == phase::shaking;
       return end(problem.text);
     }
     // Whoever empties the sealed bytes also goes on with the queue, for nobody else will be told that there
@@ -293,6 +294,7 @@ private:
   link_start start_;
   std::string peer_;
   phase phase_ = phase::connecting;
+  bool untrusted_ = false; ///< the other end has not our secret
   bool settled_ = false;
   bool flush_asked_ = false;
   bool said_farewell_ = false;

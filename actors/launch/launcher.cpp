@@ -19,6 +19,7 @@
 #include "actors/launch/elastic_driver.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "actors/launch/process_keeper.hpp"
+#include "actors/launch/remote_rendezvous.hpp"
 #include "actors/rendezvous.hpp"
 
 namespace farandole {
@@ -45,8 +46,8 @@ std::vector<std::string> own_environment() {
   return entries;
 }
 
-auto exit_reporter(const rendezvous_service& service) {
-  return [rendezvous = service.actor](std::int32_t slot, const std::string& how) {
+auto exit_reporter(const caf::actor& rendezvous) {
+  return [rendezvous](std::int32_t slot, const std::string& how) {
     caf::anon_send(rendezvous, slot_exited{slot, how});
   };
 }
@@ -63,11 +64,20 @@ public:
 
   /// For the driver; on the loop.
   std::function<void(int)> finished() {
-    return [this](int result) {
-      code_ = result;
-      const std::uint64_t one = 1;
-      [[maybe_unused]] const auto count = ::write(done_.get(), &one, sizeof one);
-    };
+    return [this](int result) { finish(result); };
+  }
+  void finish(int result) {
+    code_ = result;
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto count = ::write(done_.get(), &one, sizeof one);
+  }
+
+  /// Until it is finished, or a signal ends it.
+  int wait() {
+    pollfd watched[2] = {{done_.get(), POLLIN, 0}, {interrupts_.get(), POLLIN, 0}};
+    while (::poll(watched, 2, -1) < 0) // no deadline: for as long as the job takes
+      assert(errno == EINTR);
+    return watched[0].revents != 0 ? code_.load() : 0;
   }
 
   template <class Driver>
@@ -102,14 +112,16 @@ struct launcher::parts {
   logger log;
   loop_system system;
   output_writer writer;
-  std::optional<rendezvous_service> rendezvous;
+  caf::actor rendezvous; ///< or this launcher's end of one that runs apart
+  std::uint16_t port = 0;
+  job_watch serving;
 };
 
 launcher::launcher(std::unique_ptr<parts> made) : parts_(std::move(made)) {}
 
 launcher::~launcher() {
   if (parts_->rendezvous)
-    caf::anon_send(parts_->rendezvous->actor, close_atom::value);
+    caf::anon_send(parts_->rendezvous, close_atom::value);
   // A reader of our output that does not read must not make this process unstoppable.
   const auto signals = ending_signals();
   ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
@@ -123,23 +135,62 @@ expected<std::unique_ptr<launcher>> launcher::open(const launcher_options& optio
   if (!keeper)
     return keeper.error();
   auto made = std::make_unique<parts>(std::move(*keeper), options);
+  made->port = options.port;
+  if (options.remote_ip.empty())
+    if (auto problem = start_own(*made, options))
+      return problem;
+  std::unique_ptr<launcher> started(new launcher(std::move(made)));
+  if (!options.remote_ip.empty())
+    started->start_remote(options);
+  return started;
+}
+
+error launcher::start_own(parts& made, const launcher_options& options) {
   rendezvous_options how;
   how.members = options.members;
   how.settings = options.values;
   how.links.credentials = std::make_shared<const tls_credentials>(options.secret);
-  how.links.log = &made->log;
+  how.links.log = &made.log;
   how.bind_ip = options.bind_ip;
   how.port = options.port;
-  how.log = &made->log;
-  auto service = start_rendezvous(made->system.get(), how);
+  how.log = &made.log;
+  how.apart = options.apart;
+  how.draw = static_cast<std::uint32_t>(std::random_device{}());
+  how.stepped_down = [&made] { made.serving.finish(1); };
+  if (!options.journal.empty()) {
+    auto book = journal::open(options.journal);
+    if (!book)
+      return book.error();
+    how.journal = std::move(*book);
+    if (!how.journal->repaired().empty())
+      made.log.warning(how.journal->repaired());
+  }
+  auto service = start_rendezvous(made.system.get(), how);
   if (!service)
     return service.error();
-  made->rendezvous = *service;
-  return std::unique_ptr<launcher>(new launcher(std::move(made)));
+  made.rendezvous = caf::actor_cast<caf::actor>(service->actor);
+  made.port = service->port;
+  return {};
+}
+
+void launcher::start_remote(const launcher_options& options) {
+  remote_rendezvous_spec spec;
+  spec.ip = options.remote_ip;
+  spec.port = options.port;
+  spec.links.credentials = std::make_shared<const tls_credentials>(options.secret);
+  spec.links.connect_timeout = options.values.duration(setting::start_timeout);
+  spec.links.connect_timeout_setting = options.values.cited(setting::start_timeout);
+  spec.links.log = &parts_->log;
+  std::random_device chance;
+  spec.job = (std::uint64_t{chance()} << 32U) | chance() | 1U;
+  spec.patience = options.values.duration(setting::rendezvous_timeout);
+  spec.patience_setting = options.values.cited(setting::rendezvous_timeout);
+  spec.log = &parts_->log;
+  parts_->rendezvous = caf::actor_cast<caf::actor>(parts_->system.get().spawn(remote_rendezvous, spec));
 }
 
 std::uint16_t launcher::port() const {
-  return parts_->rendezvous->port;
+  return parts_->port;
 }
 
 error launcher::copy_output(slot_spec& slot, const std::string& folder) {
@@ -153,11 +204,8 @@ error launcher::copy_output(slot_spec& slot, const std::string& folder) {
   return {};
 }
 
-void launcher::serve() {
-  const auto signals = ending_signals();
-  int number = 0;
-  while (::sigwait(&signals, &number) == EINTR) {
-  }
+int launcher::serve() {
+  return parts_->serving.wait();
 }
 
 int launcher::run(std::vector<slot_spec> slots) {
@@ -167,7 +215,7 @@ int launcher::run(std::vector<slot_spec> slots) {
   host_driver_spec spec;
   spec.slots = std::move(slots);
   spec.times.grace = parts_->values.duration(setting::exit_grace);
-  spec.slot_exited = exit_reporter(*parts_->rendezvous);
+  spec.slot_exited = exit_reporter(parts_->rendezvous);
   spec.finished = watch.finished();
   const auto driver = parts_->system.get().spawn(host_driver, spec, &parts_->writer);
   caf::anon_send(driver, start_atom::value);
@@ -191,7 +239,7 @@ int launcher::run(const elastic_job& job) {
   }
   spec.times.grace = parts_->values.duration(setting::exit_grace);
   spec.seed = std::random_device{}();
-  const auto rendezvous = parts_->rendezvous->actor;
+  const auto rendezvous = parts_->rendezvous;
   spec.slot_for = [&, rendezvous](const crew::start& where) {
     caf::anon_send(rendezvous, slot_started{where.slot});
     auto slot = job.slot_for(where);
@@ -199,7 +247,7 @@ int launcher::run(const elastic_job& job) {
       slot->process.keeper = &parts_->keeper;
     return slot;
   };
-  spec.slot_exited = exit_reporter(*parts_->rendezvous);
+  spec.slot_exited = exit_reporter(parts_->rendezvous);
   spec.finished = watch.finished();
   spec.slot_retired = [rendezvous](std::int32_t slot) { caf::anon_send(rendezvous, slot_retired{slot}); };
   const auto driver = parts_->system.get().spawn(elastic_driver, spec, &parts_->writer);

@@ -23,6 +23,11 @@ struct launcher_options {
   std::string secret;
   std::string bind_ip = "127.0.0.1";
   std::uint16_t port = 0; ///< of the rendezvous; 0: any free one
+  std::string journal;    ///< its file; empty: the rendezvous keeps none
+  bool apart = false;     ///< serve() a launcher that is another process
+  /// Elastic jobs: the address of a rendezvous that runs apart; it has `port`. Empty: this launcher has its
+  /// own.
+  std::string remote_ip;
 };
 
 /// A job whose processes may change while it runs.
@@ -55,10 +60,13 @@ public:
   /// The same for an elastic job.
   int run(const elastic_job& job);
   /// Starts nothing: the rendezvous serves members that others start, until SIGINT, SIGTERM or SIGHUP.
-  void serve();
+  /// Returns the exit code: not 0 if another rendezvous has taken its place.
+  int serve();
 
 private:
   struct parts;
+  static error start_own(parts& made, const launcher_options& options);
+  void start_remote(const launcher_options& options);
   explicit launcher(std::unique_ptr<parts> made);
 
   std::unique_ptr<parts> parts_;

@@ -54,6 +54,9 @@ struct options {
   /// again under their ids, with the members that are left, if all survivors say the same; process_sets then
   /// counts no more.
   std::optional<std::vector<kept_set>> sets_before = {};
+  /// Elastic jobs: what epoch() of this process' last runtime said, so that a rendezvous which another one
+  /// has replaced has no say any more.
+  std::uint64_t epoch = 0;
 };
 
 /// What to do with one tensor.
@@ -146,6 +149,8 @@ public:
 
   /// Counts memberships of the job, from 1; a runtime lives in one.
   std::uint64_t generation() const;
+  /// The highest epoch of a rendezvous that this process has obeyed.
+  std::uint64_t epoch() const;
   /// Elastic jobs: members do not all stand at the same step with the same state; the same on all of them.
   bool must_sync() const;
   /// Elastic jobs: the job has run without this process.

@@ -195,7 +195,8 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
     return faults.error();
   auto member = member_runtime::start(
       std::move(*values),
-      {*secret, {how.mpi_ranks, launched_by_mpi(lookup)}, std::move(*faults), how.progress, how.sets_before});
+      {*secret, {how.mpi_ranks, launched_by_mpi(lookup)}, std::move(*faults), how.progress, how.sets_before,
+       how.epoch});
   if (!member)
     return member.error();
   std::unique_ptr<runtime> started(new runtime(std::make_unique<state>(std::move(*member))));
@@ -235,6 +236,9 @@ std::int32_t runtime::cross_size() const {
   return state_->member->self().cross_size;
 }
 
+std::uint64_t runtime::epoch() const {
+  return state_->member->epoch();
+}
 std::uint64_t runtime::generation() const {
   return state_->member->standing().generation;
 }

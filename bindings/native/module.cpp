@@ -36,8 +36,10 @@ struct python_runtime {
 python_runtime start(const std::map<std::string, std::string>& settings, bool read_environment,
                      const std::string& secret, const std::vector<std::vector<std::int32_t>>& process_sets,
                      const std::vector<std::int32_t>& mpi_ranks, std::uint64_t progress,
-                     const nb::list& set_rules, const std::optional<std::vector<kept_tuple>>& sets_before) {
+                     const nb::list& set_rules, const std::optional<std::vector<kept_tuple>>& sets_before,
+                     std::uint64_t epoch) {
   options how{settings, read_environment, secret, process_sets, mpi_ranks, progress};
+  how.epoch = epoch;
   for (nb::handle each : set_rules)
     how.set_rules.push_back(rule_of(each));
   if (sets_before)
@@ -169,7 +171,8 @@ void define_runtime(nb::module_& module) {
                   "read_environment"_a = true, "secret"_a = "",
                   "process_sets"_a = std::vector<std::vector<std::int32_t>>{},
                   "mpi_ranks"_a = std::vector<std::int32_t>{}, "progress"_a = 0, "set_rules"_a = nb::list(),
-                  "sets_before"_a = nb::none(), "Joins the job that the settings and the environment name.")
+                  "sets_before"_a = nb::none(), "epoch"_a = 0,
+                  "Joins the job that the settings and the environment name.")
       .def("shutdown", [](const python_runtime& self) { shut_down(self.running); })
       .def_prop_ro("alive", &ask<&runtime::alive>)
       .def_prop_ro("usable_here", &ask<&runtime::usable_here>)
@@ -183,6 +186,8 @@ void define_runtime(nb::module_& module) {
       .def_prop_ro("generation", &ask<&runtime::generation>, "Counts memberships of the job, from 1.")
       .def_prop_ro("slots", &ask<&runtime::slots>,
                    "Where the launcher put each rank; unlike ranks, slots stay.")
+      .def_prop_ro("epoch", &ask<&runtime::epoch>,
+                   "The highest epoch of a rendezvous that this process has obeyed.")
       .def_prop_ro("must_sync", &ask<&runtime::must_sync>,
                    "Whether members stand at different steps; the same on all of them.")
       .def_prop_ro("joined_late", &ask<&runtime::joined_late>,

@@ -6,6 +6,7 @@
 #include "messages/gathered.hpp"
 #include "messages/membership.hpp"
 #include "messages/negotiation.hpp"
+#include "messages/reunion.hpp"
 
 namespace {
 
@@ -45,6 +46,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(*message, decode_greeting);
   check(*message, decode_introduction);
   check(*message, decode_introductions);
+  check(*message, decode_returning);
+  check(*message, decode_resumed);
+  check(*message, decode_superseded);
+  check(*message, decode_slot_report);
+  check(*message, decode_formed);
   check(*message, decode_requests);
   check(*message, decode_gathered);
   for (std::int32_t members : {1, 3})

@@ -6,6 +6,7 @@
 #include "messages/gathered.hpp"
 #include "messages/membership.hpp"
 #include "messages/negotiation.hpp"
+#include "messages/reunion.hpp"
 
 namespace farandole {
 
@@ -69,7 +70,12 @@ inline std::vector<envelope> samples() {
           encode(from, sample_requests()),
           encode(from, sample_schedule()),
           encode({3, 1, 0, 2}, sample_schedule()),
-          encode(from, sample_gathered())};
+          encode(from, sample_gathered()),
+          encode(from, returning{wire_version, 3, 1, 4, "host", 77, 6}),
+          encode(from, resumed{3, 7, 2, true}),
+          encode(from, superseded{9}),
+          encode(from, slot_report{wire_version, 1, 6, {{0, true, true, "exited with code 3"}}}),
+          encode(from, formed{3, 7, {0, 2}})};
 }
 
 } // namespace farandole

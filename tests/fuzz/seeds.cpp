@@ -1,29 +1,68 @@
 // Writes the seeds of a fuzz target into a directory: fuzz_seeds TARGET DIRECTORY.
 #include <cstdio>
 #include <fstream>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "elastic/journal_format.hpp"
 #include "tests/fuzz/samples.hpp"
+
+namespace {
+
+using namespace farandole;
+
+/// A journal of two records, and the image in it alone.
+std::vector<std::vector<std::byte>> journal_samples() {
+  job_image job;
+  job.elastic = job.running = true;
+  job.epoch = job.generation = 3;
+  job.slots_by_rank = {0};
+  job.seats = {{0, true, true, false, false, 0, {}, "host", "alpha", "10.0.0.1:99", 77},
+               {1, false, false, true, true, -1, "exited with code 3", {}, {}, {}, 0}};
+  auto file = journal_header();
+  for (auto type : {journal_record::snapshot, journal_record::change}) {
+    const auto entry = journal_entry(type, job);
+    file.insert(file.end(), entry.begin(), entry.end());
+  }
+  return {file, encode(job)};
+}
+
+bool write_seed(const std::string& path, const std::string& before, std::span<const std::byte> bytes) {
+  std::ofstream file(path, std::ios::binary);
+  file << before;
+  file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  if (file.flush())
+    return true;
+  std::fprintf(stderr, "cannot write %s\n", path.c_str());
+  return false;
+}
+
+} // namespace
 
 int main(int count, char** arguments) {
   if (count != 3) {
     std::fputs("usage: fuzz_seeds TARGET DIRECTORY\n", stderr);
     return 2;
   }
-  // A frame is a message behind its length in words and a zero; fuzz_frames takes one byte more in front.
-  bool framed = std::string{arguments[1]} == "fuzz_frames";
+  const std::string target = arguments[1], seed = std::string{arguments[2]} + "/seed-";
   int number = 0;
-  for (const auto& message : farandole::samples()) {
-    std::ofstream file(std::string{arguments[2]} + "/seed-" + std::to_string(number++), std::ios::binary);
-    auto bytes = message.bytes();
-    auto words = bytes.size() / 8;
-    if (framed)
-      file << static_cast<char>(40 * number) << static_cast<char>(words) << static_cast<char>(words >> 8)
-           << std::string(6, '\0');
-    file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-    if (!file.flush()) {
-      std::fprintf(stderr, "cannot write to %s\n", arguments[2]);
+  if (target == "fuzz_journal") {
+    for (const auto& bytes : journal_samples())
+      if (!write_seed(seed + std::to_string(number++), {}, bytes))
+        return 1;
+    return 0;
+  }
+  // A frame is a message behind its length in words and a zero; fuzz_frames takes one byte more in front.
+  for (const auto& message : samples()) {
+    const auto path = seed + std::to_string(number++);
+    const auto words = message.bytes().size() / 8;
+    std::string before;
+    if (target == "fuzz_frames")
+      before = {static_cast<char>(40 * number), static_cast<char>(words), static_cast<char>(words >> 8)};
+    if (!before.empty())
+      before.append(6, '\0');
+    if (!write_seed(path, before, message.bytes()))
       return 1;
-    }
   }
 }

@@ -12,7 +12,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Sequence
+from typing import Callable, Dict, Iterator, List, Optional, Sequence
 
 import pytest
 
@@ -37,12 +37,12 @@ def clean_environment() -> Dict[str, str]:
 class Job:
     """A launched job whose output is read as it comes."""
 
-    def __init__(self, arguments: List[str]) -> None:
+    def __init__(self, arguments: List[str], environment: Optional[Dict[str, str]] = None) -> None:
         self.process = subprocess.Popen(
             [LAUNCHER, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=clean_environment(),
+            env=environment or clean_environment(),
             start_new_session=True,
         )
         self.text = ""

@@ -27,6 +27,9 @@ struct run_request {
   crew_options crew;            ///< of an elastic job
   std::string discovery_script; ///< path; empty: the hosts are fixed
   std::optional<std::int32_t> slots_per_host;
+  std::string journal;                 ///< of the rendezvous; empty: none
+  std::string rendezvous_ip;           ///< of one that runs apart; empty: this launcher's own
+  std::uint16_t rendezvous_port = 0;   ///< likewise
   std::vector<std::string> interfaces; ///< empty: none were named
   std::string output_folder;
   bool prefix_timestamp = false;

@@ -254,6 +254,27 @@ TEST_CASE("elastic options that cannot be are refused with what to do", "[comman
     CHECK(contains(refusal({"-np", "2", "--host-discovery-script", script.path, "true"}), "chmod +x"));
 }
 
+TEST_CASE("an elastic job may keep a journal, or have its rendezvous elsewhere", "[command line]") {
+  const words job{"-np", "2", "--min-np", "1", "-H", "localhost:2"};
+  const auto with = [&](words options) {
+    options.insert(options.begin(), job.begin(), job.end());
+    options.emplace_back("true");
+    return options;
+  };
+  const auto secret = around({{"FARANDOLE_SECRET_FILE", "secret"}});
+  CHECK(parsed(with({"--journal", "a.journal"})).journal == "a.journal");
+  const auto got = parsed(with({"--rendezvous", "10.0.0.1:4711"}), secret);
+  CHECK(got.rendezvous_ip == "10.0.0.1");
+  CHECK(got.rendezvous_port == 4711);
+  CHECK(parsed(with({})).rendezvous_ip.empty());
+  CHECK(contains(refusal(with({"--rendezvous", "10.0.0.1:4711"})), "FARANDOLE_SECRET_FILE"));
+  for (const char* wrong : {"10.0.0.1", ":4711", "10.0.0.1:0", "10.0.0.1:70000", "10.0.0.1:x", "10.0.0.1:1x"})
+    CHECK(contains(refusal(with({"--rendezvous", wrong}), secret), "is no HOST:PORT"));
+  CHECK(contains(refusal(with({"--rendezvous", "10.0.0.1:1", "--journal", "a"}), secret), "runs apart"));
+  CHECK(
+      contains(refusal({"-np", "2", "--rendezvous", "10.0.0.1:1", "true"}, secret), "needs an elastic job"));
+}
+
 TEST_CASE("elastic options of a job that is not elastic are told to have no effect", "[command line]") {
   const auto got = parsed({"-np", "1", "--max-np", "4", "--slots", "2", "--reset-limit", "1",
                            "--blacklist-cooldown-range", "1", "10", "true"});

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <charconv>
 #include <chrono>
 #include <filesystem>
 
@@ -18,10 +19,31 @@ error wrong(std::string text) {
 /// One of these needs the job to be elastic; it is said rather than dropped.
 void warn_of_unused(const CLI::App& app, std::vector<std::string>& warnings) {
   for (const char* name :
-       {"--max-num-proc", "--slots-per-host", "--reset-limit", "--blacklist-cooldown-range"})
+       {"--max-num-proc", "--slots-per-host", "--reset-limit", "--blacklist-cooldown-range", "--journal"})
     if (app.count(name) > 0)
       warnings.push_back(std::string("WARNING: ") + name +
                          " has no effect: only --min-np or --host-discovery-script make a job elastic");
+}
+
+/// A job that says where its rendezvous is must not quietly get another one.
+error find_rendezvous(const elastic_options& options, run_request& request) {
+  if (options.rendezvous.empty())
+    return {};
+  if (!options.journal.empty())
+    return wrong("--journal goes to the rendezvous that runs apart: farandole rendezvous --journal " +
+                 options.journal);
+  const auto colon = options.rendezvous.rfind(':');
+  std::uint16_t port = 0;
+  const auto* end = options.rendezvous.data() + options.rendezvous.size();
+  const bool has_host = colon != std::string::npos && colon > 0;
+  if (!has_host || std::from_chars(options.rendezvous.data() + colon + 1, end, port).ptr != end || port == 0)
+    return wrong("--rendezvous " + options.rendezvous + " is no HOST:PORT");
+  request.rendezvous_ip = options.rendezvous.substr(0, colon);
+  request.rendezvous_port = port;
+  if (request.values.text(setting::secret_file).empty())
+    return wrong(
+        "--rendezvous needs that rendezvous' secret: set FARANDOLE_SECRET_FILE to its --secret-file");
+  return {};
 }
 
 } // namespace
@@ -47,6 +69,13 @@ void add_elastic_options(CLI::App& app, elastic_options& into) {
       ->type_name("LOW HIGH")
       ->expected(2)
       ->check(CLI::Range(1, 3600).description(""));
+  app.add_option("--journal", into.journal,
+                 "File in which the rendezvous keeps the job; one launcher at a time can have it.")
+      ->type_name("FILE");
+  app.add_option("--rendezvous", into.rendezvous,
+                 "Rendezvous that runs apart (farandole rendezvous), and may be lost and started again. Its "
+                 "secret is in FARANDOLE_SECRET_FILE.")
+      ->type_name("IP:PORT");
 }
 
 error plan_elasticity(const CLI::App& app, const elastic_options& options, run_request& request,
@@ -54,6 +83,8 @@ error plan_elasticity(const CLI::App& app, const elastic_options& options, run_r
   const auto was_given = [&](const char* name) { return app.count(name) > 0; };
   request.elastic = was_given("--min-num-proc") || !request.discovery_script.empty();
   if (!request.elastic) {
+    if (was_given("--rendezvous"))
+      return wrong("--rendezvous needs an elastic job: give --min-np or --host-discovery-script");
     warn_of_unused(app, warnings);
     return {};
   }
@@ -85,6 +116,9 @@ error plan_elasticity(const CLI::App& app, const elastic_options& options, run_r
                    std::to_string(options.cooldown[1]) + ": the first number must not be larger");
   }
   crew.timeout = request.values.duration(setting::elastic_timeout);
+  request.journal = options.journal;
+  if (auto problem = find_rendezvous(options, request))
+    return problem;
   return request.values.assign(setting::elastic, "1", setting_source::flag);
 }
 

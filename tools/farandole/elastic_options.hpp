@@ -21,6 +21,8 @@ struct elastic_options {
   std::int32_t slots_per_host = 0;
   std::int32_t reset_limit = 0;
   std::vector<std::int32_t> cooldown;
+  std::string journal;
+  std::string rendezvous;
 };
 
 void add_elastic_options(CLI::App& app, elastic_options& into);

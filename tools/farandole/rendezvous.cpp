@@ -17,20 +17,28 @@ namespace {
 
 constexpr const char* teaching = R"(
 Prints "IP:PORT" on a line of its own once it listens, and serves one job of N members until SIGINT or SIGTERM.
-Start each member, on any host that can reach IP, with
+
+An elastic job (--min-np or --max-np) is launched beside it, with the same secret:
+
+  FARANDOLE_SECRET_FILE=secret farandole run --rendezvous IP:PORT -np N --min-np M -H localhost:N python train.py
+
+With --journal it can be lost: training goes on, and one that is started again on the same address and journal knows
+the job. In a job that is not elastic, start each member, on any host that can reach IP, with
 
   HOROVOD_RANK=<0..N-1> HOROVOD_SIZE=N HOROVOD_GLOO_RENDEZVOUS_ADDR=IP HOROVOD_GLOO_RENDEZVOUS_PORT=PORT
   FARANDOLE_SECRET_FILE=<a file with the same secret>
 
 Example:
   head -c 32 /dev/urandom | base64 > secret; chmod 600 secret
+  farandole rendezvous -np 4 --min-np 2 --port 4711 --secret-file secret --journal job.journal
   farandole rendezvous --size 2 --bind 10.0.0.1 --port 4711 --secret-file secret)";
 
 struct wishes {
-  std::int32_t size = 0;
+  membership_rules members;
   std::string bind = "127.0.0.1";
   std::uint16_t port = 0;
   std::string secret_file;
+  std::string journal;
 };
 
 expected<std::string> read_secret(const std::string& path) {
@@ -43,7 +51,7 @@ expected<std::string> read_secret(const std::string& path) {
   return text;
 }
 
-error serve(const wishes& wanted) {
+expected<int> serve(const wishes& wanted) {
   auto values = settings::load({process_environment(), {}, {}});
   if (!values)
     return values.error();
@@ -51,16 +59,35 @@ error serve(const wishes& wanted) {
   if (!secret)
     return secret.error();
   launcher_options options;
-  options.members.size = wanted.size;
+  options.members = wanted.members;
   options.values = *values;
   options.secret = *secret;
   options.bind_ip = wanted.bind;
   options.port = wanted.port;
+  options.journal = wanted.journal;
+  options.apart = wanted.members.elastic;
   auto started = launcher::open(options);
   if (!started)
     return started.error();
   std::cout << wanted.bind << ":" << (*started)->port() << std::endl;
-  (*started)->serve();
+  return (*started)->serve();
+}
+
+/// Whether the job is elastic, and its rules.
+error conclude(const CLI::App& app, wishes& wanted) {
+  auto& members = wanted.members;
+  const bool least = app.count("--min-np") > 0, most = app.count("--max-np") > 0;
+  members.elastic = least || most;
+  if (!members.elastic && !wanted.journal.empty())
+    return {error_kind::invalid_argument, "--journal needs an elastic job: give --min-np or --max-np"};
+  if (!least)
+    members.least = members.size;
+  if (!most)
+    members.most = members.size;
+  if (members.least > members.size || members.most < members.size)
+    return {error_kind::invalid_argument,
+            "--min-np, -np and --max-np must not descend: " + std::to_string(members.least) + ", " +
+                std::to_string(members.size) + ", " + std::to_string(members.most)};
   return {};
 }
 
@@ -70,10 +97,20 @@ int run_rendezvous(std::vector<std::string> words) {
   wishes wanted;
   CLI::App app("Serves a job whose processes something else starts.", "farandole rendezvous");
   app.footer(teaching);
-  app.add_option("--size", wanted.size, "number of members")->required()->check(CLI::Range(1, 65536));
+  auto& members = wanted.members;
+  const auto count = [&](const char* names, std::int32_t& into, const char* doc) {
+    return app.add_option(names, into, doc)->check(CLI::Range(1, 65536));
+  };
+  count("--size,--num-proc", members.size, "number of members (also -np); an elastic job starts with so many")
+      ->required();
+  count("--min-np,--min-num-proc", members.least, "fewest that an elastic job goes on with (default: -np)");
+  count("--max-np,--max-num-proc", members.most, "most that an elastic job grows to (default: -np)");
+  app.add_option("--journal", wanted.journal,
+                 "file in which an elastic job is kept, so that this process can be lost and started again");
   app.add_option("--bind", wanted.bind, "address of this host to listen on")->capture_default_str();
   app.add_option("--port", wanted.port, "port; 0: any free one")->capture_default_str();
   app.add_option("--secret-file", wanted.secret_file, "file that holds the job's secret")->required();
+  std::replace(words.begin(), words.end(), std::string("-np"), std::string("--num-proc"));
   std::reverse(words.begin(), words.end()); // as CLI11 wants them
   try {
     app.parse(std::move(words));
@@ -81,11 +118,15 @@ int run_rendezvous(std::vector<std::string> words) {
     const auto code = app.exit(problem);
     return code == 0 ? 0 : 2;
   }
-  if (const auto problem = serve(wanted)) {
-    std::cerr << "farandole rendezvous: " << problem.text << std::endl;
-    return 2;
+  auto problem = conclude(app, wanted);
+  if (!problem) {
+    const auto code = serve(wanted);
+    if (code)
+      return *code;
+    problem = code.error();
   }
-  return 0;
+  std::cerr << "farandole rendezvous: " << problem.text << std::endl;
+  return 2;
 }
 
 } // namespace farandole

@@ -170,7 +170,8 @@ expected<int> try_run(const run_request& request) {
   auto interfaces = interfaces_for(request);
   if (!interfaces)
     return interfaces.error();
-  const auto secret = make_secret();
+  const bool apart = !request.rendezvous_ip.empty();
+  const auto secret = apart ? job_secret(request.values) : make_secret();
   if (!secret)
     return secret.error();
   const auto kept = keep_secret(*secret);
@@ -183,12 +184,20 @@ expected<int> try_run(const run_request& request) {
   options.values = request.values;
   options.secret = *secret;
   options.bind_ip = rendezvous_ip;
+  options.journal = request.journal;
+  if (apart) {
+    auto ip = resolve(request.rendezvous_ip);
+    if (!ip)
+      return ip.error();
+    options.remote_ip = *ip;
+    options.port = request.rendezvous_port;
+  }
   auto started = launcher::open(options);
   if (!started)
     return started.error();
   job_facts job;
   job.size = request.processes;
-  job.rendezvous_address = rendezvous_ip;
+  job.rendezvous_address = apart ? options.remote_ip : rendezvous_ip;
   job.rendezvous_port = (*started)->port();
   job.secret_descriptor = kept->get();
   job.interfaces = std::move(*interfaces);
@@ -196,7 +205,7 @@ expected<int> try_run(const run_request& request) {
   job.tcp_only = request.tcp_only;
   if (request.verbose)
     std::cout << "Launching " << request.processes << " processes; the rendezvous listens on "
-              << rendezvous_ip << ":" << job.rendezvous_port << std::endl;
+              << job.rendezvous_address << ":" << job.rendezvous_port << std::endl;
   return request.elastic ? run_elastic(request, job, **started) : run_fixed(request, job, **started);
 }
 

@@ -94,11 +94,12 @@ def start(
     different numbers must sync. ``set_rules`` are asked who is in the sets by rule, fact by fact of each member;
     ``sets_before`` are the sets of the generation before, if this process goes on with them. True if it joined.
     """
-    global runtime, place, _owner_pid
+    global runtime, place, _owner_pid, _epoch
     with _guard:
         if place is not None:
             if runtime.alive:
                 return False
+            _epoch = runtime.epoch
             runtime.shutdown()
         from farandole import _native
 
@@ -108,6 +109,7 @@ def start(
             progress=progress,
             set_rules=list(set_rules),
             sets_before=sets_before,
+            epoch=_epoch,
         )
         place = Place(
             rank=started.rank,
@@ -125,11 +127,12 @@ def start(
 
 def stop() -> None:
     """Leaves the job in order. Does nothing in a forked child, nor when no job runs."""
-    global runtime, place
+    global runtime, place, _epoch
     if place is None or os.getpid() != _owner_pid:
         return
     with _guard:
         ending, runtime, place = runtime, _NotStarted(), None
+        _epoch = ending.epoch
         ending.shutdown()
 
 

@@ -1,0 +1,79 @@
+// A launcher's end of a rendezvous that runs apart from it: takes what the rendezvous itself would take from
+// a host driver, and says it by a link. When the link ends it looks for the rendezvous again, and tells all
+// there is to tell, for what was on its way may be lost.
+#pragma once
+
+#include <caf/all.hpp>
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "actors/interfaces.hpp"
+#include "actors/kit/link.hpp"
+#include "actors/kit/log.hpp"
+#include "elastic/redial.hpp"
+#include "messages/reunion.hpp"
+
+namespace farandole {
+
+struct remote_rendezvous_spec {
+  std::string ip;
+  std::uint16_t port = 0;
+  link_settings links;
+  std::uint64_t job = 1; ///< not 0; by chance
+  std::chrono::nanoseconds patience{};
+  std::string patience_setting; ///< "rendezvous timeout = 3600 s"
+  logger* log = nullptr;
+};
+
+using remote_rendezvous_actor = caf::typed_actor<
+    /// From the host driver.
+    caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>, caf::reacts_to<slot_retired>,
+    /// Who is told of generations; also, as by a signal, that the rendezvous will never serve this job.
+    caf::reacts_to<watch_generations>,
+    /// INTERNAL: it is time to look for the rendezvous again.
+    caf::reacts_to<call_atom>,
+    /// Send what is queued, end.
+    caf::reacts_to<close_atom>, caf::reacts_to<link_opened>, caf::reacts_to<link_received>,
+    caf::reacts_to<link_closed>>;
+
+class remote_rendezvous_state {
+public:
+  static inline const char* name = "remote rendezvous";
+
+  explicit remote_rendezvous_state(remote_rendezvous_actor::pointer self) : self_(self) {}
+
+  remote_rendezvous_actor::behavior_type begin(const remote_rendezvous_spec& spec);
+
+private:
+  void call();
+  void changed(std::int32_t slot);
+  void report(std::vector<reported_slot> slots);
+  void close();
+  void opened(const link_opened& what);
+  void received(const link_received& what);
+  void closed(const link_closed& what);
+  void hear_of(const formed& what);
+  void fail(const std::string& why);
+  void end_job();
+  std::string where() const { return spec_.ip + ":" + std::to_string(spec_.port); }
+
+  remote_rendezvous_actor::pointer self_;
+  remote_rendezvous_spec spec_;
+  std::map<std::int32_t, reported_slot> slots_;
+  generation_watcher_actor watcher_;
+  caf::actor link_; ///< null: there is none
+  link_id number_ = 0;
+  std::uint64_t epoch_ = 0; ///< the highest seen
+  redial calls_;
+  bool met_ = false;
+  bool closing_ = false;
+  bool failed_ = false;
+};
+
+remote_rendezvous_actor::behavior_type
+remote_rendezvous(remote_rendezvous_actor::stateful_pointer<remote_rendezvous_state> self,
+                  const remote_rendezvous_spec& spec);
+
+} // namespace farandole

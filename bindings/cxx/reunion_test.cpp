@@ -1,0 +1,218 @@
+// A rendezvous that goes away and comes back, in one process: each of its lives has a loop of its own.
+#include <catch2/catch.hpp>
+
+#include <stdlib.h>
+
+#include <atomic>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <optional>
+
+#include "bindings/cxx/runtime_testing.hpp"
+
+using namespace farandole;
+
+namespace {
+
+using member_ptr = std::unique_ptr<runtime>;
+
+class folder {
+public:
+  folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "reunion-XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()));
+    path_ = name;
+  }
+  ~folder() { std::filesystem::remove_all(path_); }
+  std::string file(const char* name) const { return path_ / name; }
+
+private:
+  std::filesystem::path path_;
+};
+
+template <class Condition>
+void wait_until(Condition condition) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{60};
+  while (!condition()) {
+    REQUIRE(std::chrono::steady_clock::now() < until);
+    std::this_thread::yield();
+  }
+}
+
+/// One life of a rendezvous of two members, and of one more at the most.
+class life {
+public:
+  life(const std::string& journal_path, std::uint16_t port, std::uint32_t draw) {
+    rendezvous_options how;
+    how.members = {2, true, 1, 3};
+    how.links.credentials = std::make_shared<const tls_credentials>(secret);
+    auto book = journal::open(journal_path);
+    INFO((book ? std::string() : book.error().text));
+    REQUIRE(book);
+    how.journal = std::move(*book);
+    how.port = port;
+    how.apart = true;
+    how.draw = draw;
+    how.stepped_down = [down = down_] { *down = true; };
+    auto service = start_rendezvous(system_.get(), how);
+    INFO((service ? std::string() : service.error().text));
+    REQUIRE(service);
+    actor_ = service->actor;
+    port_ = service->port;
+  }
+  ~life() { caf::anon_send(actor_, close_atom::value); }
+
+  template <class Message>
+  void tell(Message what) const {
+    caf::anon_send(actor_, what);
+  }
+  std::uint16_t port() const { return port_; }
+  bool stepped_down() const { return *down_; }
+
+private:
+  std::shared_ptr<std::atomic<bool>> down_ = std::make_shared<std::atomic<bool>>(false);
+  loop_system system_;
+  rendezvous_actor actor_;
+  std::uint16_t port_ = 0;
+};
+
+std::future<expected<member_ptr>> start(std::int32_t slot, std::uint16_t port, std::uint64_t epoch = 0) {
+  options how;
+  how.read_environment = false;
+  how.secret = secret;
+  how.epoch = epoch;
+  how.settings = {{"HOROVOD_ELASTIC", "1"},
+                  {"HOROVOD_RANK", std::to_string(slot)},
+                  {"HOROVOD_SIZE", "2"},
+                  {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1"},
+                  {"HOROVOD_GLOO_RENDEZVOUS_PORT", std::to_string(port)}};
+  return std::async(std::launch::async, [how] { return runtime::start(how); });
+}
+
+member_ptr in(std::future<expected<member_ptr>>& one) {
+  auto member = one.get();
+  INFO((member ? std::string() : member.error().text));
+  REQUIRE(member);
+  return std::move(*member);
+}
+
+std::vector<member_ptr> both(std::uint16_t port, std::uint64_t epoch = 0) {
+  auto first = start(0, port, epoch), second = start(1, port, epoch);
+  std::vector<member_ptr> members;
+  members.push_back(in(first));
+  members.push_back(in(second));
+  return members;
+}
+
+/// The sum of everybody's 1, by all of them.
+float counted(std::vector<member_ptr>& members) {
+  std::vector<floats> tensors(members.size());
+  std::vector<handle> handles;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    tensors[i].in = {1.0F};
+    auto asked = members[i]->submit(tensors[i].ask("count"));
+    REQUIRE(asked);
+    handles.push_back(std::move(*asked));
+  }
+  for (auto& each : handles)
+    REQUIRE_FALSE(each.wait());
+  return tensors[0].out[0];
+}
+
+void are_back(const std::vector<member_ptr>& members, std::uint64_t later_than) {
+  for (const auto& one : members)
+    wait_until([&] { return one->epoch() > later_than; });
+}
+
+} // namespace
+
+TEST_CASE("members train on without a rendezvous, and are in again when it is back") {
+  const folder place;
+  std::optional<life> serving;
+  serving.emplace(place.file("journal"), 0, 1);
+  const auto port = serving->port();
+  for (std::int32_t slot : {0, 1})
+    serving->tell(slot_started{slot});
+  auto members = both(port);
+  const auto before = members[0]->epoch();
+  serving.reset();
+  CHECK(counted(members) == 2.0F);
+  serving.emplace(place.file("journal"), port, 2);
+  are_back(members, before);
+  CHECK(counted(members) == 2.0F);
+  CHECK(members[0]->generation() == 1);
+
+  serving->tell(slot_started{2});
+  auto third = start(2, port);
+  for (const auto& one : members)
+    wait_until([&] { return one->membership_change().first > 0; });
+  CHECK(counted(members) == 2.0F);
+  const auto epoch = members[0]->epoch();
+  members.clear();
+  members = both(port, epoch);
+  members.push_back(in(third));
+  CHECK(counted(members) == 3.0F);
+  CHECK(members[0]->generation() == 2);
+}
+
+TEST_CASE("survivors of a loss wait for a rendezvous that is away") {
+  const folder place;
+  std::optional<life> serving;
+  serving.emplace(place.file("journal"), 0, 1);
+  const auto port = serving->port();
+  for (std::int32_t slot : {0, 1})
+    serving->tell(slot_started{slot});
+  auto members = both(port);
+  const auto epoch = members[0]->epoch();
+  serving.reset();
+  members.clear(); // both leave, and one of them comes again
+  auto survivor = start(0, port, epoch);
+  serving.emplace(place.file("journal"), port, 2);
+  serving->tell(slot_exited{1, "was killed by signal 9"});
+  auto alone = in(survivor);
+  CHECK(alone->size() == 1);
+  CHECK(alone->generation() == 2);
+  CHECK(alone->must_sync());
+}
+
+TEST_CASE("of two rendezvous with copies of a journal the one of the lower epoch steps down") {
+  const folder place;
+  std::optional<life> serving;
+  serving.emplace(place.file("journal"), 0, 1);
+  const auto port = serving->port();
+  for (std::int32_t slot : {0, 1})
+    serving->tell(slot_started{slot});
+  auto members = both(port);
+  const auto first = members[0]->epoch();
+  serving.reset();
+  std::filesystem::copy_file(place.file("journal"), place.file("copy"));
+
+  serving.emplace(place.file("journal"), port, 20);
+  are_back(members, first);
+  const auto second = members[0]->epoch();
+  CHECK(members[1]->epoch() == second);
+  serving.reset();
+  serving.emplace(place.file("copy"), port, 10); // as many lives, and lower by chance
+  wait_until([&] { return serving->stepped_down(); });
+  CHECK(counted(members) == 2.0F);
+  CHECK(members[0]->epoch() == second);
+  serving.reset();
+  serving.emplace(place.file("journal"), port, 1);
+  are_back(members, second);
+  CHECK(members[0]->generation() == 1);
+}
+
+TEST_CASE("a rendezvous that is started again without its journal steps down") {
+  const folder place;
+  std::optional<life> serving;
+  serving.emplace(place.file("journal"), 0, 5);
+  const auto port = serving->port();
+  for (std::int32_t slot : {0, 1})
+    serving->tell(slot_started{slot});
+  auto members = both(port);
+  serving.reset();
+  serving.emplace(place.file("other"), port, 4);
+  wait_until([&] { return serving->stepped_down(); });
+  CHECK(counted(members) == 2.0F);
+}

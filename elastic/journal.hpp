@@ -1,0 +1,57 @@
+// The file in which a rendezvous keeps what it must not forget, so that one that is started again knows it.
+// One process at a time has it: a lock file beside it, PATH.lock, names who. It stays as long as a few
+// snapshots: beyond that the whole is written to a new file, which takes the old one's name.
+//
+// A change is in the file before anybody acts on it, and a change of generation is on the disk. Where the
+// file cannot be written, the job goes on without: each later change tries again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "elastic/journal_format.hpp"
+#include "messages/descriptor.hpp"
+
+namespace farandole {
+
+class journal {
+public:
+  /// Takes the lock, reads what is there and cuts off a torn end. The error says who has the lock, or from
+  /// which byte on the file cannot be believed.
+  static expected<std::unique_ptr<journal>> open(const std::string& path);
+
+  /// What the file held; none: it is new.
+  const std::optional<job_image>& found() const { return found_; }
+  /// For people: what was cut off when the file was opened; empty: nothing.
+  const std::string& repaired() const { return repaired_; }
+  const std::string& path() const { return path_; }
+
+  /// Writes how the job is from now on, if that differs from before. The error comes once for each time that
+  /// the file cannot be written, until it can be again.
+  error remember(const job_image& now);
+
+private:
+  explicit journal(std::string path) : path_(std::move(path)) {}
+
+  error lock();
+  error read();
+  error rewrite(const job_image& now);
+  error append(const job_image& now);
+  error failed(const std::string& what) const;
+
+  std::string path_;
+  descriptor lock_;
+  descriptor file_; ///< none: the next change makes a new one
+  std::optional<job_image> found_;
+  std::optional<job_image> written_; ///< by this process
+  std::string repaired_;
+  std::size_t bytes_ = 0;          ///< of the file, all sound
+  std::size_t snapshot_bytes_ = 0; ///< of it
+  bool failing_ = false;
+};
+
+} // namespace farandole

@@ -1,0 +1,156 @@
+#include "elastic/journal.hpp"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+using namespace farandole;
+
+namespace {
+
+class folder {
+public:
+  folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "journal-XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()));
+    path_ = name;
+  }
+  ~folder() { std::filesystem::remove_all(path_); }
+  std::string file() const { return path_ / "journal"; }
+
+private:
+  std::filesystem::path path_;
+};
+
+std::unique_ptr<journal> opened(const std::string& path) {
+  auto one = journal::open(path);
+  INFO((one ? std::string() : one.error().text));
+  REQUIRE(one);
+  return std::move(*one);
+}
+
+std::string refusal(const std::string& path) {
+  const auto one = journal::open(path);
+  return one ? std::string() : one.error().text;
+}
+
+job_image image_of(std::uint64_t generation) {
+  job_image image;
+  image.epoch = 1;
+  image.generation = generation;
+  image.seats = {{0, true, true, false, false, 0, {}, "host", "alpha", "127.0.0.1:1", 77}};
+  return image;
+}
+
+} // namespace
+
+TEST_CASE("a journal that is opened again knows the last of what it was told") {
+  const folder place;
+  CHECK_FALSE(opened(place.file())->found());
+  CHECK_FALSE(std::filesystem::exists(place.file()));
+  for (std::uint64_t generation = 1; generation <= 3; ++generation) {
+    const auto book = opened(place.file());
+    REQUIRE_FALSE(book->remember(image_of(generation)));
+    REQUIRE_FALSE(book->remember(image_of(generation + 1)));
+  }
+  const auto book = opened(place.file());
+  CHECK(book->repaired().empty());
+  REQUIRE(book->found());
+  CHECK(*book->found() == image_of(4));
+}
+
+TEST_CASE("what is the same as before is not written") {
+  const folder place;
+  const auto book = opened(place.file());
+  REQUIRE_FALSE(book->remember(image_of(1)));
+  const auto size = std::filesystem::file_size(place.file());
+  REQUIRE_FALSE(book->remember(image_of(1)));
+  CHECK(std::filesystem::file_size(place.file()) == size);
+}
+
+TEST_CASE("a torn end is cut off, and said") {
+  const folder place;
+  REQUIRE_FALSE(opened(place.file())->remember(image_of(1)));
+  const auto whole = std::filesystem::file_size(place.file());
+  std::ofstream(place.file(), std::ios::app) << "half a record";
+  const auto book = opened(place.file());
+  CHECK_THAT(book->repaired(), Catch::Contains(place.file()) && Catch::Contains(std::to_string(whole)));
+  CHECK(std::filesystem::file_size(place.file()) == whole);
+  CHECK(*book->found() == image_of(1));
+}
+
+TEST_CASE("a damaged journal is refused, and left as it is") {
+  const folder place;
+  {
+    const auto book = opened(place.file());
+    REQUIRE_FALSE(book->remember(image_of(1)));
+    REQUIRE_FALSE(book->remember(image_of(2)));
+  }
+  std::fstream(place.file(), std::ios::in | std::ios::out).seekp(60).put('x');
+  const auto size = std::filesystem::file_size(place.file());
+  CHECK_THAT(refusal(place.file()), Catch::Contains(place.file()) && Catch::Contains("damaged at byte 16"));
+  CHECK(std::filesystem::file_size(place.file()) == size);
+}
+
+TEST_CASE("a journal has one owner, whom others are told") {
+  const folder place;
+  const auto book = opened(place.file());
+  const auto why = refusal(place.file());
+  CHECK_THAT(why, Catch::Contains(place.file()) &&
+                      Catch::Contains("process " + std::to_string(::getpid()) + " on "));
+}
+
+TEST_CASE("a journal stays as long as some of its snapshots") {
+  const folder place;
+  const auto book = opened(place.file());
+  auto image = image_of(1);
+  for (std::int32_t slot = 1; slot < 40; ++slot) {
+    image.seats.push_back(image.seats.front());
+    image.seats.back().slot = slot;
+  }
+  std::uintmax_t longest = 0;
+  for (int i = 0; i < 2000; ++i) {
+    image.changes = static_cast<std::uint64_t>(i);
+    image.seats[static_cast<std::size_t>(i % 40)].last_rank = i % 7;
+    REQUIRE_FALSE(book->remember(image));
+    longest = std::max(longest, std::filesystem::file_size(place.file()));
+  }
+  CHECK(longest < 80 << 10);
+  const auto content = [&] {
+    std::ifstream file(place.file(), std::ios::binary);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    return replay(std::as_bytes(std::span(text)));
+  }();
+  REQUIRE(content);
+  CHECK(*content->job == image);
+}
+
+TEST_CASE("a journal that cannot be written is said once, and goes on when it can be") {
+  const folder place;
+  const auto book = opened(place.file());
+  REQUIRE_FALSE(book->remember(image_of(1)));
+  const auto size = std::filesystem::file_size(place.file());
+  // A full disk, as far as this process can tell.
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const rlimit full{size + 40, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &full) == 0);
+  const auto first = book->remember(image_of(2));
+  const auto second = book->remember(image_of(3));
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK_THAT(first.text, Catch::Contains(place.file()) && Catch::Contains("File too large"));
+  CHECK_FALSE(second);
+  CHECK(std::filesystem::file_size(place.file()) == size); // no half a record
+  CHECK_FALSE(book->remember(image_of(4)));
+  std::ifstream file(place.file(), std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  CHECK(*replay(std::as_bytes(std::span(text)))->job == image_of(4));
+}

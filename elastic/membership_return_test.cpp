@@ -1,0 +1,156 @@
+#include <catch2/catch.hpp>
+
+#include "elastic/membership.hpp"
+
+using namespace farandole;
+
+namespace {
+
+constexpr std::uint64_t old_epoch = 5, new_epoch = 6;
+
+hello hello_of(std::int32_t slot, std::uint64_t epoch = 0) {
+  hello value;
+  value.slot = slot;
+  value.size = 3;
+  value.host = value.host_name = "a";
+  value.address = "127.0.0.1:" + std::to_string(5000 + slot);
+  value.process = 1000 + slot;
+  value.epoch = epoch;
+  return value;
+}
+
+returning return_of(std::int32_t slot, std::uint64_t generation = 1) {
+  returning value;
+  value.generation = generation;
+  value.rank = value.slot = slot;
+  value.host = "a";
+  value.process = 1000 + slot;
+  value.epoch = old_epoch;
+  return value;
+}
+
+membership three_running() {
+  membership job{{3, true, 1, 4}, old_epoch};
+  for (std::int32_t slot = 0; slot < 3; ++slot)
+    job.expect(slot);
+  for (std::int32_t slot = 0; slot < 3; ++slot)
+    job.join(static_cast<route>(100 + slot), hello_of(slot));
+  REQUIRE(job.running());
+  return job;
+}
+
+/// Of three that were in.
+membership started_again() {
+  return membership::restored(three_running().image(), new_epoch);
+}
+
+} // namespace
+
+TEST_CASE("members come back into the generation that they were in") {
+  auto job = started_again();
+  CHECK(job.running());
+  for (std::int32_t slot = 0; slot < 3; ++slot) {
+    const auto what = job.come_back(static_cast<route>(200 + slot), return_of(slot));
+    REQUIRE(what.resumptions.size() == 1);
+    CHECK(what.resumptions[0].to == static_cast<route>(200 + slot));
+    CHECK(what.resumptions[0].what == resumed{1, new_epoch, 0, true});
+    CHECK(what.notices.empty());
+  }
+  CHECK(job.generation() == 1);
+  CHECK(job.give_up_waiting(1).notices.empty());
+}
+
+TEST_CASE("who comes back is told what it may have missed") {
+  auto before = three_running();
+  before.retire(1);
+  auto job = membership::restored(before.image(), new_epoch);
+  CHECK(job.come_back(200, return_of(0)).resumptions.at(0).what == resumed{1, new_epoch, 1, true});
+}
+
+TEST_CASE("after the return changes of members work as ever") {
+  auto job = started_again();
+  for (std::int32_t slot = 0; slot < 3; ++slot)
+    job.come_back(static_cast<route>(200 + slot), return_of(slot));
+  const auto loss = job.exit(1, "was killed by signal 9");
+  REQUIRE(loss.notices.size() == 2);
+  CHECK(loss.notices[0].lost.rank == 1);
+  job.join(300, hello_of(0, new_epoch));
+  const auto next = job.join(302, hello_of(2, new_epoch));
+  REQUIRE(next.admissions.size() == 2);
+  CHECK(next.admissions[0].welcome.generation == 2);
+  CHECK(next.admissions[0].welcome.epoch == new_epoch);
+  CHECK(next.admissions[1].welcome.rank == 1);
+}
+
+TEST_CASE("who does not come back is lost, and the others go on without it") {
+  auto job = started_again();
+  job.come_back(200, return_of(0));
+  job.come_back(202, return_of(2));
+  const auto loss = job.give_up_waiting(1);
+  REQUIRE(loss.notices.size() == 2);
+  CHECK(loss.notices[0].lost.rank == 1);
+  CHECK_THAT(loss.notices[0].lost.reason, Catch::Contains("has not come back"));
+  job.join(300, hello_of(0, new_epoch));
+  CHECK(job.join(302, hello_of(2, new_epoch)).admissions.size() == 2);
+}
+
+TEST_CASE("a survivor's hello after the return of the rendezvous ends the generation that lost somebody") {
+  auto job = started_again();
+  CHECK(job.join(300, hello_of(0, old_epoch)).admissions.empty());
+  CHECK_FALSE(job.running());
+  job.exit(1, "was killed by signal 9");
+  const auto next = job.join(302, hello_of(2, old_epoch));
+  REQUIRE(next.admissions.size() == 2);
+  CHECK(next.admissions[0].welcome.must_sync);
+}
+
+TEST_CASE("a seat is not given to another process while its own may come back") {
+  auto job = started_again();
+  auto other = hello_of(1);
+  other.process = 4711;
+  CHECK_THAT(job.join(300, other).refusals.at(0).why.reason, Catch::Contains("taken by process 1001"));
+  auto posing = return_of(1);
+  posing.process = 4711;
+  CHECK_THAT(job.come_back(301, posing).refusals.at(0).why.reason, Catch::Contains("process 1001"));
+  auto misplaced = return_of(1);
+  misplaced.rank = 2;
+  CHECK_THAT(job.come_back(302, misplaced).refusals.at(0).why.reason, Catch::Contains("is rank 1"));
+  CHECK(job.running());
+}
+
+TEST_CASE("a member of a generation that has ended is told so, and says hello again") {
+  auto before = three_running();
+  before.exit(2, "was killed by signal 9");
+  auto job = membership::restored(before.image(), new_epoch);
+  const auto late = job.come_back(200, return_of(0));
+  REQUIRE(late.notices.size() == 1);
+  CHECK(late.notices[0].to == 200);
+  CHECK(late.notices[0].lost.generation == 1);
+  CHECK_THAT(job.come_back(202, return_of(2)).refusals.at(0).why.reason, Catch::Contains("signal 9"));
+  job.join(300, hello_of(0));
+  CHECK(job.join(301, hello_of(1)).admissions.size() == 2);
+}
+
+TEST_CASE("a rendezvous that has lost its memory takes nobody back") {
+  membership empty{{3, true, 1, 4}, new_epoch};
+  CHECK_THAT(empty.come_back(200, return_of(0)).refusals.at(0).why.reason, Catch::Contains("journal"));
+  auto older = started_again();
+  CHECK_THAT(older.come_back(200, return_of(0, 9)).refusals.at(0).why.reason,
+             Catch::Contains("generations up to 1") && Catch::Contains("journal"));
+}
+
+TEST_CASE("a rendezvous of a lower epoch than a member has obeyed has no say") {
+  auto job = started_again();
+  auto far = return_of(0);
+  far.epoch = new_epoch + 1;
+  CHECK(job.come_back(200, far).superseded_by == new_epoch + 1);
+  CHECK(job.join(300, hello_of(1, new_epoch + 2)).superseded_by == new_epoch + 2);
+}
+
+TEST_CASE("a link that is replaced before its end is explained is no loss") {
+  auto job = three_running();
+  CHECK(job.come_back(201, return_of(1)).resumptions.size() == 1);
+  CHECK(job.disconnect(101, "closed its connection").notices.empty());
+  CHECK(job.running());
+  CHECK(job.disconnect(201, "closed its connection").notices.size() == 2);
+}

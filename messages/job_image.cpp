@@ -1,0 +1,172 @@
+#include "messages/job_image.hpp"
+
+#include <capnp/message.h>
+#include <capnp/serialize.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "messages/decoding.hpp"
+#include "messages/journal.capnp.h"
+#include "messages/membership.hpp"
+
+namespace farandole {
+
+namespace {
+
+using wire_form::malformed;
+using wire_form::read_text;
+using wire_form::shortened;
+using wire_form::text_limit_bytes;
+using wire_form::text_of;
+using wire_form::verdict;
+
+constexpr std::size_t seat_words = 24;
+
+void write_seat(const seat_image& value, wire::Seat::Builder to) {
+  to.setSlot(value.slot);
+  to.setInGeneration(value.in_generation);
+  to.setAwaited(value.awaited);
+  to.setRetired(value.retired);
+  to.setEnded(value.ended);
+  to.setLastRank(value.last_rank);
+  to.setEndReason(text_of(shortened(value.end_reason)));
+  to.setHost(text_of(value.host));
+  to.setHostName(text_of(value.host_name));
+  to.setAddress(text_of(value.address));
+  to.setProcess(value.process);
+}
+
+seat_image read_seat(wire::Seat::Reader from, verdict& so_far) {
+  const auto text = [&](capnp::Text::Reader what) {
+    return read_text(what, text_limit_bytes, "a text is too long", so_far);
+  };
+  seat_image value;
+  value.slot = from.getSlot();
+  value.in_generation = from.getInGeneration();
+  value.awaited = from.getAwaited();
+  value.retired = from.getRetired();
+  value.ended = from.getEnded();
+  value.last_rank = from.getLastRank();
+  value.end_reason = text(from.getEndReason());
+  value.host = text(from.getHost());
+  value.host_name = text(from.getHostName());
+  value.address = text(from.getAddress());
+  value.process = from.getProcess();
+  so_far.require(value.last_rank >= -1 && value.last_rank < member_limit, "a rank is out of range");
+  return value;
+}
+
+void read_job(wire::Job::Reader from, job_image& value, verdict& so_far) {
+  value.epoch = from.getEpoch();
+  value.launcher = from.getLauncher();
+  value.size = from.getSize();
+  value.least = from.getLeast();
+  value.most = from.getMost();
+  value.elastic = from.getElastic();
+  value.running = from.getRunning();
+  value.removals_only = from.getRemovalsOnly();
+  value.lost_somebody = from.getLostSomebody();
+  value.generation = from.getGeneration();
+  value.changes = from.getChanges();
+  so_far.require(1 <= value.least && value.least <= value.size && value.size <= value.most &&
+                     value.most <= member_limit,
+                 "the sizes of the job are out of range");
+  const auto slots = from.getSlotsByRank();
+  if (!so_far.require(slots.size() <= static_cast<kj::uint>(member_limit), "there are too many members"))
+    return;
+  for (const auto slot : slots)
+    value.slots_by_rank.push_back(slot);
+  value.seats.reserve(from.getSeats().size());
+  for (auto one : from.getSeats()) {
+    auto seat = read_seat(one, so_far);
+    const auto least = value.seats.empty() ? 0 : value.seats.back().slot + 1;
+    if (!so_far.require(seat.slot >= least && seat.slot < INT32_MAX, "seats are not in order of slots"))
+      return;
+    value.seats.push_back(std::move(seat));
+  }
+}
+
+} // namespace
+
+job_image difference(const job_image& before, const job_image& now) {
+  job_image change = now;
+  change.seats.clear();
+  std::set_difference(now.seats.begin(), now.seats.end(), before.seats.begin(), before.seats.end(),
+                      std::back_inserter(change.seats),
+                      [](const seat_image& a, const seat_image& b) { return a.slot < b.slot; });
+  for (auto old = before.seats.begin(); const auto& seat : now.seats) {
+    while (old != before.seats.end() && old->slot < seat.slot)
+      ++old;
+    if (old != before.seats.end() && old->slot == seat.slot && *old != seat)
+      change.seats.push_back(seat);
+  }
+  std::sort(change.seats.begin(), change.seats.end(),
+            [](const seat_image& a, const seat_image& b) { return a.slot < b.slot; });
+  return change;
+}
+
+void apply(const job_image& change, job_image& to) {
+  auto seats = std::move(to.seats);
+  for (const auto& seat : change.seats) {
+    const auto place = std::lower_bound(seats.begin(), seats.end(), seat.slot,
+                                        [](const seat_image& a, std::int32_t slot) { return a.slot < slot; });
+    if (place != seats.end() && place->slot == seat.slot)
+      *place = seat;
+    else
+      seats.insert(place, seat);
+  }
+  to = change;
+  to.seats = std::move(seats);
+}
+
+std::vector<std::byte> encode(const job_image& value) {
+  capnp::MallocMessageBuilder builder(static_cast<kj::uint>(32 + seat_words * value.seats.size()));
+  auto to = builder.initRoot<wire::Job>();
+  to.setEpoch(value.epoch);
+  to.setLauncher(value.launcher);
+  to.setSize(value.size);
+  to.setLeast(value.least);
+  to.setMost(value.most);
+  to.setElastic(value.elastic);
+  to.setRunning(value.running);
+  to.setRemovalsOnly(value.removals_only);
+  to.setLostSomebody(value.lost_somebody);
+  to.setGeneration(value.generation);
+  to.setChanges(value.changes);
+  auto slots = to.initSlotsByRank(static_cast<kj::uint>(value.slots_by_rank.size()));
+  for (kj::uint i = 0; i < slots.size(); ++i)
+    slots.set(i, value.slots_by_rank[i]);
+  auto seats = to.initSeats(static_cast<kj::uint>(value.seats.size()));
+  for (kj::uint i = 0; i < seats.size(); ++i)
+    write_seat(value.seats[i], seats[i]);
+  const auto words = capnp::messageToFlatArray(builder);
+  const auto bytes = words.asBytes();
+  std::vector<std::byte> result(bytes.size());
+  std::memcpy(result.data(), bytes.begin(), bytes.size());
+  return result;
+}
+
+expected<job_image> decode_job_image(std::span<const std::byte> bytes) {
+  constexpr const char* what = "image of a job";
+  if (bytes.empty() || bytes.size() % sizeof(capnp::word) != 0)
+    return malformed(what, "it is not made of whole words");
+  try {
+    auto words = kj::heapArray<capnp::word>(bytes.size() / sizeof(capnp::word));
+    std::memcpy(words.begin(), bytes.data(), bytes.size());
+    capnp::ReaderOptions options;
+    options.traversalLimitInWords = 2 * words.size() + 1024;
+    options.nestingLimit = 16;
+    capnp::FlatArrayMessageReader reader{words, options};
+    job_image value;
+    verdict so_far;
+    read_job(reader.getRoot<wire::Job>(), value, so_far);
+    if (!so_far.good())
+      return malformed(what, so_far.broken());
+    return expected<job_image>{std::move(value)};
+  } catch (const kj::Exception& problem) {
+    return malformed(what, problem.getDescription().cStr());
+  }
+}
+
+} // namespace farandole

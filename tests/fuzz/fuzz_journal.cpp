@@ -1,0 +1,33 @@
+// Any bytes, as the file of a journal: replaying answers with a job or an error, never goes beyond the file,
+// and what is sound of it gives the same again. A job that came out can be written and read.
+#include <cstdint>
+#include <cstdlib>
+#include <span>
+
+#include "elastic/journal_format.hpp"
+
+namespace {
+
+using namespace farandole;
+
+void require(bool holds) {
+  if (!holds)
+    std::abort();
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto file = std::as_bytes(std::span(data, size));
+  if (const auto image = decode_job_image(file))
+    require(*decode_job_image(encode(*image)) == *image);
+  const auto content = replay(file);
+  if (!content) {
+    require(!content.error().text.empty());
+    return 0;
+  }
+  require(content->sound_bytes <= size);
+  const auto again = replay(file.first(content->sound_bytes));
+  require(again && again->job == content->job && again->sound_bytes == content->sound_bytes);
+  return 0;
+}

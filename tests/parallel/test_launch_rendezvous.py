@@ -1,0 +1,314 @@
+"""A rendezvous that runs apart from the launcher, is killed while members train on, and is started again."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Callable, Dict, Iterator, List, Optional
+
+import pytest
+from launched import DEADLINE_S, LAUNCHER, Job, clean_environment, needs_launcher, wait_until
+
+pytestmark = needs_launcher
+
+COMMAND = str(Path(LAUNCHER).with_name("farandole"))
+
+# Trains until it is told to end by a file, counts its steps in another, and says of each generation how it began.
+SCRIPT = """
+import os, pathlib, sys
+import torch, horovod.torch as hvd
+
+folder = pathlib.Path(sys.argv[1])
+slot = int(os.environ["HOROVOD_RANK"])
+hvd.init()
+state = hvd.elastic.TorchState(model=torch.nn.Linear(2, 1), step=0)
+
+@hvd.elastic.run
+def train(state):
+    print(f"BEGIN slot {slot} rank {hvd.rank()} of {hvd.size()} step {state.step} pid {os.getpid()}", flush=True)
+    while True:
+        asked = torch.tensor([1, int((folder / "end").exists())])
+        count, ends = hvd.allreduce(asked, op=hvd.Sum, name="count").tolist()
+        assert count == hvd.size()
+        state.step += 1
+        state.commit()
+        if hvd.rank() == 0:
+            (folder / "steps.new").write_text(str(state.step))
+            (folder / "steps.new").rename(folder / "steps")
+        if ends:
+            print(f"DONE slot {slot} of {hvd.size()}", flush=True)
+            return
+
+train(state)
+"""
+
+
+class Rendezvous:
+    """One that runs apart; killed and started again, it keeps its address."""
+
+    def __init__(self, folder: Path, *flags: str) -> None:
+        self.folder = folder
+        self.flags = flags
+        self.log = folder / "rendezvous.log"
+        self.journal = folder / "journal"
+        self.secret = folder / "secret"
+        self.secret.write_text(secrets.token_hex(32))
+        self.port = 0
+        self.process: Optional[subprocess.Popen[bytes]] = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [COMMAND, "rendezvous", *self.flags, "--port", str(self.port), "--secret-file", str(self.secret)]
+                + ["--journal", str(self.journal)],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=clean_environment(),
+            )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().decode()  # ends with the process, if it does not listen
+        assert line.startswith("127.0.0.1:"), self.log.read_text()
+        self.port = int(line.split(":")[1])
+
+    def kill(self) -> None:
+        assert self.process is not None
+        self.process.kill()
+        self.process.communicate(timeout=DEADLINE_S)
+
+
+class Training(Job):
+    """A job that a test watches by its output and by the steps that it counts."""
+
+    def __init__(self, rendezvous: Rendezvous, *flags: str) -> None:
+        script = rendezvous.folder / "script.py"
+        script.write_text(textwrap.dedent(SCRIPT))
+        self.folder = rendezvous.folder
+        environment = {**clean_environment(), "FARANDOLE_SECRET_FILE": str(rendezvous.secret)}
+        address = f"127.0.0.1:{rendezvous.port}"
+        super().__init__(
+            [*flags, "--rendezvous", address, sys.executable, str(script), str(rendezvous.folder)], environment
+        )
+
+    def steps(self) -> int:
+        path = self.folder / "steps"
+        return int(path.read_text()) if path.exists() else 0
+
+    def makes_steps(self, more: int = 20) -> None:
+        goal = self.steps() + more
+        wait_until(lambda: self.steps() >= goal, f"{more} more steps; the job said:\n{self.text}")
+
+    def members(self, size: int) -> Dict[int, int]:
+        """Process ids by slot, once a generation of this size has begun on all members."""
+        pattern = rf"BEGIN slot (\d+) rank \d+ of {size} step \d+ pid (\d+)"
+        self.read_until(lambda text: len({slot for slot, _ in re.findall(pattern, text)}) >= size)
+        return {int(slot): int(pid) for slot, pid in re.findall(pattern, self.text)}
+
+    def is_told_to_end(self) -> None:
+        (self.folder / "end").touch()
+        assert self.end() == 0, self.text
+
+
+@pytest.fixture
+def apart(tmp_path: Path) -> Iterator[Callable[..., Rendezvous]]:
+    started: List[Rendezvous] = []
+
+    def start(*flags: str) -> Rendezvous:
+        started.append(Rendezvous(tmp_path, *flags))
+        started[-1].start()
+        return started[-1]
+
+    yield start
+    for each in started:
+        if each.process is not None and each.process.poll() is None:
+            each.kill()
+
+
+@pytest.fixture
+def launch(apart: Callable[..., Rendezvous]) -> Iterator[Callable[..., Training]]:
+    jobs: List[Training] = []
+
+    def start(rendezvous: Rendezvous, *flags: str) -> Training:
+        jobs.append(Training(rendezvous, *flags))
+        return jobs[-1]
+
+    yield start
+    for each in jobs:
+        each.kill()
+
+
+class Hosts:
+    """What the discovery script prints; changed while the job runs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.list = folder / "hosts.txt"
+        self.script = folder / "discover.sh"
+        self.script.write_text(f"#!/bin/sh\ncat {self.list}\n")
+        self.script.chmod(0o755)
+
+    def are(self, *lines: str) -> None:
+        # Never half of it: the script may run at any moment.
+        fresh = self.list.with_suffix(".new")
+        fresh.write_text("".join(line + "\n" for line in lines))
+        fresh.rename(self.list)
+
+
+def back_on(members: int) -> Callable[[str], bool]:
+    return lambda text: text.count("the rendezvous is back (epoch 2.") >= members
+
+
+def test_training_outlives_its_rendezvous_and_members_change_again_once_it_is_back(
+    apart: Callable[..., Rendezvous], launch: Callable[..., Training], tmp_path: Path
+) -> None:
+    hosts = Hosts(tmp_path)
+    hosts.are("localhost:2", "127.0.0.1:1")
+    sizes = ("-np", "3", "--min-np", "1", "--max-np", "3")
+    rendezvous = apart(*sizes)
+    job = launch(rendezvous, *sizes, "--host-discovery-script", str(hosts.script))
+    members = job.members(3)
+    rendezvous.kill()
+    job.read_until(lambda text: text.count("training goes on") >= 3)
+    job.makes_steps(50)
+    rendezvous.start()
+    job.read_until(back_on(3))
+    job.makes_steps()
+    assert job.text.count("BEGIN") == 3  # the generation is the same
+    os.kill(members[2], signal.SIGKILL)
+    assert job.members(2) == {0: members[0], 1: members[1]}
+    job.makes_steps()
+    hosts.are("localhost:3")
+    job.read_until(lambda text: re.search(r"BEGIN slot 3 rank 2 of 3", text) is not None)
+    job.is_told_to_end()
+
+
+def test_who_loses_a_member_while_the_rendezvous_is_away_waits_for_it(
+    apart: Callable[..., Rendezvous], launch: Callable[..., Training]
+) -> None:
+    sizes = ("-np", "3", "--min-np", "1")
+    rendezvous = apart(*sizes)
+    job = launch(rendezvous, *sizes, "-H", "localhost:3")
+    members = job.members(3)
+    job.makes_steps()
+    rendezvous.kill()
+    os.kill(members[1], signal.SIGKILL)
+    job.read_until(lambda text: text.count("it alone says who is in the job") >= 2)
+    assert job.text.count("BEGIN") == 3  # they form no generation of their own
+    rendezvous.start()
+    assert job.members(2) == {0: members[0], 2: members[2]}
+    job.makes_steps()
+    job.is_told_to_end()
+
+
+def test_a_rendezvous_that_is_lost_twice_counts_its_lives(
+    apart: Callable[..., Rendezvous], launch: Callable[..., Training]
+) -> None:
+    sizes = ("-np", "2", "--min-np", "1")
+    rendezvous = apart(*sizes)
+    job = launch(rendezvous, *sizes, "-H", "localhost:2")
+    job.members(2)
+    for life in (2, 3):
+        rendezvous.kill()
+        rendezvous.start()
+        job.read_until(lambda text, life=life: text.count(f"is back (epoch {life}.") >= 2)  # type: ignore[misc]
+    job.makes_steps()
+    assert job.text.count("BEGIN") == 2
+    job.is_told_to_end()
+
+
+def test_a_journal_has_one_rendezvous(apart: Callable[..., Rendezvous]) -> None:
+    first = apart("-np", "2", "--min-np", "1")
+    second = subprocess.run(
+        [COMMAND, "rendezvous", *first.flags, "--secret-file", str(first.secret), "--journal", str(first.journal)],
+        check=False,
+        env=clean_environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+    assert second.returncode == 2
+    assert first.process is not None
+    assert f"process {first.process.pid} on {socket.gethostname()} has it" in second.stdout
+
+
+def test_a_journal_of_another_job_and_a_damaged_one_are_refused(apart: Callable[..., Rendezvous]) -> None:
+    first = apart("-np", "2", "--min-np", "1")
+    first.kill()
+
+    def refusal(*flags: str) -> str:
+        files = ("--secret-file", str(first.secret), "--journal", str(first.journal))
+        ended = subprocess.run(
+            [COMMAND, "rendezvous", *flags, *files],
+            check=False,
+            env=clean_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+        assert ended.returncode == 2
+        return ended.stdout
+
+    assert "is of a job of 2 (1 to 2) members" in refusal("-np", "3", "--min-np", "1")
+    content = bytearray(first.journal.read_bytes())
+    content[20] ^= 1
+    first.journal.write_bytes(content)
+    assert "damaged at byte 16" in refusal(*first.flags)
+
+
+# Joins, and says why not.
+STRANGER = """
+import horovod.torch as hvd
+try:
+    hvd.init()
+except ValueError as refused:
+    print("REFUSED", refused)
+"""
+
+
+@pytest.mark.parametrize("reason", ["was not started by this job's launcher", "secret"])
+def test_strangers_are_turned_away_with_the_reason(
+    reason: str, apart: Callable[..., Rendezvous], launch: Callable[..., Training], tmp_path: Path
+) -> None:
+    sizes = ("-np", "2", "--min-np", "1")
+    rendezvous = apart(*sizes)
+    job = launch(rendezvous, *sizes, "-H", "localhost:2")
+    job.members(2)
+    secret = tmp_path / "other"
+    secret.write_text("another secret" if reason == "secret" else rendezvous.secret.read_text())
+    stranger = subprocess.run(
+        [sys.executable, "-c", STRANGER],
+        check=False,
+        env={
+            **clean_environment(),
+            "HOROVOD_ELASTIC": "1",
+            "HOROVOD_RANK": "77",
+            "HOROVOD_SIZE": "2",
+            "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1",
+            "HOROVOD_GLOO_RENDEZVOUS_PORT": str(rendezvous.port),
+            "FARANDOLE_SECRET_FILE": str(secret),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+    assert "REFUSED" in stranger.stdout
+    assert reason in stranger.stdout
+    job.makes_steps()
+    job.is_told_to_end()
+
+
+def test_a_launcher_keeps_a_journal_of_its_own(tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    command = ["-np", "1", "--min-np", "1", "-H", "localhost:1", "--journal", str(journal)]
+    for _ in range(2):
+        job = Job([*command, sys.executable, "-c", "import horovod.torch as hvd; hvd.init(); print(hvd.size())"])
+        assert job.end() == 0, job.text
+        assert journal.read_bytes().startswith(b"FARANDJL")
