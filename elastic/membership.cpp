@@ -281,6 +281,13 @@ std::string membership::missing() const {
   return text;
 }
 
+std::optional<std::int32_t> membership::slot_of(route from) const {
+  for (const auto& [number, seat] : seats_)
+    if (seat.link == from)
+      return number;
+  return std::nullopt;
+}
+
 membership::seat* membership::seat_of(route from, std::int32_t* slot) {
   for (auto& [number, seat] : seats_)
     if (seat.link == from) {

@@ -104,6 +104,14 @@ TEST_CASE("another process is refused while a slot is taken, whatever its number
   CHECK(job.join(102, other).refusals.size() == 1);
 }
 
+TEST_CASE("a link is its slot's until the member has left") {
+  auto job = three_running();
+  CHECK(job.slot_of(101) == 1);
+  CHECK_FALSE(job.slot_of(7));
+  job.leave(101, 1);
+  CHECK_FALSE(job.slot_of(101));
+}
+
 TEST_CASE("after all have left, the same slots form the next generation") {
   auto job = three_running();
   for (route r : {100, 101, 102})

@@ -17,6 +17,7 @@
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("farandole::wire");
 
+using Drain = import "drain.capnp";
 using Membership = import "membership.capnp";
 using Negotiation = import "negotiation.capnp";
 
@@ -36,6 +37,11 @@ struct Envelope {
     farewell @7 :Membership.Farewell;
     refused @8 :Membership.Refused;
     changed @16 :Membership.Changed;
+    leaving @17 :Drain.Leaving;
+
+    # Between a tool and the rendezvous.
+    drain @18 :Drain.Drain;
+    draining @19 :Drain.Draining;
 
     # Between a member and the leader of a process set.
     greeting @9 :Membership.Greeting;

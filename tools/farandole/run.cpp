@@ -194,6 +194,7 @@ expected<int> try_run(const run_request& request) {
   job.interfaces = std::move(*interfaces);
   job.most = request.elastic ? request.crew.most : 0;
   job.tcp_only = request.tcp_only;
+  job.launcher = request.elastic ? ::getpid() : 0;
   if (request.verbose)
     std::cout << "Launching " << request.processes << " processes; the rendezvous listens on "
               << rendezvous_ip << ":" << job.rendezvous_port << std::endl;

@@ -42,7 +42,8 @@ def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[.
         notification_manager.register_listener(state)
         membership.enter_loop()
         try:
-            return _run(functools.partial(func, state, *args, **kwargs), state, reset)
+            with membership.sigterm_is_a_wish():
+                return _run(functools.partial(func, state, *args, **kwargs), state, reset)
         finally:
             notification_manager.remove_listener(state)
 
