@@ -76,7 +76,10 @@ membership_decision membership::join(route from, const hello& request) {
   seat.link = from;
   seat.announced = request;
   auto stays = [](const auto& each) { return each.second.in_generation && !each.second.retired; };
-  if (rules_.elastic && running_ && std::count_if(seats_.begin(), seats_.end(), stays) < rules_.most)
+  // A member that comes again before the last farewell is nobody new.
+  const bool is_new = seat.last_rank < 0;
+  if (rules_.elastic && is_new && running_ &&
+      std::count_if(seats_.begin(), seats_.end(), stays) < rules_.most)
     change(false, out);
   start_if_ready(out);
   return out;

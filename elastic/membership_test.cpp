@@ -245,6 +245,18 @@ TEST_CASE("somebody new waits until the members leave together, and they are tol
   CHECK(formed.admissions.at(2).welcome.joined_late);
 }
 
+TEST_CASE("a member that comes again before the last farewell is nobody new: nobody must sync") {
+  auto job = elastic_running(3, 3);
+  job.retire(1);
+  job.leave(100, 1);
+  CHECK(job.join(200, from_slot(0, 1)).warnings.empty());
+  job.leave(101, 1);
+  job.leave(102, 1);
+  auto formed = job.join(202, from_slot(2, 1));
+  CHECK(slots_of(formed) == std::vector{0, 2});
+  CHECK_FALSE(formed.admissions.at(0).welcome.must_sync);
+}
+
 TEST_CASE("nobody is told of one for whom there is no room") {
   auto job = elastic_running(2, 2);
   job.expect(2);

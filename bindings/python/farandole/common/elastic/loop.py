@@ -8,7 +8,8 @@ import os
 import time
 from typing import Callable, NamedTuple, Optional, TypeVar, Union
 
-from farandole.common import membership
+from farandole.common import job, membership
+from farandole.common.elastic import events
 from farandole.common.elastic.notices import notification_manager
 from farandole.common.elastic.state import State
 from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
@@ -60,9 +61,14 @@ def _run(train: Callable[[], Result], state: State, reset: Callable[[], None]) -
                 state.on_reset()
                 decided = membership.must_sync()
                 coming = coming if decided is None else coming._replace(sync=decided)
+            if job.is_started():
+                events.tell("generation", rank=job.where().rank, size=job.where().size)
             if coming.sync:
                 state.sync()
-            return train()
+            events.tell("training")
+            result = train()
+            events.tell("ended")
+            return result
         except Exception as problem:
             event = _event_behind(problem)
             if event is None:
@@ -75,9 +81,12 @@ def _run(train: Callable[[], Result], state: State, reset: Callable[[], None]) -
 
 def _after(event: Event, state: State) -> _Next:
     if isinstance(event, HostsUpdatedInterrupt):
+        events.tell("changed")
         _log.info("members change; training goes on with the others")
         return _Next(reset=True, sync=not event.skip_sync)
+    events.tell("lost", state)
     state.restore()
+    events.tell("restored", state)
     membership.rolled_back()
     # A process set that failed alone works again: its members try once more, and nobody else takes notice.
     alone = bool(event.process_set)
@@ -103,11 +112,13 @@ def _event_behind(problem: BaseException) -> Optional[Event]:
 def _leave_if_dismissed(event: Event) -> None:
     if isinstance(event, HorovodInternalError) and event.kind == "dismissed":
         _log.info("%s", event)
+        events.tell("left")
         raise SystemExit(0) from event
 
 
 def _regroup(reset: Callable[[], None]) -> None:
     """Into the next generation. Members that are lost on the way make it another try, in an elastic job."""
+    events.tell("reset")
     until = time.monotonic() + _patience_s()
     for left in reversed(range(TRIES_IN_A_ROW)):
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List
 
 from farandole.common import membership
+from farandole.common.elastic import events
 from farandole.common.elastic.notices import HostUpdateResult
 from farandole.common.exceptions import HostsUpdatedInterrupt
 from farandole.common.membership import Change
@@ -40,6 +41,7 @@ class State:
         """Saves the state, and looks whether hosts have joined or left."""
         self.save()
         membership.committed()
+        events.tell("commit", self)
         self.check_host_updates()
 
     def check_host_updates(self) -> None:
