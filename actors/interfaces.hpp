@@ -15,6 +15,7 @@
 #include "collectives/plan/relay_tree.hpp"
 #include "collectives/plan/stall.hpp"
 #include "collectives/plan/verdict.hpp"
+#include "messages/drain.hpp"
 #include "messages/envelope.hpp"
 #include "messages/membership.hpp"
 #include "messages/negotiation.hpp"
@@ -151,6 +152,7 @@ using look_atom = caf::atom_constant<caf::atom("look")>;
 using retry_atom = caf::atom_constant<caf::atom("retry")>;
 using ready_atom = caf::atom_constant<caf::atom("ready")>;
 using drained_atom = caf::atom_constant<caf::atom("drained")>;
+using withdraw_atom = caf::atom_constant<caf::atom("withdraw")>;
 
 /// The generation is over for this member, and why. What was not started fails with it.
 struct generation_over {
@@ -274,6 +276,8 @@ using member_actor = caf::typed_actor<
     caf::reacts_to<generation_broken>,
     /// A framework thread wants to leave in order.
     caf::reacts_to<leave_atom>,
+    /// Elastic jobs: this process was told to end; tell the rendezvous that it leaves by plan.
+    caf::reacts_to<withdraw_atom>,
     /// The leader has ended the generation in order (from the worker).
     caf::reacts_to<generation_over>,
     /// The global set's lane has run everything that was scheduled, or: all other sets are gone.
@@ -307,9 +311,26 @@ struct generation_formed {
   std::vector<std::int32_t> slots; ///< by rank
 };
 
+/// The process of this slot was told to end: it is to leave, as if retired.
+struct slot_leaving {
+  std::int32_t slot = 0;
+};
+
+/// Somebody who knows the job's secret wants members out.
+struct drain_asked {
+  link_id link = 0;
+  drain what;
+};
+
+/// The answer, for the one behind this link.
+struct drain_answered {
+  link_id link = 0;
+  draining what;
+};
+
 using generation_watcher_actor = caf::typed_actor<
     /// From the rendezvous.
-    caf::reacts_to<generation_formed>>;
+    caf::reacts_to<generation_formed>, caf::reacts_to<slot_leaving>, caf::reacts_to<drain_asked>>;
 
 /// Tell this one of every generation that forms from now on.
 struct watch_generations {
@@ -339,15 +360,15 @@ struct listener_started {
   caf::actor handle;
 };
 
-using rendezvous_actor =
-    caf::typed_actor<caf::reacts_to<listener_started>,
-                     /// From the host driver.
-                     caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>, caf::reacts_to<slot_retired>,
-                     caf::reacts_to<watch_generations>, caf::reacts_to<link_stayed_down>,
-                     caf::reacts_to<member_reported>, caf::reacts_to<regroup_overdue>,
-                     /// Refuse new members, close all links, end.
-                     caf::reacts_to<close_atom>, caf::reacts_to<link_opened>, caf::reacts_to<link_received>,
-                     caf::reacts_to<link_closed>>;
+using rendezvous_actor = caf::typed_actor<caf::reacts_to<listener_started>,
+                                          /// From the host driver.
+                                          caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>,
+                                          caf::reacts_to<slot_retired>, caf::reacts_to<watch_generations>,
+                                          caf::reacts_to<drain_answered>, caf::reacts_to<link_stayed_down>,
+                                          caf::reacts_to<member_reported>, caf::reacts_to<regroup_overdue>,
+                                          /// Refuse new members, close all links, end.
+                                          caf::reacts_to<close_atom>, caf::reacts_to<link_opened>,
+                                          caf::reacts_to<link_received>, caf::reacts_to<link_closed>>;
 
 // ---- a process set's actors ----------------------------------------------------------------------
 
@@ -416,6 +437,9 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_exited)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_started)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_retired)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_formed)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_leaving)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::drain_asked)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::drain_answered)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::watch_generations)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::regroup_overdue)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::link_stayed_down)

@@ -177,7 +177,7 @@ void member_state::lost_member(const lost& what) {
 // Framework threads look at it when they commit.
 void member_state::warned(const changed& what) {
   if (what.generation == generation_ && stage_ != stage::out)
-    setup_.shared->changes = 2 * what.count + (what.removals_only ? 1 : 0);
+    setup_.shared->changed(2 * what.count + (what.removals_only ? 1 : 0));
 }
 
 void member_state::lost_peer(const peer_gone& what) {
@@ -241,6 +241,13 @@ void member_state::leave() {
     fail_start(shut_down());
   else
     over(shut_down());
+}
+
+// By the link that the farewell takes later, so that it comes before it.
+void member_state::withdraw() {
+  address from{generation_, 0, setup_.shared->rank};
+  if (stage_ == stage::in)
+    self->send(post_, outbound_to_rendezvous{encode(from, leaving{generation_})});
 }
 
 void member_state::ended_in_order() {
@@ -321,6 +328,7 @@ member_actor::behavior_type member_root(member_actor::stateful_pointer<member_st
       [&state](const member_fault& what) { state.faulted(what); },
       [&state](const generation_broken& what) { state.broke(what.reason); },
       [&state](leave_atom) { state.leave(); },
+      [&state](withdraw_atom) { state.withdraw(); },
       [&state](const generation_over&) { state.ended_in_order(); },
       [&state](drained_atom) { state.drained(); },
       [&state](retry_atom) { state.deadline(); },

@@ -53,6 +53,7 @@ struct member_state {
   void broke(const std::string& reason);
   void faulted(const member_fault& what);
   void leave();
+  void withdraw();
   void ended_in_order();
   void drained();
   void deadline();

@@ -12,6 +12,9 @@ namespace farandole {
 
 namespace {
 
+// How long the rendezvous may take to answer; it is asked again at the next commit.
+constexpr std::chrono::seconds answer_time{1};
+
 log_options log_of(const settings& values) {
   log_options options;
   options.level = log_level_from(values.text(setting::log_level)).value_or(log_level::warning);
@@ -99,6 +102,13 @@ void member_runtime::shutdown() {
   // The member has a deadline of its own; this one only guards against a fault in it.
   standing_->ended.get_future().wait_for(2 * values_.duration(setting::shutdown_timeout) +
                                          std::chrono::seconds{1});
+}
+
+void member_runtime::withdraw() {
+  if (!alive())
+    return;
+  caf::anon_send(member_, withdraw_atom::value);
+  standing_->await_change(answer_time);
 }
 
 expected<std::shared_ptr<door>> member_runtime::door(std::uint32_t set) const {

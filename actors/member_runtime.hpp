@@ -50,6 +50,9 @@ public:
     const auto changes = standing_->changes.load();
     return {changes / 2, changes % 2 == 1};
   }
+  /// Elastic jobs: tells the rendezvous that this process leaves by plan, and waits until that is a change as
+  /// others are. It is none where the rendezvous does not answer: then nothing changes.
+  void withdraw();
   const member& self() const { return standing_->members[static_cast<std::size_t>(standing_->rank)]; }
   const farandole::standing& standing() const { return *standing_; }
   /// The highest of a rendezvous that this process has obeyed.

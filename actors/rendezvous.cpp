@@ -86,6 +86,18 @@ void rendezvous_state::received(const link_received& what) {
     else
       self->delayed_send(self, explanation, member_reported{route, *said});
     break;
+  case wire::Envelope::Body::LEAVING:
+    if (auto said = decode_leaving(what.message))
+      take_leaving(route);
+    else
+      misread(said.error());
+    break;
+  case wire::Envelope::Body::DRAIN:
+    if (auto said = decode_drain(what.message))
+      take_drain(route, *said);
+    else
+      misread(said.error());
+    break;
   default:
     refuse(route, {"a message of this kind is not for the rendezvous"});
   }
@@ -163,6 +175,30 @@ void rendezvous_state::step_down(std::uint64_t epoch) {
 // it better.
 void rendezvous_state::take_report(const member_reported& what) {
   carry_out(members_.report(what.link, what.what));
+}
+
+// At once, so that it counts before the member's own farewell; the watcher need not be asked.
+void rendezvous_state::take_leaving(link_id link) {
+  const auto slot = members_.slot_of(link);
+  if (!how_.members.elastic || !slot)
+    return;
+  carry_out(members_.retire(*slot));
+  if (watcher_)
+    self->send(watcher_, slot_leaving{*slot});
+}
+
+void rendezvous_state::take_drain(link_id link, const drain& asked) {
+  if (asked.wire_version != wire_version)
+    return refuse(link,
+                  {"wire version " + std::to_string(asked.wire_version) + " does not match this job's " +
+                   std::to_string(wire_version) + ": use the farandole that started it"});
+  if (watcher_)
+    return self->send(watcher_, drain_asked{link, asked});
+  answer({link, {"this job is not elastic: its members cannot leave while it runs", {}, false}});
+}
+
+void rendezvous_state::answer(const drain_answered& what) {
+  tell(what.link, encode(address{}, what.what));
 }
 
 void rendezvous_state::exited(const slot_exited& what) {
@@ -264,6 +300,7 @@ rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<re
       [&state](const slot_started& what) { state.started(what); },
       [&state](const slot_retired& what) { state.retired(what); },
       [&state](const watch_generations& what) { state.watched_by(what); },
+      [&state](const drain_answered& what) { state.answer(what); },
       [&state](const regroup_overdue& what) { state.overdue(what); },
       [&state](const link_stayed_down& what) { state.stayed_down(what); },
       [&state](const member_reported& what) { state.take_report(what); },

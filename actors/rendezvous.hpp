@@ -57,6 +57,7 @@ struct rendezvous_state {
   void started(const slot_started& what);
   void retired(const slot_retired& what);
   void watched_by(const watch_generations& what) { watcher_ = what.who; }
+  void answer(const drain_answered& what);
   void overdue(const regroup_overdue& what);
   void stayed_down(const link_stayed_down& what);
   void take_report(const member_reported& what);
@@ -76,6 +77,8 @@ private:
   void tell_launcher();
   void remember();
   void step_down(std::uint64_t epoch);
+  void take_leaving(link_id link);
+  void take_drain(link_id link, const drain& asked);
   void carry_out(const membership_decision& what);
   void tell(link_id link, const envelope& message);
   void refuse(link_id link, const refused& why);

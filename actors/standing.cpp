@@ -129,4 +129,15 @@ void set_table::shut() {
   reap();
 }
 
+void standing::changed(std::uint64_t now_waiting) {
+  std::lock_guard lock(change_guard_);
+  changes = now_waiting;
+  change_came_.notify_all();
+}
+
+void standing::await_change(std::chrono::nanoseconds longest) {
+  std::unique_lock lock(change_guard_);
+  change_came_.wait_for(lock, longest, [this] { return changes != 0; });
+}
+
 } // namespace farandole

@@ -119,8 +119,15 @@ struct standing {
   std::atomic<bool> alive{false};
   /// How members wait to change: twice the number of changes, plus one if nobody waits to come in.
   std::atomic<std::uint64_t> changes{0};
+  void changed(std::uint64_t now_waiting);
+  /// Until some change waits, at most for as long. Framework threads.
+  void await_change(std::chrono::nanoseconds longest);
   std::atomic<std::uint64_t> bundles{0};
   std::atomic<std::uint64_t> bytes_moved{0};
+
+private:
+  std::mutex change_guard_;
+  std::condition_variable change_came_;
 };
 
 } // namespace farandole

@@ -8,7 +8,8 @@ namespace farandole {
 
 namespace {
 
-constexpr int failed = 1; ///< exit code of a job that ends by a rule and not by a worker
+constexpr int failed = 1;        ///< exit code of a job that ends by a rule and not by a worker
+constexpr int told_to_end = 143; ///< of one whose workers all got SIGTERM
 
 std::string seconds_text(std::chrono::nanoseconds duration) {
   const auto rounded = std::chrono::ceil<std::chrono::seconds>(duration);
@@ -61,9 +62,48 @@ auto crew::hosts_found(const std::vector<host_slots>& found, time_point now) -> 
   const auto what = book_.update(found);
   if (started_ && !(what.added.empty() && what.removed.empty()))
     out.lines.push_back(change_text(what));
+  forget_limits(what);
   retire_surplus(out);
   refill(now, out);
   return finish(now, out);
+}
+
+auto crew::leaving(std::int32_t slot, time_point now) -> step {
+  step out;
+  const auto found = workers_.find(slot);
+  if (over_ || found == workers_.end() || std::exchange(found->second.retired, true))
+    return out;
+  const auto& who = found->second;
+  limits_[who.host] = living_on(who.host);
+  out.retire.push_back(slot);
+  out.lines.push_back("farandole: Process " + who.name() + " was told to end: it leaves at the next commit");
+  if (!finishing_ && !has_member())
+    end(told_to_end, "farandole: no member stays that has the state of the training; the job ends", out);
+  refill(now, out);
+  return finish(now, out);
+}
+
+auto crew::drain_workers(const drain& asked, time_point now) -> std::pair<draining, step> {
+  step out;
+  if (over_ || finishing_)
+    return {{"the job is coming to its end", {}, false}, out};
+  std::vector<drain_candidate> all;
+  for (const auto& [slot, who] : workers_) {
+    const auto rank = ranks_.find(slot);
+    all.push_back({{rank == ranks_.end() ? -1 : rank->second, slot, who.host}, who.retired});
+  }
+  auto plan = plan_drain(asked, all, options_.fewest);
+  for (const auto& each : plan.leavers) {
+    auto& who = workers_.at(each.slot);
+    if (!std::exchange(who.retired, true)) {
+      out.retire.push_back(each.slot);
+      out.lines.push_back("farandole: Process " + who.name() + " is drained: it leaves at the next commit");
+    }
+  }
+  for (const auto& each : plan.leavers)
+    limits_[each.host] = living_on(each.host);
+  refill(now, out);
+  return {std::move(plan), finish(now, out)};
 }
 
 auto crew::ended(std::int32_t slot, int code, time_point now, double uniform) -> step {
@@ -112,6 +152,9 @@ auto crew::generation_formed(std::uint64_t generation, const std::vector<std::in
     return out;
   generation_ = generation;
   world_ = {slots.begin(), slots.end()};
+  ranks_.clear();
+  for (const auto slot : slots)
+    ranks_.emplace(slot, static_cast<std::int32_t>(ranks_.size()));
   if (slots.empty())
     for (const auto& [slot, who] : workers_)
       if (!who.retired)
@@ -161,10 +204,26 @@ std::int32_t crew::living() const {
       std::count_if(workers_.begin(), workers_.end(), [](const auto& each) { return !each.second.retired; }));
 }
 
+std::int32_t crew::living_on(const std::string& host) const {
+  return static_cast<std::int32_t>(std::count_if(workers_.begin(), workers_.end(), [&](const auto& each) {
+    return !each.second.retired && each.second.host == host;
+  }));
+}
+
+bool crew::has_room(const host_slots& host) const {
+  const auto limit = limits_.find(host.name);
+  return limit == limits_.end() || living_on(host.name) < limit->second;
+}
+
 bool crew::is_taken(const std::string& host, std::int32_t local) const {
   return std::any_of(workers_.begin(), workers_.end(), [&](const auto& each) {
     return each.second.host == host && each.second.local == local;
   });
+}
+
+void crew::forget_limits(const host_book::change& what) {
+  for (const auto& host : what.added)
+    limits_.erase(host.name);
 }
 
 void crew::retire_surplus(step& out) {
@@ -195,7 +254,7 @@ void crew::start_workers(const std::vector<host_slots>& usable, step& out) {
   auto room = options_.most - living();
   for (const auto& host : usable)
     for (std::int32_t local = 0; local < host.slots && room > 0; ++local) {
-      if (is_taken(host.name, local))
+      if (is_taken(host.name, local) || !has_room(host))
         continue;
       const auto slot = next_slot_++;
       workers_[slot] = {host.name, local, false};

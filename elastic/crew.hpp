@@ -9,8 +9,10 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "elastic/drain.hpp"
 #include "elastic/host_book.hpp"
 
 namespace farandole {
@@ -61,6 +63,11 @@ public:
   step ended(std::int32_t slot, int code, time_point now, double uniform);
   /// These slots are a generation from now on; none named: all that run.
   step generation_formed(std::uint64_t generation, const std::vector<std::int32_t>& slots, time_point now);
+  /// A worker that was told to end leaves by plan. Whoever leaves so is not replaced on its host: from then
+  /// on that host has no more workers than it had left, until discovery names more slots for it than before.
+  step leaving(std::int32_t slot, time_point now);
+  /// People want some out: who leaves, or why nobody does; and what to do.
+  std::pair<draining, step> drain_workers(const drain& asked, time_point now);
   /// The time asked for by `call_next` has come; an earlier call does nothing.
   step due(time_point now);
   /// The launcher was told to end: nothing is started any more.
@@ -86,10 +93,13 @@ private:
   /// How many would stay with these hosts.
   bool keeps_member(const std::vector<host_slots>& found) const;
   std::int32_t living() const;
+  std::int32_t living_on(const std::string& host) const;
+  bool has_room(const host_slots& host) const;
   bool is_taken(const std::string& host, std::int32_t local) const;
 
   void fail(std::int32_t slot, const worker& who, int code, time_point now, double uniform, step& out);
   void retire_surplus(step& out);
+  void forget_limits(const host_book::change& what);
   void refill(time_point now, step& out);
   void start_workers(const std::vector<host_slots>& usable, step& out);
   void watch_size(bool enough, time_point now, step& out);
@@ -105,7 +115,9 @@ private:
   bool started_ = false;
   bool formed_ = false; ///< there was a generation
   std::uint64_t generation_ = 0;
-  std::set<std::int32_t> world_; ///< the slots of the last generation
+  std::set<std::int32_t> world_;               ///< the slots of the last generation
+  std::map<std::int32_t, std::int32_t> ranks_; ///< by slot, in it
+  std::map<std::string, std::int32_t> limits_; ///< most workers of hosts that some were drained from
   std::int32_t resets_ = 0;
   bool finishing_ = false; ///< a worker has come to its end: nothing is started any more
   bool over_ = false;

@@ -249,3 +249,60 @@ TEST_CASE("a job that was told to stop starts nothing more") {
   CHECK(job.hosts_found({{"a", 1}, {"b", 1}, {"c", 1}}, t0).starts.empty());
   CHECK(job.ended(0, 143, t0, 0).lines.empty());
 }
+
+TEST_CASE("a worker that was told to end leaves by plan: no failure, and nobody new on its host") {
+  crew job(between(1, 3, 3));
+  job.hosts_found({{"a", 3}, {"b", 1}}, t0);
+  job.generation_formed(1, {0, 1, 2}, t0);
+  const auto step = job.leaving(1, t0);
+  CHECK(step.retire == slots{1});
+  CHECK(step.starts == starts{{3, "b", 0}}); // other hosts have room
+  CHECK(says(step, "Process a[1] was told to end"));
+  CHECK(job.leaving(1, t0).retire.empty());
+  const auto ended = job.ended(1, 143, t0, 0);
+  CHECK(ended.lines.empty());
+  CHECK(ended.starts.empty());
+  CHECK_FALSE(ended.over);
+}
+
+TEST_CASE("a host that was drained gets workers again once discovery names more slots for it") {
+  crew job(between(1, 2, 2));
+  job.hosts_found({{"a", 1}, {"b", 2}}, t0);
+  job.generation_formed(1, {0, 1}, t0);
+  const auto [plan, step] = job.drain_workers({wire_version, {}, {"b"}}, t0);
+  CHECK(plan.leavers == std::vector<leaver>{{1, 1, "b"}});
+  CHECK(step.retire == slots{1});
+  CHECK(step.starts.empty());
+  CHECK(job.ended(1, 0, t0, 0).starts.empty());
+  CHECK(job.hosts_found({{"a", 1}, {"b", 1}}, t0).starts.empty()); // it catches up
+  CHECK(job.hosts_found({{"a", 1}}, t0).starts.empty());
+  CHECK(job.hosts_found({{"a", 1}, {"b", 1}}, t0).starts == starts{{2, "b", 0}});
+}
+
+TEST_CASE("ranks of a drain are those of the last generation, and the refused leave nothing behind") {
+  crew job(between(2, 3, 3));
+  job.hosts_found({{"a", 2}, {"b", 1}}, t0);
+  job.generation_formed(1, {2, 0, 1}, t0);
+  const auto [none, no_step] = job.drain_workers({wire_version, {0, 1}, {}}, t0);
+  CHECK_FALSE(none.problem.empty());
+  CHECK(no_step.retire.empty());
+  const auto [plan, step] = job.drain_workers({wire_version, {0}, {}}, t0);
+  CHECK(plan.leavers == std::vector<leaver>{{0, 2, "b"}});
+  CHECK(step.retire == slots{2});
+}
+
+TEST_CASE("when the last member is told to end the job is over") {
+  auto job = two_running();
+  CHECK_FALSE(job.leaving(0, t0).over);
+  const auto step = job.leaving(1, t0);
+  CHECK(step.over);
+  CHECK(job.code() == 143);
+  CHECK_FALSE(job.drain_workers({wire_version, {0}, {}}, t0).first.problem.empty());
+}
+
+TEST_CASE("once a worker has ended well, another that was told to end changes nothing") {
+  auto job = two_running();
+  job.ended(0, 0, t0, 0);
+  CHECK_FALSE(job.leaving(1, t0).over);
+  CHECK(job.ended(1, 0, t0, 0).lines.empty());
+}

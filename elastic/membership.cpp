@@ -85,7 +85,10 @@ membership_decision membership::join(route from, const hello& request) {
   seat.link = from;
   seat.announced = request;
   auto stays = [](const auto& each) { return each.second.in_generation && !each.second.retired; };
-  if (rules_.elastic && running_ && std::count_if(seats_.begin(), seats_.end(), stays) < rules_.most)
+  // A member that comes again before the last farewell is nobody new.
+  const bool is_new = seat.last_rank < 0;
+  if (rules_.elastic && is_new && running_ &&
+      std::count_if(seats_.begin(), seats_.end(), stays) < rules_.most)
     change(false, out);
   start_if_ready(out);
   return out;
@@ -301,6 +304,13 @@ std::string membership::missing() const {
     if (!seat.link && (seat.awaited || (rules_.elastic && !seat.ended && !seat.retired)))
       text += (text.empty() ? "" : ", ") + std::to_string(slot);
   return text;
+}
+
+std::optional<std::int32_t> membership::slot_of(route from) const {
+  for (const auto& [number, seat] : seats_)
+    if (seat.link == from)
+      return number;
+  return std::nullopt;
 }
 
 membership::seat* membership::seat_of(route from, std::int32_t* slot) {

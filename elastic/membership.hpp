@@ -108,6 +108,8 @@ public:
   membership_decision give_up_waiting(std::uint64_t generation);
 
   std::uint64_t epoch() const { return epoch_; }
+  /// Whose link this is; nothing: nobody's who is in, or waits to be.
+  std::optional<std::int32_t> slot_of(route from) const;
   std::uint64_t generation() const { return generation_; }
   bool running() const { return running_; }
   /// Of the members of the generation that runs, or of the last one, by rank.

@@ -104,6 +104,14 @@ TEST_CASE("another process is refused while a slot is taken, whatever its number
   CHECK(job.join(102, other).refusals.size() == 1);
 }
 
+TEST_CASE("a link is its slot's until the member has left") {
+  auto job = three_running();
+  CHECK(job.slot_of(101) == 1);
+  CHECK_FALSE(job.slot_of(7));
+  job.leave(101, 1);
+  CHECK_FALSE(job.slot_of(101));
+}
+
 TEST_CASE("after all have left, the same slots form the next generation") {
   auto job = three_running();
   for (route r : {100, 101, 102})
@@ -235,6 +243,18 @@ TEST_CASE("somebody new waits until the members leave together, and they are tol
   CHECK(slots_of(formed) == std::vector{0, 1, 2});
   CHECK(formed.admissions.at(0).welcome.must_sync);
   CHECK(formed.admissions.at(2).welcome.joined_late);
+}
+
+TEST_CASE("a member that comes again before the last farewell is nobody new: nobody must sync") {
+  auto job = elastic_running(3, 3);
+  job.retire(1);
+  job.leave(100, 1);
+  CHECK(job.join(200, from_slot(0, 1)).warnings.empty());
+  job.leave(101, 1);
+  job.leave(102, 1);
+  auto formed = job.join(202, from_slot(2, 1));
+  CHECK(slots_of(formed) == std::vector{0, 2});
+  CHECK_FALSE(formed.admissions.at(0).welcome.must_sync);
 }
 
 TEST_CASE("nobody is told of one for whom there is no room") {

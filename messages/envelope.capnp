@@ -17,6 +17,7 @@
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("farandole::wire");
 
+using Drain = import "drain.capnp";
 using Membership = import "membership.capnp";
 using Reunion = import "reunion.capnp";
 using Negotiation = import "negotiation.capnp";
@@ -40,10 +41,15 @@ struct Envelope {
     returning @17 :Reunion.Returning;
     resumed @18 :Reunion.Resumed;
     superseded @19 :Reunion.Superseded;
+    leaving @22 :Drain.Leaving;
 
     # Between a launcher and a rendezvous that runs apart from it.
     slots @20 :Reunion.Slots;
     formed @21 :Reunion.Formed;
+
+    # Between a tool and the rendezvous.
+    drain @23 :Drain.Drain;
+    draining @24 :Drain.Draining;
 
     # Between a member and the leader of a process set.
     greeting @9 :Membership.Greeting;

@@ -35,6 +35,8 @@ elastic_driver_actor::behavior_type elastic_driver_state::begin(const elastic_dr
       [this](start_atom) { start(); },
       [this](interrupt_atom, int signal) { interrupted(signal); },
       [this](const generation_formed& what) { formed(what); },
+      [this](const slot_leaving& what) { leaving(what); },
+      [this](const drain_asked& what) { drain(what); },
       [this](const discovery_result& result) { discovered(result); },
       [this](const slot_ended& what) { ended(what); },
       [this](const slot_finished& what) { finished(what); },
@@ -96,6 +98,19 @@ void elastic_driver_state::formed(const generation_formed& what) {
   follow(crew_->generation_formed(what.generation, what.slots, now(self_)));
 }
 
+void elastic_driver_state::leaving(const slot_leaving& what) {
+  follow(crew_->leaving(what.slot, now(self_)));
+}
+
+void elastic_driver_state::drain(const drain_asked& what) {
+  auto [plan, step] = crew_->drain_workers(what.what, now(self_));
+  if (plan.problem.empty())
+    drains_.add(what.link, plan.leavers);
+  if (spec_.answer_drain)
+    spec_.answer_drain({what.link, std::move(plan)});
+  follow(step);
+}
+
 void elastic_driver_state::ended(const slot_ended& what) {
   const bool ran = what.failure.empty();
   const auto how = ran ? what.how.text() : "could not be started: " + what.failure;
@@ -103,6 +118,9 @@ void elastic_driver_state::ended(const slot_ended& what) {
     say("Process " + std::to_string(what.slot) + " " + how);
   if (spec_.slot_exited)
     spec_.slot_exited(what.slot, how);
+  for (auto& [link, leavers] : drains_.ended(what.slot))
+    if (spec_.answer_drain)
+      spec_.answer_drain({link, {{}, std::move(leavers), true}});
   ending_->left();
   std::uniform_real_distribution<double> uniform(0, 1);
   follow(crew_->ended(what.slot, ran ? what.how.code : could_not_start_code, now(self_), uniform(chance_)));

@@ -20,6 +20,7 @@
 #include "actors/launch/job_ending.hpp"
 #include "actors/launch/slot.hpp"
 #include "elastic/crew.hpp"
+#include "elastic/drain.hpp"
 
 namespace farandole {
 
@@ -29,7 +30,7 @@ using elastic_driver_actor = caf::typed_actor<
     /// The launcher got this signal: end the job.
     caf::reacts_to<interrupt_atom, int>,
     /// From the rendezvous.
-    caf::reacts_to<generation_formed>,
+    caf::reacts_to<generation_formed>, caf::reacts_to<slot_leaving>, caf::reacts_to<drain_asked>,
     /// From the discoverer.
     caf::reacts_to<discovery_result>,
     /// From a slot.
@@ -50,6 +51,8 @@ struct elastic_driver_spec {
   /// Called on the loop: this worker is to leave in order at the next occasion. One that is no member gets
   /// SIGTERM as well.
   std::function<void(std::int32_t slot)> slot_retired;
+  /// Called on the loop: the answer to a drain, which comes twice: at once, and when all of them are out.
+  std::function<void(const drain_answered& what)> answer_drain;
   /// Called on the loop, once, when all is over: with the launcher's exit code. The actor is gone after it.
   std::function<void(int code)> finished;
 };
@@ -67,6 +70,8 @@ private:
   void interrupted(int signal);
   void discovered(const discovery_result& result);
   void formed(const generation_formed& what);
+  void leaving(const slot_leaving& what);
+  void drain(const drain_asked& what);
   void ended(const slot_ended& what);
   void finished(const slot_finished& what);
   void due();
@@ -89,6 +94,7 @@ private:
   std::unique_ptr<job_ending> ending_;
   std::map<std::int32_t, slot_actor> slots_; ///< whose output has not ended
   std::set<std::int32_t> members_;           ///< slots of the last generation
+  drain_watch drains_;
   discoverer_actor discoverer_;
   bool discovered_once_ = false;
   std::vector<std::string> told_; ///< of discovery, and not to be told every second

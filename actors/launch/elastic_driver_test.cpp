@@ -216,6 +216,7 @@ namespace {
 struct driven {
   std::promise<int> code;
   std::promise<std::int32_t> exited, retired;
+  std::promise<draining> planned, out; ///< answers to a drain
   output_writer writer;
   loop_system system;
   elastic_driver_actor actor;
@@ -237,6 +238,10 @@ struct driven {
         exited.set_value(slot);
     };
     spec.slot_retired = [this](std::int32_t slot) { retired.set_value(slot); };
+    spec.answer_drain = [this](const drain_answered& what) {
+      CHECK(what.link == 7);
+      (what.what.all_out ? out : planned).set_value(what.what);
+    };
     spec.finished = [this](int result) { code.set_value(result); };
     actor = system.get().spawn(elastic_driver, spec, &writer);
     caf::anon_send(actor, start_atom::value);
@@ -259,6 +264,36 @@ TEST_CASE("a worker that is to leave is told to the rendezvous, and its code doe
   job.script =
       place.script("cd " + place.path + "\necho localhost:1\nif [ ! -e 1 ]; then echo 127.0.0.1:1; fi");
   driven driver(job);
+  CHECK(driven::soon(driver.retired) == 1);
+  std::ofstream(place.path + "/go");
+  CHECK(driven::soon(driver.exited) == 1);
+  std::ofstream(place.path + "/done");
+  CHECK(driven::soon(driver.code) == 0);
+}
+
+TEST_CASE("a drain is answered at once with who leaves, and when their processes have ended", "[elastic]") {
+  const folder place;
+  auto job = job_of(place, await_file + "case $SLOT in 1) await go; exit 3;; *) await done;; esac", 1, 2, 2);
+  job.hosts = {{"localhost", 1}, {"127.0.0.1", 1}};
+  driven driver(job);
+  caf::anon_send(driver.actor, generation_formed{1, {1, 0}});
+  caf::anon_send(driver.actor, drain_asked{7, {wire_version, {}, {"127.0.0.1"}}});
+  const auto plan = driven::soon(driver.planned);
+  CHECK(plan == draining{"", {{0, 1, "127.0.0.1"}}, false});
+  CHECK(driven::soon(driver.retired) == 1);
+  std::ofstream(place.path + "/go");
+  CHECK(driven::soon(driver.out).leavers == plan.leavers);
+  std::ofstream(place.path + "/done");
+  CHECK(driven::soon(driver.code) == 0);
+}
+
+TEST_CASE("a worker that was told to end is let go, and its code does not matter", "[elastic]") {
+  const folder place;
+  auto job = job_of(place, await_file + "case $SLOT in 1) await go; exit 3;; *) await done;; esac", 1, 2, 2);
+  job.hosts = {{"localhost", 2}};
+  driven driver(job);
+  caf::anon_send(driver.actor, generation_formed{1, {0, 1}});
+  caf::anon_send(driver.actor, slot_leaving{1});
   CHECK(driven::soon(driver.retired) == 1);
   std::ofstream(place.path + "/go");
   CHECK(driven::soon(driver.exited) == 1);

@@ -90,6 +90,25 @@ TEST_CASE("a slot that is taken out is dismissed, and the others need not sync")
   CHECK(dismissed.error().kind == error_kind::dismissed);
 }
 
+TEST_CASE("a member that withdraws leaves as if it were taken out, and knows of it at once") {
+  const elastic_job job(3, 3);
+  auto members = job.together({0, 1, 2});
+  members[1]->withdraw();
+  CHECK(members[1]->membership_change() == std::pair<std::uint64_t, bool>{1, true});
+  told_of(members, 1);
+  members[1]->withdraw();
+  CHECK(counted(members) == 3.0F);
+  CHECK(members[0]->membership_change() == std::pair<std::uint64_t, bool>{1, true});
+  members.clear();
+  auto gone = job.start(1);
+  auto rest = job.together({0, 2});
+  CHECK(counted(rest) == 2.0F);
+  CHECK_FALSE(rest[0]->must_sync());
+  auto dismissed = gone.get();
+  REQUIRE_FALSE(dismissed);
+  CHECK(dismissed.error().kind == error_kind::dismissed);
+}
+
 TEST_CASE("a process that the launcher has not started is turned away") {
   const elastic_job job(1, 2);
   auto members = job.together({0});

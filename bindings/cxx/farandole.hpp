@@ -158,6 +158,9 @@ public:
   /// Elastic jobs: how many changes of the members wait for all to leave this generation, and whether all of
   /// them are removals. Members may hear of a change at different times. Never blocks.
   std::pair<std::uint64_t, bool> membership_change() const;
+  /// Elastic jobs: this process is to leave by plan, as if its host were taken out: a removal is announced to
+  /// all members. Returns once this one has heard of it, or a moment later, if the rendezvous is away.
+  void withdraw();
 
   /// Whether MPI brought the members together, or moves their tensors; and whether any thread may then call
   /// it.

@@ -251,6 +251,10 @@ bool runtime::joined_late() const {
 std::pair<std::uint64_t, bool> runtime::membership_change() const {
   return usable_here() ? state_->member->membership_change() : std::pair<std::uint64_t, bool>{};
 }
+void runtime::withdraw() {
+  if (usable_here())
+    state_->member->withdraw();
+}
 
 bool runtime::has_mpi() const {
   return state_->member->mpi() != nullptr;

@@ -21,6 +21,7 @@
 #include "bindings/native/raise.hpp"
 #include "bindings/native/set_rules.hpp"
 #include "bindings/native/submit.hpp"
+#include "bindings/native/termination.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -196,6 +197,11 @@ void define_runtime(nb::module_& module) {
            "How many changes of the members wait for all to leave this generation, and whether all are "
            "removals. "
            "Never blocks.")
+      .def(
+          "withdraw", [](const python_runtime& self) { self.running->core().withdraw(); },
+          nb::call_guard<nb::gil_scoped_release>(),
+          "Announces that this process leaves by plan; returns once all that wait for it may know, or a "
+          "moment later.")
       .def_prop_ro("has_mpi", &ask<&runtime::has_mpi>)
       .def_prop_ro("mpi_threads", &ask<&runtime::mpi_threads>)
       .def_static("mpi_is_installed", &runtime::mpi_is_installed,
@@ -245,6 +251,14 @@ void define_runtime(nb::module_& module) {
           "[Handle].");
 }
 
+void define_termination(nb::module_& module) {
+  module.def("catch_termination", &catch_termination, "launcher"_a,
+             "From now on SIGTERM is remembered, unless it has a handler already; whether it is.");
+  module.def("termination_came", &termination_came, "Whether SIGTERM was remembered.");
+  module.def("release_termination", &release_termination,
+             "SIGTERM kills again, unless somebody else handles it.");
+}
+
 } // namespace
 } // namespace farandole::native
 
@@ -256,4 +270,5 @@ NB_MODULE(_native, module) {
   farandole::native::define_handle(module);
   farandole::native::define_runtime(module);
   farandole::native::define_kept(module);
+  farandole::native::define_termination(module);
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "messages/drain.hpp"
 #include "messages/gathered.hpp"
 #include "messages/membership.hpp"
 #include "messages/negotiation.hpp"
@@ -42,7 +43,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(*message, decode_welcome);
   check(*message, decode_refused);
   check(*message, decode_lost);
+  check(*message, decode_changed);
   check(*message, decode_farewell);
+  check(*message, decode_leaving);
+  check(*message, decode_drain);
+  check(*message, decode_draining);
   check(*message, decode_greeting);
   check(*message, decode_introduction);
   check(*message, decode_introductions);

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "messages/drain.hpp"
 #include "messages/gathered.hpp"
 #include "messages/membership.hpp"
 #include "messages/negotiation.hpp"
@@ -64,6 +65,9 @@ inline std::vector<envelope> samples() {
           encode(from, refused{"the job has ended"}),
           encode(from, lost{3, 2, "was killed by signal 9"}),
           encode(from, farewell{3}),
+          encode(from, leaving{3}),
+          encode(from, drain{wire_version, {0, 2}, {"alpha"}}),
+          encode(from, draining{"there is no rank 7", {{2, 3, "alpha"}}, true}),
           encode(from, greeting{wire_version, 1}),
           encode(from, all.members[1]),
           encode(from, all),

@@ -25,6 +25,8 @@ KEPT = (
 )
 LAUNCHER = os.environ.get("FARANDOLE_LAUNCHER") or str(Path(sys.executable).with_name("horovodrun"))
 
+FARANDOLE = str(Path(LAUNCHER).with_name("farandole"))
+
 needs_launcher = pytest.mark.skipif(shutil.which(LAUNCHER) is None, reason=f"{LAUNCHER} is not there")
 
 
@@ -37,9 +39,11 @@ def clean_environment() -> Dict[str, str]:
 class Job:
     """A launched job whose output is read as it comes."""
 
-    def __init__(self, arguments: List[str], environment: Optional[Dict[str, str]] = None) -> None:
+    def __init__(
+        self, arguments: List[str], environment: Optional[Dict[str, str]] = None, program: str = LAUNCHER
+    ) -> None:
         self.process = subprocess.Popen(
-            [LAUNCHER, *arguments],
+            [program, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=environment or clean_environment(),

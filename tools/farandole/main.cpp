@@ -11,8 +11,10 @@
 #include <vector>
 
 #include "messages/settings_page.hpp"
+#include "tools/farandole/chaos/chaos.hpp"
 #include "tools/farandole/check.hpp"
 #include "tools/farandole/command_line.hpp"
+#include "tools/farandole/drain.hpp"
 #include "tools/farandole/operations_page.hpp"
 #include "tools/farandole/rendezvous.hpp"
 #include "tools/farandole/run.hpp"
@@ -29,6 +31,8 @@ usage: farandole <command> ...
 
   run         starts a job: farandole run -np 4 python train.py
   rendezvous  serves a job whose processes something else starts, on this host or on others
+  drain       lets workers of an elastic job leave in order: farandole drain 3
+  chaos       trains under faults that are drawn from a seed, and tells how each was got over
   check       shows what this build can do, and every setting with its value and where it came from
   settings    prints the table of settings (--markdown: as the page docs/settings.md)
   operations  prints what every operation takes and where it runs, as Markdown
@@ -136,6 +140,10 @@ int choose(const std::string& called_as, std::vector<std::string> words) {
   }
   if (command == "rendezvous")
     return run_rendezvous(words);
+  if (command == "chaos")
+    return run_chaos(words);
+  if (command == "drain")
+    return run_drain(std::move(words));
   if (command == "settings")
     return show_settings(words);
   if (command == "operations")

@@ -12,9 +12,11 @@
 #include <cerrno>
 #include <cstring>
 #include <iostream>
+#include <optional>
 
 #include "actors/launch/launcher.hpp"
 #include "actors/this_host.hpp"
+#include "tools/farandole/job_record.hpp"
 #include "tools/farandole/worker_environment.hpp"
 
 namespace farandole {
@@ -164,6 +166,28 @@ expected<int> run_elastic(const run_request& request, const job_facts& job, laun
   return by.run(what);
 }
 
+/// For tools that look for it. A job that cannot be found trains all the same.
+std::optional<job_file> tell_of(const run_request& request, const job_facts& job, const std::string& secret) {
+  job_record record;
+  record.launcher = ::getpid();
+  record.name = job_name(request.command, record.launcher);
+  record.elastic = request.elastic;
+  for (const auto& word : request.command)
+    record.command += (record.command.empty() ? "" : " ") + word;
+  if (record.elastic) {
+    record.ip = job.rendezvous_address;
+    record.port = job.rendezvous_port;
+    record.secret = secret;
+  }
+  auto file = job_file::write(job_folders(), record);
+  if (file)
+    return std::move(*file);
+  if (request.elastic)
+    std::cerr << "farandole: WARNING: farandole drain will not find this job: " << file.error().text
+              << std::endl;
+  return {};
+}
+
 expected<int> try_run(const run_request& request) {
   if (auto problem = check_hosts(request))
     return problem;
@@ -203,9 +227,11 @@ expected<int> try_run(const run_request& request) {
   job.interfaces = std::move(*interfaces);
   job.most = request.elastic ? request.crew.most : 0;
   job.tcp_only = request.tcp_only;
+  job.launcher = request.elastic ? ::getpid() : 0;
   if (request.verbose)
     std::cout << "Launching " << request.processes << " processes; the rendezvous listens on "
               << job.rendezvous_address << ":" << job.rendezvous_port << std::endl;
+  const auto told = tell_of(request, job, *secret);
   return request.elastic ? run_elastic(request, job, **started) : run_fixed(request, job, **started);
 }
 

@@ -60,6 +60,8 @@ void add_place(changes& what, const placement& place, const job_facts& job) {
   what["NCCL_SOCKET_IFNAME"] = all;
   if (job.most > 0)
     what["HOROVOD_ELASTIC_MAX_NP"] = std::to_string(job.most);
+  if (job.launcher > 0)
+    what["FARANDOLE_LAUNCHER_PROCESS"] = std::to_string(job.launcher);
   if (job.tcp_only)
     what["NCCL_IB_DISABLE"] = "1";
   what["PYTHONUNBUFFERED"] = "1";

@@ -107,6 +107,11 @@ class Runtime:
         How many changes of the members wait for all to leave this generation, and whether all are removals. Never blocks.
         """
 
+    def withdraw(self) -> None:
+        """
+        Announces that this process leaves by plan; returns once all that wait for it may know, or a moment later.
+        """
+
     @property
     def has_mpi(self) -> bool: ...
     @property
@@ -180,3 +185,14 @@ class Kept:
 
     def forget(self, number: object) -> None: ...
     def clear(self) -> None: ...
+
+def catch_termination(launcher: int) -> bool:
+    """
+    From now on SIGTERM is remembered, unless it has a handler already; whether it is.
+    """
+
+def termination_came() -> bool:
+    """Whether SIGTERM was remembered."""
+
+def release_termination() -> None:
+    """SIGTERM kills again, unless somebody else handles it."""

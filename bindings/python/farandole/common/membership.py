@@ -5,9 +5,10 @@ Where the job is not elastic, or this runtime knows nothing of changes, there ar
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
-from typing import Any, List, NamedTuple, NoReturn, Optional, Sequence
+from typing import Any, Iterator, List, NamedTuple, NoReturn, Optional, Sequence
 
 from farandole.common import job
 from farandole.common.exceptions import HorovodInternalError
@@ -60,9 +61,15 @@ def max_size(size: int) -> int:
 
 
 def change() -> Change:
-    """What this member has been told since it joined the generation. Never blocks."""
+    """What this member has been told since it joined the generation.
+
+    Who was told to end by SIGTERM says so first, and waits for a moment until that is a change that was announced.
+    """
     told = getattr(job.runtime, "membership_change", None)
-    return NO_CHANGE if told is None or not is_elastic() else Change(*told())
+    if told is None or not is_elastic():
+        return NO_CHANGE
+    _withdraw_if_told_to_end()
+    return Change(*told())
 
 
 class Meeting(NamedTuple):
@@ -103,6 +110,41 @@ def must_sync() -> Optional[bool]:
     """Whether members of this generation must be brought to the same state, as the rendezvous decided for all alike;
     None where there is none to decide."""
     return getattr(job.runtime, "must_sync", None) if is_elastic() else None
+
+
+# ---- told to end ----
+
+_withdrawn_from: object = None
+
+
+@contextlib.contextmanager
+def sigterm_is_a_wish() -> Iterator[None]:
+    """Who gets SIGTERM leaves at the next commit. A handler of the script's own is left alone.
+
+    What comes from the launcher, which ends the job by it, kills as ever, and so does a second one.
+    """
+    if not is_elastic():
+        yield
+        return
+    from farandole import _native
+
+    launcher = os.environ.get("FARANDOLE_LAUNCHER_PROCESS", "")
+    caught = _native.catch_termination(int(launcher) if launcher.isdigit() else 0)
+    try:
+        yield
+    finally:
+        if caught:
+            _native.release_termination()
+
+
+def _withdraw_if_told_to_end() -> None:
+    """Once for each generation: the rendezvous may be away."""
+    global _withdrawn_from
+    from farandole import _native
+
+    if _native.termination_came() and _withdrawn_from is not job.runtime:
+        _withdrawn_from = job.runtime
+        job.runtime.withdraw()
 
 
 # ---- where the training stands ----

@@ -8,8 +8,8 @@ import os
 import time
 from typing import Callable, NamedTuple, Optional, TypeVar, Union
 
-from farandole.common import membership, set_generations
-from farandole.common.elastic import set_faults
+from farandole.common import job, membership, set_generations
+from farandole.common.elastic import events, set_faults
 from farandole.common.elastic.notices import notification_manager
 from farandole.common.elastic.state import State
 from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
@@ -43,7 +43,8 @@ def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[.
         notification_manager.register_listener(state)
         membership.enter_loop()
         try:
-            return _run(functools.partial(func, state, *args, **kwargs), state, reset)
+            with membership.sigterm_is_a_wish():
+                return _run(functools.partial(func, state, *args, **kwargs), state, reset)
         finally:
             notification_manager.remove_listener(state)
 
@@ -61,10 +62,15 @@ def _run(train: Callable[[], Result], state: State, reset: Callable[[], None]) -
                 state.on_reset()
                 decided = membership.must_sync()
                 coming = coming if decided is None else coming._replace(sync=decided)
+            if job.is_started():
+                events.tell("generation", rank=job.where().rank, size=job.where().size)
             if coming.sync:
                 state.sync()
             training = True
-            return train()
+            events.tell("training")
+            result = train()
+            events.tell("ended")
+            return result
         except Exception as problem:
             event = _event_behind(problem)
             if event is None:
@@ -77,11 +83,14 @@ def _run(train: Callable[[], Result], state: State, reset: Callable[[], None]) -
 
 def _after(event: Event, state: State, training: bool) -> _Next:
     if isinstance(event, HostsUpdatedInterrupt):
+        events.tell("changed")
         _log.info("members change; training goes on with the others")
         return _Next(reset=True, sync=not event.skip_sync)
+    events.tell("lost", state)
     # A process set that failed alone works again: its members try once more, and nobody else takes notice.
     alone = training and set_faults.settled(event, _patience_s())
     state.restore()
+    events.tell("restored", state)
     if alone:
         set_faults.went_back()
     else:
@@ -108,11 +117,13 @@ def _event_behind(problem: BaseException) -> Optional[Event]:
 def _leave_if_dismissed(event: Event) -> None:
     if isinstance(event, HorovodInternalError) and event.kind == "dismissed":
         _log.info("%s", event)
+        events.tell("left")
         raise SystemExit(0) from event
 
 
 def _regroup(reset: Callable[[], None]) -> None:
     """Into the next generation, with the process sets of this one."""
+    events.tell("reset")
     try:
         _reset_with_others(reset)
     finally:

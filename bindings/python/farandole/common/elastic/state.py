@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable, Dict, List
 
 from farandole.common import membership
-from farandole.common.elastic import set_faults
+from farandole.common.elastic import events, set_faults
 from farandole.common.elastic.notices import HostUpdateResult
 from farandole.common.exceptions import HostsUpdatedInterrupt
 from farandole.common.membership import Change
@@ -42,14 +42,17 @@ class State:
         if set_faults.may_happen():
             # The members of a set that has failed go back to the commit before.
             agreed = self._agreed()
-            self.save()
-            membership.committed()
+            self._keep()
             self._interrupt_for(agreed)
         else:
-            self.save()
-            membership.committed()
+            self._keep()
             self.check_host_updates()
         set_faults.committed()
+
+    def _keep(self) -> None:
+        self.save()
+        membership.committed()
+        events.tell("commit", self)
 
     def check_host_updates(self) -> None:
         """Raises ``HostsUpdatedInterrupt`` on all ranks if any of them has heard that members are to join or leave.

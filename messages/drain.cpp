@@ -1,0 +1,137 @@
+#include "messages/drain.hpp"
+
+#include <cassert>
+
+#include "messages/decoding.hpp"
+#include "messages/membership.hpp"
+
+namespace farandole {
+
+namespace {
+
+using wire_form::decode;
+using wire_form::read_text;
+using wire_form::shortened;
+using wire_form::text_limit_bytes;
+using wire_form::text_of;
+using wire_form::verdict;
+using wire_form::words_of_text;
+
+using body_reader = wire::Envelope::Body::Reader;
+using body_kind = wire::Envelope::Body;
+
+constexpr std::size_t label_limit_bytes = 4096;
+constexpr auto most = static_cast<std::size_t>(member_limit);
+
+template <class Fill>
+envelope write(const address& from, std::size_t guess_words, Fill&& fill) {
+  return envelope::write(
+      [&](wire::Envelope::Builder root) {
+        root.setGeneration(from.generation);
+        root.setSet(from.set);
+        root.setSource(from.source);
+        fill(root.initBody());
+      },
+      guess_words + 16);
+}
+
+std::string read_host(capnp::Text::Reader text, verdict& so_far) {
+  return read_text(text, label_limit_bytes, "a host is too long", so_far);
+}
+
+bool is_number(std::int32_t value) {
+  return value >= 0 && value < member_limit;
+}
+
+} // namespace
+
+envelope encode(const address& from, const leaving& value) {
+  return write(from, 1, [&](auto body) { body.initLeaving().setGeneration(value.generation); });
+}
+
+envelope encode(const address& from, const drain& value) {
+  assert(value.ranks.size() <= most && value.hosts.size() <= most);
+  auto guess = value.ranks.size() / 2 + 1;
+  for (const auto& host : value.hosts)
+    guess += 1 + words_of_text(host.size());
+  return write(from, guess, [&](auto body) {
+    auto to = body.initDrain();
+    to.setWireVersion(value.wire_version);
+    auto ranks = to.initRanks(static_cast<kj::uint>(value.ranks.size()));
+    for (kj::uint i = 0; i < ranks.size(); ++i)
+      ranks.set(i, value.ranks[i]);
+    auto hosts = to.initHosts(static_cast<kj::uint>(value.hosts.size()));
+    for (kj::uint i = 0; i < hosts.size(); ++i)
+      hosts.set(i, text_of(value.hosts[i]));
+  });
+}
+
+envelope encode(const address& from, const draining& value) {
+  assert(value.leavers.size() <= most);
+  const auto problem = shortened(value.problem);
+  auto guess = words_of_text(problem.size());
+  for (const auto& one : value.leavers)
+    guess += 2 + words_of_text(one.host.size());
+  return write(from, guess, [&](auto body) {
+    auto to = body.initDraining();
+    to.setProblem(text_of(problem));
+    to.setAllOut(value.all_out);
+    auto list = to.initLeavers(static_cast<kj::uint>(value.leavers.size()));
+    for (kj::uint i = 0; i < list.size(); ++i) {
+      list[i].setRank(value.leavers[i].rank);
+      list[i].setSlot(value.leavers[i].slot);
+      list[i].setHost(text_of(value.leavers[i].host));
+    }
+  });
+}
+
+expected<leaving> decode_leaving(const envelope& message) {
+  return decode<leaving>(message, body_kind::LEAVING, "wish to leave",
+                         [](body_reader body, leaving& value, verdict&) {
+                           value.generation = body.getLeaving().getGeneration();
+                         });
+}
+
+expected<drain> decode_drain(const envelope& message) {
+  return decode<drain>(message, body_kind::DRAIN, "drain",
+                       [](body_reader body, drain& value, verdict& so_far) {
+                         auto from = body.getDrain();
+                         value.wire_version = from.getWireVersion();
+                         // Of another version nothing else is believed; the receiver answers with both
+                         // numbers.
+                         if (value.wire_version != wire_version)
+                           return;
+                         auto ranks = from.getRanks();
+                         auto hosts = from.getHosts();
+                         if (!so_far.require(ranks.size() <= most && hosts.size() <= most,
+                                             "there are too many ranks or hosts"))
+                           return;
+                         for (const auto rank : ranks) {
+                           so_far.require(is_number(rank), "a rank is out of range");
+                           value.ranks.push_back(rank);
+                         }
+                         for (const auto host : hosts)
+                           value.hosts.push_back(read_host(host, so_far));
+                       });
+}
+
+expected<draining> decode_draining(const envelope& message) {
+  return decode<draining>(
+      message, body_kind::DRAINING, "answer to a drain",
+      [](body_reader body, draining& value, verdict& so_far) {
+        auto from = body.getDraining();
+        value.problem = read_text(from.getProblem(), text_limit_bytes, "its problem is too long", so_far);
+        value.all_out = from.getAllOut();
+        auto list = from.getLeavers();
+        if (!so_far.require(list.size() <= most, "there are too many that leave"))
+          return;
+        for (const auto one : list) {
+          value.leavers.push_back({one.getRank(), one.getSlot(), read_host(one.getHost(), so_far)});
+          const auto& read = value.leavers.back();
+          so_far.require(read.rank == -1 || is_number(read.rank), "a rank is out of range");
+          so_far.require(is_number(read.slot), "a slot is out of range");
+        }
+      });
+}
+
+} // namespace farandole

@@ -1,0 +1,286 @@
+"""Workers of an elastic job that leave by plan: told to end by a signal, or drained by name."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Callable, Iterator, List, Tuple
+
+import pytest
+from elastic_jobs import beginnings, of_size
+from launched import DEADLINE_S, FARANDOLE, Job, assert_gone, clean_environment, needs_launcher, wait_until
+
+pytestmark = needs_launcher
+
+# Trains until a generation of the wanted size has made twenty steps. "stuck": slot 1 never ends its third step. "own":
+# slot 1 handles SIGTERM itself, and all end when it has. Whatever is lost or given anew is told.
+SCRIPT = """
+import os, re, signal, sys, time
+import torch, horovod.torch as hvd
+
+wanted, manner = int(sys.argv[1]), sys.argv[2]
+slot = int(os.environ["HOROVOD_RANK"])
+own = torch.zeros(1)
+
+def caught():
+    with open("/proc/self/status") as status:
+        return int(re.search(r"SigCgt:\\s*(\\w+)", status.read())[1], 16) >> (signal.SIGTERM - 1) & 1
+
+class State(hvd.elastic.TorchState):
+    def sync(self):
+        print(f"SYNC slot {slot}", flush=True)
+        super().sync()
+
+    def restore(self):
+        print(f"RESTORE slot {slot}", flush=True)
+        super().restore()
+
+if manner == "own" and slot == 1:
+    signal.signal(signal.SIGTERM, lambda *_: own.fill_(1.0))
+before = caught()
+hvd.init()
+state = State(model=torch.nn.Linear(2, 1), step=0)
+
+@hvd.elastic.run
+def train(state):
+    began = state.step
+    print(f"BEGIN slot {slot} rank {hvd.rank()} of {hvd.size()} step {began} pid {os.getpid()}", flush=True)
+    told = 0
+    while not told and (hvd.size() != wanted or state.step < began + 20):
+        if manner == "stuck" and slot == 1 and state.step == 2:
+            print("STUCK", flush=True)
+            time.sleep(600)
+        told = int(hvd.allreduce(own, op=hvd.Sum, name="told"))
+        state.step += 1
+        state.commit()
+    print(f"DONE slot {slot} step {state.step} caught {before} {caught()}", flush=True)
+
+try:
+    train(state)
+except SystemExit as left:
+    print(f"LEFT slot {slot} step {state.step} code {left.code}", flush=True)
+    raise
+print(f"AFTER slot {slot} caught {caught()}", flush=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder_of_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Launchers tell of their jobs here, so that a test finds its own only."""
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    monkeypatch.setenv("TMPDIR", str(runtime))
+    return runtime / "farandole"
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Job]]:
+    jobs: List[Job] = []
+
+    def begin(flags: List[str], wanted: int, manner: str = "plain") -> Job:
+        path = tmp_path / "script.py"
+        path.write_text(textwrap.dedent(SCRIPT))
+        jobs.append(Job([*flags, sys.executable, str(path), str(wanted), manner]))
+        return jobs[-1]
+
+    yield begin
+    for each in jobs:
+        each.kill()
+
+
+def three(start: Callable[..., Job], manner: str = "plain", hosts: str = "localhost:3") -> Job:
+    job = start(["-np", "3", "--min-np", "2", "-H", hosts], 2, manner)
+    job.read_until(lambda text: len(beginnings(text)) == 3)
+    return job
+
+
+def pid_of(job: Job, slot: int) -> int:
+    return next(each.pid for each in beginnings(job.text) if each.slot == slot)
+
+
+def drain(*words: str) -> Tuple[int, str]:
+    done = subprocess.run(
+        [FARANDOLE, "drain", *words],
+        check=False,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=DEADLINE_S,
+        env=clean_environment(),
+    )
+    return done.returncode, done.stdout
+
+
+def assert_left(job: Job, slots: List[int], stay: List[Tuple[int, int]]) -> None:
+    """These left in order, those went on with these ranks, and nothing was lost or given anew."""
+    assert job.end() == 0, job.text
+    left = re.findall(r"LEFT slot (\d) step (\d+) code 0", job.text)
+    assert sorted(int(slot) for slot, _ in left) == slots, job.text
+    assert of_size(job.text, len(stay)) == stay, job.text
+    steps = {int(step) for _, step in left} | {each.step for each in beginnings(job.text) if each.size == len(stay)}
+    assert len(steps) == 1, job.text
+    assert "RESTORE" not in job.text
+    assert job.text.count("SYNC") == len(slots) + len(stay)  # at the very start
+    assert "exit with status" not in job.text
+    assert "no new workers" not in job.text
+    assert sorted(re.findall(r"DONE slot (\d)", job.text)) == [str(slot) for slot, _ in stay]
+    assert_gone([each.pid for each in beginnings(job.text)])
+
+
+@pytest.mark.parametrize("slot, stay", [(1, [(0, 0), (2, 1)]), (0, [(1, 0), (2, 1)])])
+def test_a_worker_that_is_told_to_end_leaves_at_the_next_commit(
+    start: Callable[..., Job], slot: int, stay: List[Tuple[int, int]]
+) -> None:
+    job = three(start)
+    os.kill(pid_of(job, slot), signal.SIGTERM)
+    assert_left(job, [slot], stay)
+    assert f"Process localhost[{slot}] was told to end" in job.text
+    assert re.findall(r"caught (\d) (\d)", job.text) == [("0", "1")] * 2  # in the loop,
+    assert re.findall(r"AFTER slot \d caught (\d)", job.text) == ["0"] * 2  # and not after it
+
+
+def test_a_rank_is_drained_by_number(start: Callable[..., Job], folder_of_jobs: Path) -> None:
+    job = three(start)
+    (path,) = folder_of_jobs.iterdir()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder_of_jobs.stat().st_mode) == 0o700
+    code, said = drain("--job", str(path), "1")
+    assert code == 0, said
+    assert said.splitlines() == [
+        "rank 1 (slot 1 on localhost) leaves at the next commit",
+        "rank 1 (slot 1 on localhost) is out",
+    ]
+    assert_left(job, [1], [(0, 0), (2, 1)])
+    assert not list(folder_of_jobs.iterdir())
+
+
+def test_a_host_is_drained_by_name(start: Callable[..., Job]) -> None:
+    job = three(start, hosts="localhost:2,127.0.0.1:1")
+    code, said = drain("127.0.0.1", "--no-wait")
+    assert code == 0, said
+    assert said.splitlines() == ["rank 2 (slot 2 on 127.0.0.1) leaves at the next commit"]
+    assert_left(job, [2], [(0, 0), (1, 1)])
+
+
+def test_drains_that_cannot_be_are_refused_and_the_launchers_end_is_the_workers(
+    start: Callable[..., Job], folder_of_jobs: Path
+) -> None:
+    job = start(["-np", "2", "--min-np", "2", "-H", "localhost:2"], 1)
+    job.read_until(lambda text: len(beginnings(text)) == 2)
+    for words, part in [
+        (["7"], "there is no rank 7: the job has ranks 0 to 1"),
+        (["elsewhere"], "there is no worker on host 'elsewhere': the job has workers on localhost"),
+        (["1"], "would go on with 1 of its members, fewer than the 2 that it needs (--min-np)"),
+        (["--job", "other", "1"], "there is no job other; these run:"),
+    ]:
+        code, said = drain(*words)
+        assert code == 1, said
+        assert part in said
+    job.process.send_signal(signal.SIGINT)
+    assert job.end() == 130, job.text
+    assert "LEFT" not in job.text
+    assert "told to end" not in job.text
+    assert_gone([each.pid for each in beginnings(job.text)])
+    assert not list(folder_of_jobs.iterdir())
+
+
+def test_a_job_that_is_not_elastic_cannot_be_drained(tmp_path: Path) -> None:
+    code, said = drain("0")
+    assert code == 1
+    assert "no job of yours runs here" in said
+    job = Job(["-np", "1", "sh", "-c", "echo runs; exec sleep 600"])
+    try:
+        job.read_until(lambda text: "runs" in text)
+        code, said = drain("0")
+        assert code == 1
+        assert "is not elastic" in said
+    finally:
+        job.kill()
+
+
+def test_who_does_not_commit_is_waited_for_and_a_second_signal_kills(start: Callable[..., Job]) -> None:
+    job = three(start, "stuck")
+    job.read_until(lambda text: "STUCK" in text)
+    code, said = drain("0", "--timeout", "0.2")
+    assert code == 1
+    assert "rank 0 (slot 0 on localhost) leaves at the next commit" in said
+    assert "not all are out after 0.2 s (--timeout)" in said
+    stuck = pid_of(job, 1)
+    os.kill(stuck, signal.SIGTERM)
+    wait_until(lambda: not is_pending(stuck), "the signal is delivered")
+    os.kill(stuck, signal.SIGTERM)
+    assert job.end() != 0  # too few are left: rank 0 leaves, and rank 1 is lost
+    assert "localhost[1] exit with status code 143" in job.text
+
+
+def is_pending(pid: int) -> bool:
+    pending = re.findall(r"(?:SigPnd|ShdPnd):\s*(\w+)", Path(f"/proc/{pid}/status").read_text())
+    return any(int(each, 16) >> (signal.SIGTERM - 1) & 1 for each in pending)
+
+
+def test_a_handler_of_the_scripts_own_is_kept(start: Callable[..., Job]) -> None:
+    job = three(start, "own")
+    os.kill(pid_of(job, 1), signal.SIGTERM)
+    assert job.end() == 0, job.text
+    assert "LEFT" not in job.text
+    assert sorted(re.findall(r"DONE slot (\d)", job.text)) == ["0", "1", "2"]
+    assert re.findall(r"AFTER slot 1 caught (\d)", job.text) == ["1"]
+
+
+# ---- the handler alone ----
+
+HANDLER = """
+import multiprocessing, os, signal, sys, time
+from farandole import _native
+
+def sleep():
+    time.sleep(600)
+
+launcher = {"launcher": os.getppid(), "other": 0, "child": 0}[sys.argv[1]]
+assert _native.catch_termination(launcher)
+assert not _native.catch_termination(launcher)
+assert not _native.termination_came()
+if sys.argv[1] == "child":
+    child = multiprocessing.get_context("fork").Process(target=sleep)
+    child.start()
+    child.terminate()
+    child.join()
+    print(child.exitcode, flush=True)
+os.write(1, b"ready\\n")
+while not _native.termination_came():
+    time.sleep(0.001)
+print("came", flush=True)
+if sys.argv[1] == "child":
+    _native.release_termination()
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize(
+    "manner, signals, said",
+    [("launcher", 1, "ready\n"), ("other", 2, "ready\ncame\n"), ("child", 2, "-15\nready\ncame\n")],
+)
+def test_sigterm_kills_when_the_launcher_sends_it_the_second_time_and_forked_children(
+    manner: str, signals: int, said: str
+) -> None:
+    process = subprocess.Popen([sys.executable, "-c", HANDLER, manner], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        heard = ""
+        for expected in ["ready\n", "came\n"][:signals]:
+            while not heard.endswith(expected):
+                line = process.stdout.readline()
+                assert line, heard
+                heard += line
+            process.send_signal(signal.SIGTERM)
+        assert process.wait(DEADLINE_S) == -signal.SIGTERM
+        assert heard == said
+    finally:
+        process.kill()

@@ -1,0 +1,12 @@
+// `farandole chaos`: trains under faults drawn from a seed, and tells how each was got over.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace farandole {
+
+/// Takes the words after the command's name. Returns the exit code.
+int run_chaos(const std::vector<std::string>& words);
+
+} // namespace farandole

@@ -1,0 +1,109 @@
+#include "tools/farandole/chaos/disturbance.hpp"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iostream>
+
+namespace farandole::chaos {
+
+namespace {
+
+double milliseconds(disturbance::time_point when) {
+  return std::chrono::duration<double, std::milli>(when.time_since_epoch()).count();
+}
+
+std::string send_signal(std::int64_t pid, int number) {
+  return ::kill(static_cast<pid_t>(pid), number) == 0 ? std::string() : std::strerror(errno);
+}
+
+} // namespace
+
+disturbance::disturbance(trial& on, std::vector<fault> schedule, std::int32_t fewest, time_point begin)
+    : on_(on), schedule_(std::move(schedule)), fewest_(fewest), begin_(begin) {}
+
+/// Nobody stays stopped.
+disturbance::~disturbance() {
+  for (const auto& each : repairs_)
+    each.carry_out();
+}
+
+void disturbance::go_on(time_point now) {
+  for (std::size_t i = 0; i < repairs_.size();) {
+    if (repairs_[i].at > now) {
+      ++i;
+      continue;
+    }
+    repairs_[i].carry_out();
+    repairs_.erase(repairs_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  while (reached_ < schedule_.size() && begin_ + schedule_[reached_].at <= now)
+    inject(schedule_[reached_++], now);
+}
+
+std::optional<disturbance::time_point> disturbance::next() const {
+  std::optional<time_point> first;
+  if (reached_ < schedule_.size())
+    first = begin_ + schedule_[reached_].at;
+  for (const auto& each : repairs_)
+    first = first ? std::min(*first, each.at) : each.at;
+  return first;
+}
+
+void disturbance::inject(const fault& what, time_point now) {
+  done entry{what, milliseconds(now), {}, {}};
+  const auto members = on_.seen().members();
+  if (members.empty())
+    entry.note = "left out: nobody trains just now";
+  else if (row_of(what.kind).costs_member && static_cast<std::int32_t>(members.size()) <= fewest_)
+    entry.note = "left out: only " + std::to_string(members.size()) + " members are there";
+  else {
+    const auto& victim = members[what.victim % members.size()];
+    entry.note = hit(what, victim, now);
+    if (entry.note.empty())
+      entry.victim = victim;
+  }
+  std::cout << "farandole chaos: " << to_text(what) << (entry.note.empty() ? "" : ": " + entry.note)
+            << std::endl;
+  done_.push_back(std::move(entry));
+}
+
+std::string disturbance::hit(const fault& what, const seat& victim, time_point now) {
+  const auto back = [this, host = victim.host] { on_.bring_back(host); };
+  switch (what.kind) {
+  case fault_kind::kill:
+    return send_signal(victim.pid, SIGKILL);
+  case fault_kind::stop:
+    repairs_.push_back({now + what.lasts, [pid = victim.pid] { send_signal(pid, SIGCONT); }});
+    return send_signal(victim.pid, SIGSTOP);
+  case fault_kind::drain:
+    if (auto problem = on_.drain(victim.rank); !problem.empty())
+      return problem;
+    on_.take_out(victim.host); // it comes back as a host that is new
+    repairs_.push_back({now + what.lasts, back});
+    return {};
+  case fault_kind::host:
+    on_.take_out(victim.host);
+    repairs_.push_back({now + what.lasts, back});
+    return {};
+  }
+  return "no such fault";
+}
+
+std::vector<outcome> disturbance::outcomes() const {
+  std::vector<outcome> all;
+  for (const auto& each : done_) {
+    outcome one{each.what, {}, each.note, {}};
+    if (each.victim) {
+      one.hit =
+          "rank " + std::to_string(each.victim->rank) + " (slot " + std::to_string(each.victim->slot) + ")";
+      one.got = on_.seen().recovery_of(each.at_ms, each.victim->generation, each.victim->slot);
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+} // namespace farandole::chaos

@@ -1,0 +1,59 @@
+// Carries out a schedule of faults on a running trial, and takes back what does not last.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tools/farandole/chaos/report.hpp"
+#include "tools/farandole/chaos/schedule.hpp"
+#include "tools/farandole/chaos/trial.hpp"
+
+namespace farandole::chaos {
+
+class disturbance {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  /// `begin`: the schedule's zero. The trial outlives this.
+  disturbance(trial& on, std::vector<fault> schedule, std::int32_t fewest, time_point begin);
+  ~disturbance();
+  disturbance(const disturbance&) = delete;
+  disturbance& operator=(const disturbance&) = delete;
+
+  /// Does what is due.
+  void go_on(time_point now);
+  /// When something is due next, if anything is.
+  std::optional<time_point> next() const;
+  /// So far, with what the trial has seen until now.
+  std::vector<outcome> outcomes() const;
+
+private:
+  struct done {
+    fault what;
+    double at_ms = 0;
+    std::optional<seat> victim;
+    std::string note;
+  };
+  struct repair {
+    time_point at;
+    std::function<void()> carry_out;
+  };
+
+  void inject(const fault& what, time_point now);
+  /// Why it could not be done; empty: it was.
+  std::string hit(const fault& what, const seat& victim, time_point now);
+
+  trial& on_;
+  std::vector<fault> schedule_;
+  std::size_t reached_ = 0;
+  std::int32_t fewest_;
+  time_point begin_;
+  std::vector<done> done_;
+  std::vector<repair> repairs_;
+};
+
+} // namespace farandole::chaos

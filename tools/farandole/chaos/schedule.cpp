@@ -1,0 +1,111 @@
+#include "tools/farandole/chaos/schedule.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cstdio>
+
+namespace farandole::chaos {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::array<fault_row, 4> table{{
+    {fault_kind::kill, "kill", "SIGKILL to a worker; a new one comes on its host", true, 0ms, 0ms},
+    {fault_kind::stop, "stop", "SIGSTOP to a worker, and after a while SIGCONT", false, 500ms, 3000ms},
+    {fault_kind::drain, "drain", "farandole drain of a rank; its host is back after a while", true, 1000ms,
+     4000ms},
+    {fault_kind::host, "host", "discovery takes a host out, and after a while it is back", true, 1000ms,
+     4000ms},
+}};
+
+/// SplitMix64: the same numbers everywhere, which the standard's distributions do not promise.
+class dice {
+public:
+  explicit dice(std::uint64_t seed) : state_(seed) {}
+
+  std::uint64_t next() {
+    state_ += 0x9e3779b97f4a7c15ULL;
+    auto value = state_;
+    value = (value ^ (value >> 30U)) * 0xbf58476d1ce4e5b9ULL;
+    value = (value ^ (value >> 27U)) * 0x94d049bb133111ebULL;
+    return value ^ (value >> 31U);
+  }
+
+  std::chrono::milliseconds between(std::chrono::milliseconds least, std::chrono::milliseconds most) {
+    const auto span = static_cast<std::uint64_t>((most - least).count()) + 1;
+    return least + std::chrono::milliseconds(next() % span);
+  }
+
+private:
+  std::uint64_t state_;
+};
+
+std::string names() {
+  std::string text;
+  for (const auto& row : table)
+    text += (text.empty() ? "" : ", ") + std::string(row.name);
+  return text;
+}
+
+} // namespace
+
+std::span<const fault_row> fault_table() {
+  return table;
+}
+
+const fault_row& row_of(fault_kind kind) {
+  const auto& row = table.at(static_cast<std::size_t>(kind));
+  assert(row.kind == kind);
+  return row;
+}
+
+expected<std::vector<fault_kind>> parse_kinds(std::string_view list) {
+  std::vector<fault_kind> kinds;
+  for (;;) {
+    const auto comma = list.find(',');
+    const auto name = list.substr(0, comma);
+    const auto* row =
+        std::find_if(table.begin(), table.end(), [&](const fault_row& each) { return each.name == name; });
+    if (row == table.end())
+      return error{error_kind::invalid_argument,
+                   "there is no fault '" + std::string(name) + "'; there are " + names()};
+    if (std::find(kinds.begin(), kinds.end(), row->kind) == kinds.end())
+      kinds.push_back(row->kind);
+    if (comma == std::string_view::npos)
+      return kinds;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+std::vector<fault> draw_schedule(const schedule_options& options) {
+  assert(!options.kinds.empty() && options.every > 0ms);
+  dice from(options.seed);
+  std::vector<fault> faults;
+  const auto gap = [&] { return from.between(options.every / 2, options.every + options.every / 2); };
+  for (auto at = gap(); at < options.duration; at += gap()) {
+    fault what;
+    what.kind = options.kinds[from.next() % options.kinds.size()];
+    what.at = at;
+    what.victim = static_cast<std::uint32_t>(from.next() % 1000);
+    what.lasts = from.between(row_of(what.kind).shortest, row_of(what.kind).longest);
+    faults.push_back(what);
+  }
+  return faults;
+}
+
+std::string to_text(const fault& what) {
+  char text[128];
+  std::snprintf(text, sizeof text, "%8.1f s  %-6s member %u, counted around",
+                static_cast<double>(what.at.count()) / 1e3, std::string(row_of(what.kind).name).c_str(),
+                what.victim);
+  std::string line = text;
+  if (what.lasts > 0ms) {
+    std::snprintf(text, sizeof text, ", for %.1f s", static_cast<double>(what.lasts.count()) / 1e3);
+    line += text;
+  }
+  return line;
+}
+
+} // namespace farandole::chaos

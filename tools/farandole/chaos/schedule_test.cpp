@@ -1,0 +1,65 @@
+#include "tools/farandole/chaos/schedule.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <set>
+
+using namespace farandole;
+using namespace farandole::chaos;
+using namespace std::chrono_literals;
+
+namespace {
+
+schedule_options for_a_minute(std::uint64_t seed) {
+  schedule_options options;
+  options.seed = seed;
+  options.every = 2s;
+  options.kinds = *parse_kinds("kill,stop,drain,host");
+  return options;
+}
+
+} // namespace
+
+TEST_CASE("the same seed gives the same faults, another one gives others", "[chaos]") {
+  CHECK(draw_schedule(for_a_minute(7)) == draw_schedule(for_a_minute(7)));
+  CHECK(draw_schedule(for_a_minute(7)) != draw_schedule(for_a_minute(8)));
+  // What a report names can be run again by anybody, whatever machine they have.
+  const auto first = draw_schedule(for_a_minute(1)).front();
+  CHECK(to_text(first) == to_text({first.kind, first.at, first.lasts, first.victim}));
+}
+
+TEST_CASE("faults lie within the duration, apart from each other, and last as their row says", "[chaos]") {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    auto before = 0ms;
+    for (const auto& each : draw_schedule(for_a_minute(seed))) {
+      CHECK(each.at - before >= 1s);
+      CHECK(each.at - before <= 3s);
+      CHECK(each.at < 60s);
+      CHECK(each.lasts >= row_of(each.kind).shortest);
+      CHECK(each.lasts <= row_of(each.kind).longest);
+      before = each.at;
+    }
+  }
+}
+
+TEST_CASE("only faults that were asked for are drawn, and each of them is", "[chaos]") {
+  auto options = for_a_minute(3);
+  options.kinds = *parse_kinds("drain,kill");
+  std::set<fault_kind> drawn;
+  for (const auto& each : draw_schedule(options))
+    drawn.insert(each.kind);
+  CHECK(drawn == std::set{fault_kind::drain, fault_kind::kill});
+}
+
+TEST_CASE("a fault that there is not is refused with those that there are", "[chaos]") {
+  CHECK(parse_kinds("stop,stop")->size() == 1);
+  const auto none = parse_kinds("kill,flood");
+  REQUIRE_FALSE(none);
+  CHECK(none.error().text == "there is no fault 'flood'; there are kill, stop, drain, host");
+  CHECK_FALSE(parse_kinds(""));
+}
+
+TEST_CASE("each row of the table stands at its kind's place", "[chaos]") {
+  for (const auto& row : fault_table())
+    CHECK(row_of(row.kind).name == row.name);
+}

@@ -1,0 +1,117 @@
+#include "tools/farandole/chaos/timeline.hpp"
+
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <set>
+
+namespace farandole::chaos {
+
+namespace {
+
+/// What a roll-back took away: of the first of these that the state counts.
+std::optional<std::int64_t> taken_back(const worker_event& before, const worker_event& after) {
+  for (const char* name : {"step", "batch"}) {
+    const auto had = before.counters.find(name), has = after.counters.find(name);
+    if (had != before.counters.end() && has != after.counters.end())
+      return had->second - has->second;
+  }
+  return std::nullopt;
+}
+
+template <class Value>
+void raise_to(std::optional<Value>& most, Value value) {
+  most = most ? std::max(*most, value) : value;
+}
+
+} // namespace
+
+std::optional<worker_event> parse_event(std::string_view line) {
+  try { // JSON is YAML; yaml-cpp speaks in exceptions
+    const auto node = YAML::Load(std::string(line));
+    if (!node.IsMap() || !node["event"] || !node["ms"])
+      return std::nullopt;
+    worker_event event;
+    event.what = node["event"].as<std::string>();
+    event.ms = node["ms"].as<double>();
+    event.pid = node["pid"].as<std::int64_t>();
+    event.slot = node["slot"].as<std::int32_t>();
+    event.generation = node["generation"].as<std::uint64_t>();
+    if (node["rank"])
+      event.rank = node["rank"].as<std::int32_t>();
+    if (node["host"])
+      event.host = node["host"].as<std::string>();
+    if (node["counters"])
+      event.counters = node["counters"].as<std::map<std::string, std::int64_t>>();
+    return event;
+  } catch (const YAML::Exception&) {
+    return std::nullopt;
+  }
+}
+
+void timeline::add(const worker_event& event) {
+  if (event.what == "training")
+    generation_ = std::max(generation_, event.generation);
+  events_.push_back(event);
+}
+
+std::vector<seat> timeline::members() const {
+  std::map<std::int32_t, seat> by_slot;
+  std::map<std::int32_t, std::int32_t> ranks;
+  for (const auto& event : events_) {
+    if (event.generation == generation_ && event.what == "generation")
+      ranks[event.slot] = event.rank;
+    else if (event.generation == generation_ && event.what == "training")
+      by_slot[event.slot] = {event.slot, ranks[event.slot], event.pid, event.generation, event.host};
+    else if (event.what == "left" || event.what == "ended" || event.what == "reset")
+      by_slot.erase(event.slot);
+  }
+  std::vector<seat> members;
+  for (const auto& [slot, one] : by_slot)
+    members.push_back(one);
+  std::sort(members.begin(), members.end(), [](auto& a, auto& b) { return a.rank < b.rank; });
+  return members;
+}
+
+recovery timeline::recovery_of(double at_ms, std::uint64_t generation, std::int32_t slot) const {
+  recovery result;
+  std::set<std::int32_t> survivors;
+  std::map<std::int32_t, const worker_event*> lost;
+  std::optional<double> told, again;
+  std::uint64_t next = 0;
+  for (const auto& event : events_) {
+    if (event.slot == slot)
+      continue;
+    const bool before = event.generation == generation;
+    if (before && event.what == "training")
+      survivors.insert(event.slot);
+    if (before && event.ms >= at_ms && (event.what == "lost" || event.what == "changed"))
+      raise_to(told, event.ms);
+    if (before && event.what == "lost")
+      lost[event.slot] = &event;
+    else if (event.what == "restored" && lost.contains(event.slot)) {
+      if (const auto steps = taken_back(*lost[event.slot], event))
+        raise_to(result.steps, *steps);
+      lost.erase(event.slot);
+    }
+    if (event.generation > generation && event.what == "training" && told) {
+      next = next == 0 ? event.generation : std::min(next, event.generation);
+      if (event.generation == next && survivors.contains(event.slot))
+        raise_to(again, event.ms);
+    }
+  }
+  if (told)
+    result.told_ms = *told - at_ms;
+  if (told && again)
+    result.regrouped_ms = *again - *told;
+  if (told && !result.steps)
+    result.steps = 0; // nobody has gone back
+  return result;
+}
+
+std::size_t timeline::ended() const {
+  return static_cast<std::size_t>(
+      std::count_if(events_.begin(), events_.end(), [](auto& each) { return each.what == "ended"; }));
+}
+
+} // namespace farandole::chaos

@@ -1,0 +1,81 @@
+#include "tools/farandole/chaos/timeline.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole::chaos;
+
+namespace {
+
+worker_event event(const char* what, double ms, std::int32_t slot, std::uint64_t generation,
+                   std::map<std::string, std::int64_t> counters = {}) {
+  return {what, ms, 100 + slot, slot, generation, slot, "a", std::move(counters)};
+}
+
+/// Slots 0, 1 and 2 train in generation 1 from 1000 on.
+timeline three() {
+  timeline seen;
+  for (int slot : {2, 0, 1}) {
+    seen.add(event("generation", 990, slot, 1));
+    seen.add(event("training", 1000, slot, 1));
+  }
+  return seen;
+}
+
+} // namespace
+
+TEST_CASE("a worker's line is read, and what is none is not", "[chaos]") {
+  const auto read = parse_event(
+      R"({"event": "lost", "ms": 12.5, "pid": 7, "slot": 3, "generation": 2, "rank": 1, "host": "a", "counters": {"step": 9}})");
+  REQUIRE(read);
+  CHECK(read->what == "lost");
+  CHECK(read->ms == 12.5);
+  CHECK(read->pid == 7);
+  CHECK(read->slot == 3);
+  CHECK(read->generation == 2);
+  CHECK(read->rank == 1);
+  CHECK(read->host == "a");
+  CHECK(read->counters.at("step") == 9);
+  for (const char* line : {"", "{", "[1]", R"({"event": "x"})", R"({"event": "x", "ms": "soon"})"})
+    CHECK_FALSE(parse_event(line));
+}
+
+TEST_CASE("members are who trains in the last generation, in order of their ranks", "[chaos]") {
+  auto seen = three();
+  CHECK(seen.members().size() == 3);
+  CHECK(seen.members()[2].pid == 102);
+  seen.add(event("left", 1100, 1, 1));
+  CHECK(seen.members().size() == 2);
+  seen.add(event("generation", 1200, 0, 2));
+  seen.add(event("training", 1210, 0, 2));
+  REQUIRE(seen.members().size() == 1);
+  CHECK(seen.members()[0].generation == 2);
+  seen.add(event("ended", 1300, 0, 2));
+  CHECK(seen.members().empty());
+  CHECK(seen.ended() == 1);
+}
+
+TEST_CASE("a loss is told to the last survivor, and over when all of them train again", "[chaos]") {
+  auto seen = three();
+  seen.add(event("lost", 1520, 0, 1, {{"step", 9}}));
+  seen.add(event("restored", 1521, 0, 1, {{"step", 8}}));
+  seen.add(event("lost", 1530, 2, 1, {{"step", 10}}));
+  seen.add(event("restored", 1531, 2, 1, {{"step", 8}}));
+  CHECK_FALSE(seen.recovery_of(1500, 1, 1).regrouped_ms);
+  seen.add(event("training", 1550, 2, 2));
+  seen.add(event("training", 1560, 0, 2));
+  seen.add(event("training", 1900, 0, 3));
+  const auto got = seen.recovery_of(1500, 1, 1);
+  CHECK(got.told_ms == 30.0);
+  CHECK(got.regrouped_ms == 30.0);
+  CHECK(got.steps == 2);
+}
+
+TEST_CASE("a planned change costs no step, and a fault that nobody noticed no time", "[chaos]") {
+  auto seen = three();
+  CHECK_FALSE(seen.recovery_of(1500, 1, 1).told_ms);
+  CHECK_FALSE(seen.recovery_of(1500, 1, 1).steps);
+  for (int slot : {0, 1, 2})
+    seen.add(event("changed", 1510, slot, 1));
+  CHECK(seen.recovery_of(1500, 1, 1).steps == 0);
+  CHECK(seen.recovery_of(1500, 1, 1).told_ms == 10.0);
+}

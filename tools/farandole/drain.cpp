@@ -1,0 +1,147 @@
+#include "tools/farandole/drain.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <iostream>
+#include <sstream>
+
+#include "actors/drain_call.hpp"
+#include "messages/membership.hpp"
+#include "tools/farandole/job_record.hpp"
+
+namespace farandole {
+
+namespace {
+
+constexpr int refused_code = 1;
+constexpr int bad_usage = 2;
+/// For the job's word on who leaves; it has it at once.
+constexpr std::chrono::seconds answer_time{10};
+
+constexpr const char* teaching = R"(
+Workers of an elastic job leave at the next commit of all: nobody loses a step, and nobody who stays is
+disturbed by it. Their hosts get no new workers, until discovery names more slots there. Nobody leaves if fewer
+than --min-np would remain.
+
+Examples:
+  farandole drain 3              rank 3 of the elastic job that runs here
+  farandole drain alpha beta     all workers on two hosts, as the launcher names them
+  farandole drain --job train-4711 --timeout 300 alpha)";
+
+struct wishes {
+  std::vector<std::string> who;
+  std::string job;
+  double timeout_s = 60;
+  bool no_wait = false;
+};
+
+/// Ranks are numbers; everything else is a host.
+error sort_out(const std::vector<std::string>& words, drain& asked) {
+  for (const auto& word : words) {
+    if (!std::all_of(word.begin(), word.end(), [](unsigned char c) { return c >= '0' && c <= '9'; })) {
+      asked.hosts.push_back(word);
+      continue;
+    }
+    std::int32_t rank = -1;
+    const auto result = std::from_chars(word.data(), word.data() + word.size(), rank);
+    if (result.ec != std::errc{} || rank >= member_limit)
+      return {error_kind::invalid_argument, "rank " + word + " is out of range"};
+    asked.ranks.push_back(rank);
+  }
+  return {};
+}
+
+expected<job_record> find_job(const std::string& wanted) {
+  if (wanted.find('/') != std::string::npos)
+    return read_job(wanted);
+  const auto folders = job_folders();
+  auto job = choose_job(running_jobs(folders), wanted);
+  if (job)
+    return job;
+  auto text = job.error().text + "\n(looked in";
+  for (const auto& folder : folders)
+    text += " " + folder;
+  return error{job.error().kind, text + ")"};
+}
+
+std::string name_of(const leaver& who) {
+  const auto slot = "slot " + std::to_string(who.slot) + " on " + who.host;
+  return who.rank < 0 ? "the worker that is no member yet (" + slot + ")"
+                      : "rank " + std::to_string(who.rank) + " (" + slot + ")";
+}
+
+std::string seconds_text(double seconds) {
+  std::ostringstream text;
+  text << seconds << " s";
+  return text.str();
+}
+
+int fail(const std::string& text, int code) {
+  std::cerr << "farandole drain: " << text << std::endl;
+  return code;
+}
+
+int wait_until_out(drain_call& call, const std::vector<leaver>& leavers, const wishes& wanted) {
+  const auto longest =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(wanted.timeout_s));
+  const auto answer = call.next(longest);
+  if (answer || answer.error().kind == error_kind::disconnected) {
+    for (const auto& each : leavers)
+      std::cout << name_of(each) << " is out" << (answer ? "" : ": the job has ended") << std::endl;
+    return 0;
+  }
+  return fail("not all are out after " + seconds_text(wanted.timeout_s) +
+                  " (--timeout); they still leave at the next commit",
+              refused_code);
+}
+
+int drain_job(const wishes& wanted) {
+  drain asked;
+  if (auto problem = sort_out(wanted.who, asked))
+    return fail(problem.text, bad_usage);
+  const auto job = find_job(wanted.job);
+  if (!job)
+    return fail(job.error().text, refused_code);
+  drain_call call({job->ip, job->port, job->secret}, asked);
+  const auto plan = call.next(answer_time);
+  if (!plan)
+    return fail("job " + job->name +
+                    (plan.error().kind == error_kind::precondition ? " refused: " : " does not answer: ") +
+                    plan.error().text,
+                refused_code);
+  if (!plan->problem.empty())
+    return fail(plan->problem, refused_code);
+  for (const auto& each : plan->leavers)
+    std::cout << name_of(each) << (each.rank < 0 ? " ends now" : " leaves at the next commit") << std::endl;
+  return wanted.no_wait ? 0 : wait_until_out(call, plan->leavers, wanted);
+}
+
+} // namespace
+
+int run_drain(std::vector<std::string> words) {
+  wishes wanted;
+  CLI::App app("Lets workers of an elastic job leave in order.", "farandole drain");
+  app.footer(teaching);
+  app.add_option("who", wanted.who, "ranks, and hosts as the launcher names them")
+      ->type_name("RANK|HOST")
+      ->required();
+  app.add_option("--job", wanted.job, "which job, where several run: its name, or the path of its file")
+      ->type_name("NAME|PATH");
+  app.add_option("--timeout", wanted.timeout_s, "how long to wait until they are out")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.0, 86400.0).description(""))
+      ->capture_default_str();
+  app.add_flag("--no-wait", wanted.no_wait, "does not wait until they are out");
+  std::reverse(words.begin(), words.end()); // as CLI11 wants them
+  try {
+    app.parse(std::move(words));
+  } catch (const CLI::ParseError& problem) {
+    return app.exit(problem) == 0 ? 0 : bad_usage;
+  }
+  return drain_job(wanted);
+}
+
+} // namespace farandole
