@@ -93,18 +93,18 @@ def test_the_seed_tells_the_faults() -> None:
 def test_a_job_goes_on_under_faults_and_nothing_stays_behind(
     chaos: Callable[..., Job], tmp_path: Path, temporary: Path
 ) -> None:
-    job = chaos(
-        *["--seed", "1", "--duration", "4", "--every", "2", "--faults", "kill,drain", "-np", "3", "--min-np", "1"]
-    )
-    job.read_until(lambda text: len(re.findall(r"BEGIN of 2 pid", text)) == 2)
+    # A kill and, two seconds later, a drain.
+    flags = ["--seed", "29", "--duration", "7", "--every", "3", "--faults", "kill,drain", "-np", "3", "--min-np", "1"]
+    job = chaos(*flags)
+    job.read_until(lambda text: "drain  member" in text)
     (tmp_path / "enough").touch()
     assert job.end() == 0, job.text
-    first = rows(job.text)[0]
-    assert first[1] in ("kill", "drain")
-    assert first[2].startswith("rank ")
-    assert int(first[3]) <= 1  # it commits at every step
-    assert float(first[4]) >= 0
-    assert float(first[5]) >= 0
+    kill, drain = rows(job.text)
+    assert kill[1:3] == ["kill", kill[2]] and kill[2].startswith("rank ")
+    assert int(kill[3]) <= 1  # it commits at every step
+    assert float(kill[4]) >= 0
+    assert float(kill[5]) >= 0
+    assert drain[1] == "drain"
     assert "WEIGHTS 2.000" in job.text
     assert_gone(trained(job))
     assert not [each for each in temporary.rglob("*") if not each.is_dir()]

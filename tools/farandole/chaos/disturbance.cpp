@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <iostream>
+#include <limits>
 
 namespace farandole::chaos {
 
@@ -94,12 +95,18 @@ std::string disturbance::hit(const fault& what, const seat& victim, time_point n
 
 std::vector<outcome> disturbance::outcomes() const {
   std::vector<outcome> all;
-  for (const auto& each : done_) {
+  for (auto at = done_.begin(); at != done_.end(); ++at) {
+    const auto& each = *at;
+    // Whatever is told after the next fault is that one's.
+    const auto next =
+        std::find_if(at + 1, done_.end(), [](const done& other) { return other.victim.has_value(); });
+    const auto until = next == done_.end() ? std::numeric_limits<double>::infinity() : next->at_ms;
     outcome one{each.what, {}, each.note, {}};
     if (each.victim) {
       one.hit =
           "rank " + std::to_string(each.victim->rank) + " (slot " + std::to_string(each.victim->slot) + ")";
-      one.got = on_.seen().recovery_of(each.at_ms, each.victim->generation, each.victim->slot);
+      one.got = on_.seen().recovery_of({each.at_ms, until, each.victim->generation, each.victim->slot,
+                                        row_of(each.what.kind).costs_member});
     }
     all.push_back(std::move(one));
   }

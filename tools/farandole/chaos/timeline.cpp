@@ -73,35 +73,37 @@ std::vector<seat> timeline::members() const {
   return members;
 }
 
-recovery timeline::recovery_of(double at_ms, std::uint64_t generation, std::int32_t slot) const {
+recovery timeline::recovery_of(const cause& what) const {
   recovery result;
   std::set<std::int32_t> survivors;
   std::map<std::int32_t, const worker_event*> lost;
   std::optional<double> told, again;
   std::uint64_t next = 0;
   for (const auto& event : events_) {
-    if (event.slot == slot)
+    if (event.slot == what.slot)
       continue;
-    const bool before = event.generation == generation;
+    const bool before = event.generation == what.generation;
+    const bool within = event.ms >= what.at_ms && event.ms < what.until_ms;
+    const bool tells = event.what == "lost" || (event.what == "changed" && what.changes_members);
     if (before && event.what == "training")
       survivors.insert(event.slot);
-    if (before && event.ms >= at_ms && (event.what == "lost" || event.what == "changed"))
+    if (before && within && tells)
       raise_to(told, event.ms);
-    if (before && event.what == "lost")
+    if (before && within && event.what == "lost")
       lost[event.slot] = &event;
     else if (event.what == "restored" && lost.contains(event.slot)) {
       if (const auto steps = taken_back(*lost[event.slot], event))
         raise_to(result.steps, *steps);
       lost.erase(event.slot);
     }
-    if (event.generation > generation && event.what == "training" && told) {
+    if (event.generation > what.generation && event.what == "training" && told) {
       next = next == 0 ? event.generation : std::min(next, event.generation);
       if (event.generation == next && survivors.contains(event.slot))
         raise_to(again, event.ms);
     }
   }
   if (told)
-    result.told_ms = *told - at_ms;
+    result.told_ms = *told - what.at_ms;
   if (told && again)
     result.regrouped_ms = *again - *told;
   if (told && !result.steps)

@@ -48,8 +48,15 @@ public:
 
   /// Members of the last generation that train and have not left, by rank.
   std::vector<seat> members() const;
-  /// Of a fault at this time that hit this slot while that generation trained.
-  recovery recovery_of(double at_ms, std::uint64_t generation, std::int32_t slot) const;
+  /// Of a fault that hit this slot while that generation trained. What was told outside of these times, or,
+  /// where the fault is none, as a planned change, has other causes.
+  struct cause {
+    double at_ms = 0, until_ms = 0;
+    std::uint64_t generation = 0;
+    std::int32_t slot = 0;
+    bool changes_members = true;
+  };
+  recovery recovery_of(const cause& what) const;
   /// So many members' training functions have returned.
   std::size_t ended() const;
 

@@ -11,6 +11,8 @@ worker_event event(const char* what, double ms, std::int32_t slot, std::uint64_t
   return {what, ms, 100 + slot, slot, generation, slot, "a", std::move(counters)};
 }
 
+const timeline::cause hit{1500, 2500, 1, 1, true};
+
 /// Slots 0, 1 and 2 train in generation 1 from 1000 on.
 timeline three() {
   timeline seen;
@@ -60,11 +62,11 @@ TEST_CASE("a loss is told to the last survivor, and over when all of them train 
   seen.add(event("restored", 1521, 0, 1, {{"step", 8}}));
   seen.add(event("lost", 1530, 2, 1, {{"step", 10}}));
   seen.add(event("restored", 1531, 2, 1, {{"step", 8}}));
-  CHECK_FALSE(seen.recovery_of(1500, 1, 1).regrouped_ms);
+  CHECK_FALSE(seen.recovery_of(hit).regrouped_ms);
   seen.add(event("training", 1550, 2, 2));
   seen.add(event("training", 1560, 0, 2));
   seen.add(event("training", 1900, 0, 3));
-  const auto got = seen.recovery_of(1500, 1, 1);
+  const auto got = seen.recovery_of(hit);
   CHECK(got.told_ms == 30.0);
   CHECK(got.regrouped_ms == 30.0);
   CHECK(got.steps == 2);
@@ -72,10 +74,23 @@ TEST_CASE("a loss is told to the last survivor, and over when all of them train 
 
 TEST_CASE("a planned change costs no step, and a fault that nobody noticed no time", "[chaos]") {
   auto seen = three();
-  CHECK_FALSE(seen.recovery_of(1500, 1, 1).told_ms);
-  CHECK_FALSE(seen.recovery_of(1500, 1, 1).steps);
+  CHECK_FALSE(seen.recovery_of(hit).told_ms);
+  CHECK_FALSE(seen.recovery_of(hit).steps);
   for (int slot : {0, 1, 2})
     seen.add(event("changed", 1510, slot, 1));
-  CHECK(seen.recovery_of(1500, 1, 1).steps == 0);
-  CHECK(seen.recovery_of(1500, 1, 1).told_ms == 10.0);
+  CHECK(seen.recovery_of(hit).steps == 0);
+  CHECK(seen.recovery_of(hit).told_ms == 10.0);
+}
+
+TEST_CASE("what others have caused is not the fault's", "[chaos]") {
+  auto seen = three();
+  for (int slot : {0, 1, 2})
+    seen.add(event("changed", 1510, slot, 1));
+  auto stopped = hit;
+  stopped.changes_members = false;
+  CHECK_FALSE(seen.recovery_of(stopped).told_ms);
+  auto earlier = hit;
+  earlier.at_ms = 1200;
+  earlier.until_ms = 1500;
+  CHECK_FALSE(seen.recovery_of(earlier).told_ms);
 }
