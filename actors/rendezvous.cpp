@@ -98,6 +98,12 @@ void rendezvous_state::received(const link_received& what) {
     else
       misread(said.error());
     break;
+  case wire::Envelope::Body::DRAINING:
+    if (auto said = decode_draining(what.message))
+      take_answer(route, std::move(*said));
+    else
+      misread(said.error());
+    break;
   default:
     refuse(route, {"a message of this kind is not for the rendezvous"});
   }
@@ -109,44 +115,6 @@ void rendezvous_state::join(link_id link, const hello& said) {
     early_[link] = said;
   else
     carry_out(members_.join(link, said));
-}
-
-void rendezvous_state::take_slots(link_id link, const slot_report& said) {
-  if (said.wire_version != wire_version)
-    return refuse(link, {"wire version " + std::to_string(said.wire_version) +
-                         " does not match this rendezvous' " + std::to_string(wire_version) +
-                         ": start the launcher and the rendezvous with the same Farandole"});
-  if (said.epoch > members_.epoch())
-    return step_down(said.epoch);
-  if (!how_.apart)
-    return refuse(link, {"this rendezvous has a launcher of its own"});
-  if (launcher_ != 0 && launcher_ != said.job)
-    return refuse(link, {"this rendezvous serves the job of another launcher; start one for this job" +
-                         std::string(how_.journal ? ", with a journal of its own" : "")});
-  const bool is_new = std::exchange(launcher_link_, link) != link;
-  launcher_ = said.job;
-  for (const auto& slot : said.slots)
-    members_.expect(slot.number);
-  remember();
-  for (const auto& slot : said.slots) {
-    if (slot.retired)
-      carry_out(members_.retire(slot.number));
-    if (slot.ended)
-      carry_out(members_.exit(slot.number, slot.how));
-  }
-  if (is_new && members_.running())
-    tell_launcher();
-  for (const auto& [from, early] : std::exchange(early_, {}))
-    carry_out(members_.join(from, early));
-}
-
-void rendezvous_state::tell_launcher() {
-  const auto generation = members_.generation();
-  if (watcher_)
-    self->send(watcher_, generation_formed{generation, members_.slots()});
-  if (launcher_link_ != 0)
-    tell(launcher_link_,
-         encode(address{generation, 0, -1}, formed{generation, members_.epoch(), members_.slots()}));
 }
 
 // Before anybody is told: what has been said must not be forgotten.
@@ -177,30 +145,6 @@ void rendezvous_state::take_report(const member_reported& what) {
   carry_out(members_.report(what.link, what.what));
 }
 
-// At once, so that it counts before the member's own farewell; the watcher need not be asked.
-void rendezvous_state::take_leaving(link_id link) {
-  const auto slot = members_.slot_of(link);
-  if (!how_.members.elastic || !slot)
-    return;
-  carry_out(members_.retire(*slot));
-  if (watcher_)
-    self->send(watcher_, slot_leaving{*slot});
-}
-
-void rendezvous_state::take_drain(link_id link, const drain& asked) {
-  if (asked.wire_version != wire_version)
-    return refuse(link,
-                  {"wire version " + std::to_string(asked.wire_version) + " does not match this job's " +
-                   std::to_string(wire_version) + ": use the farandole that started it"});
-  if (watcher_)
-    return self->send(watcher_, drain_asked{link, asked});
-  answer({link, {"this job is not elastic: its members cannot leave while it runs", {}, false}});
-}
-
-void rendezvous_state::answer(const drain_answered& what) {
-  tell(what.link, encode(address{}, what.what));
-}
-
 void rendezvous_state::exited(const slot_exited& what) {
   carry_out(members_.exit(what.slot, what.how));
 }
@@ -226,6 +170,7 @@ void rendezvous_state::opened(const link_opened& what) {
 
 void rendezvous_state::closed(const link_closed& what) {
   links_.erase(what.link);
+  askers_.erase(what.link);
   early_.erase(what.link);
   if (launcher_link_ == what.link)
     launcher_link_ = 0;

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -75,10 +76,13 @@ private:
   void join(link_id link, const hello& said);
   void take_slots(link_id link, const slot_report& said);
   void tell_launcher();
+  void tell_all_to_launcher();
   void remember();
   void step_down(std::uint64_t epoch);
   void take_leaving(link_id link);
+  void tell_of_leaving(std::int32_t slot);
   void take_drain(link_id link, const drain& asked);
+  void take_answer(link_id link, draining said);
   void carry_out(const membership_decision& what);
   void tell(link_id link, const envelope& message);
   void refuse(link_id link, const refused& why);
@@ -91,6 +95,7 @@ private:
   generation_watcher_actor watcher_; ///< may be null
   std::uint64_t launcher_ = 0;       ///< whose slots these are, where it comes by a link
   link_id launcher_link_ = 0;        ///< 0: there is none
+  std::set<link_id> askers_;         ///< who wants members out, and hears how it goes
   std::map<link_id, hello> early_;   ///< of slots that a launcher who is away may have started
   bool closing_ = false;
 };

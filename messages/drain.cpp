@@ -46,7 +46,11 @@ bool is_number(std::int32_t value) {
 } // namespace
 
 envelope encode(const address& from, const leaving& value) {
-  return write(from, 1, [&](auto body) { body.initLeaving().setGeneration(value.generation); });
+  return write(from, 2, [&](auto body) {
+    auto to = body.initLeaving();
+    to.setGeneration(value.generation);
+    to.setSlot(value.slot);
+  });
 }
 
 envelope encode(const address& from, const drain& value) {
@@ -57,6 +61,7 @@ envelope encode(const address& from, const drain& value) {
   return write(from, guess, [&](auto body) {
     auto to = body.initDrain();
     to.setWireVersion(value.wire_version);
+    to.setCaller(value.caller);
     auto ranks = to.initRanks(static_cast<kj::uint>(value.ranks.size()));
     for (kj::uint i = 0; i < ranks.size(); ++i)
       ranks.set(i, value.ranks[i]);
@@ -76,6 +81,7 @@ envelope encode(const address& from, const draining& value) {
     auto to = body.initDraining();
     to.setProblem(text_of(problem));
     to.setAllOut(value.all_out);
+    to.setCaller(value.caller);
     auto list = to.initLeavers(static_cast<kj::uint>(value.leavers.size()));
     for (kj::uint i = 0; i < list.size(); ++i) {
       list[i].setRank(value.leavers[i].rank);
@@ -86,10 +92,13 @@ envelope encode(const address& from, const draining& value) {
 }
 
 expected<leaving> decode_leaving(const envelope& message) {
-  return decode<leaving>(message, body_kind::LEAVING, "wish to leave",
-                         [](body_reader body, leaving& value, verdict&) {
-                           value.generation = body.getLeaving().getGeneration();
-                         });
+  return decode<leaving>(
+      message, body_kind::LEAVING, "wish to leave", [](body_reader body, leaving& value, verdict& so_far) {
+        auto from = body.getLeaving();
+        value.generation = from.getGeneration();
+        value.slot = from.getSlot();
+        so_far.require(value.slot == -1 || is_number(value.slot), "a slot is out of range");
+      });
 }
 
 expected<drain> decode_drain(const envelope& message) {
@@ -101,6 +110,7 @@ expected<drain> decode_drain(const envelope& message) {
                          // numbers.
                          if (value.wire_version != wire_version)
                            return;
+                         value.caller = from.getCaller();
                          auto ranks = from.getRanks();
                          auto hosts = from.getHosts();
                          if (!so_far.require(ranks.size() <= most && hosts.size() <= most,
@@ -122,6 +132,7 @@ expected<draining> decode_draining(const envelope& message) {
         auto from = body.getDraining();
         value.problem = read_text(from.getProblem(), text_limit_bytes, "its problem is too long", so_far);
         value.all_out = from.getAllOut();
+        value.caller = from.getCaller();
         auto list = from.getLeavers();
         if (!so_far.require(list.size() <= most, "there are too many that leave"))
           return;

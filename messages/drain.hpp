@@ -14,6 +14,7 @@ namespace farandole {
 
 struct leaving {
   std::uint64_t generation = 0;
+  std::int32_t slot = -1; ///< only to the launcher; else the sender's own
 
   friend bool operator==(const leaving&, const leaving&) = default;
 };
@@ -22,6 +23,7 @@ struct drain {
   std::uint32_t wire_version = farandole::wire_version;
   std::vector<std::int32_t> ranks;
   std::vector<std::string> hosts; ///< as the launcher names them
+  std::uint64_t caller = 0;       ///< who is to have the answer, in the rendezvous' own numbers
 
   friend bool operator==(const drain&, const drain&) = default;
 };
@@ -37,7 +39,8 @@ struct leaver {
 struct draining {
   std::string problem; ///< why nobody leaves; empty otherwise
   std::vector<leaver> leavers;
-  bool all_out = false; ///< their processes have ended
+  bool all_out = false;     ///< their processes have ended
+  std::uint64_t caller = 0; ///< as in the question
 
   friend bool operator==(const draining&, const draining&) = default;
 };

@@ -19,14 +19,14 @@ envelope travelled(const envelope& message) {
 } // namespace
 
 TEST_CASE("what is said of members that leave by plan arrives as it was sent") {
-  const auto wish = decode_leaving(travelled(encode(somewhere, leaving{7})));
+  const auto wish = decode_leaving(travelled(encode(somewhere, leaving{7, 4})));
   REQUIRE(wish);
-  CHECK(*wish == leaving{7});
-  const drain asked{wire_version, {0, 3}, {"alpha", "beta"}};
+  CHECK(*wish == leaving{7, 4});
+  const drain asked{wire_version, {0, 3}, {"alpha", "beta"}, 12};
   const auto heard = decode_drain(travelled(encode(somewhere, asked)));
   REQUIRE(heard);
   CHECK(*heard == asked);
-  const draining answer{"", {{3, 5, "alpha"}, {-1, 6, "beta"}}, true};
+  const draining answer{"", {{3, 5, "alpha"}, {-1, 6, "beta"}}, true, 12};
   const auto told = decode_draining(travelled(encode(somewhere, answer)));
   REQUIRE(told);
   CHECK(*told == answer);
@@ -49,4 +49,5 @@ TEST_CASE("a drain or its answer that is out of range is refused") {
   CHECK_FALSE(decode_draining(encode(somewhere, draining{"", {{-2, 0, "a"}}, false})));
   CHECK_FALSE(decode_draining(encode(somewhere, draining{"", {{0, -1, "a"}}, false})));
   CHECK_FALSE(decode_drain(encode(somewhere, leaving{1})));
+  CHECK_FALSE(decode_leaving(encode(somewhere, leaving{1, -2})));
 }

@@ -31,6 +31,7 @@ remote_rendezvous_actor::behavior_type remote_rendezvous_state::begin(const remo
         slots_[what.slot].retired = true;
         changed(what.slot);
       },
+      [this](const drain_answered& what) { answer(what); },
       [this](const watch_generations& what) {
         watcher_ = what.who;
         end_job();
@@ -89,6 +90,12 @@ void remote_rendezvous_state::received(const link_received& what) {
   if (what.message.kind() == wire::Envelope::Body::FORMED) {
     if (const auto news = decode_formed(what.message))
       hear_of(*news);
+  } else if (what.message.kind() == wire::Envelope::Body::LEAVING) {
+    if (const auto news = decode_leaving(what.message); news && news->slot >= 0 && watcher_)
+      self_->send(watcher_, slot_leaving{news->slot});
+  } else if (what.message.kind() == wire::Envelope::Body::DRAIN) {
+    if (const auto asked = decode_drain(what.message))
+      pass_on(*asked);
   } else if (what.message.kind() == wire::Envelope::Body::REFUSED) {
     if (const auto why = decode_refused(what.message))
       fail("the rendezvous at " + where() + " refused this launcher: " + why->reason);
@@ -103,6 +110,21 @@ void remote_rendezvous_state::hear_of(const formed& what) {
   epoch_ = what.epoch;
   if (watcher_)
     self_->send(watcher_, generation_formed{what.generation, what.slots});
+}
+
+void remote_rendezvous_state::pass_on(const drain& what) {
+  if (watcher_)
+    self_->send(watcher_, drain_asked{what.caller, what});
+  else
+    answer({what.caller, {"this job is not elastic: its members cannot leave while it runs", {}, false}});
+}
+
+// Whoever asked a rendezvous that is away now will hear nothing, and says so after its own deadline.
+void remote_rendezvous_state::answer(const drain_answered& what) {
+  auto told = what.what;
+  told.caller = what.link;
+  if (link_)
+    caf::anon_send(link_, encode(address{}, told));
 }
 
 void remote_rendezvous_state::closed(const link_closed& what) {

@@ -30,6 +30,7 @@ struct remote_rendezvous_spec {
 using remote_rendezvous_actor = caf::typed_actor<
     /// From the host driver.
     caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>, caf::reacts_to<slot_retired>,
+    caf::reacts_to<drain_answered>,
     /// Who is told of generations; also, as by a signal, that the rendezvous will never serve this job.
     caf::reacts_to<watch_generations>,
     /// INTERNAL: it is time to look for the rendezvous again.
@@ -55,6 +56,8 @@ private:
   void received(const link_received& what);
   void closed(const link_closed& what);
   void hear_of(const formed& what);
+  void pass_on(const drain& what);
+  void answer(const drain_answered& what);
   void fail(const std::string& why);
   void end_job();
   std::string where() const { return spec_.ip + ":" + std::to_string(spec_.port); }
