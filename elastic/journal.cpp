@@ -108,6 +108,9 @@ error journal::read() {
   file_ = descriptor{::open(path_.c_str(), O_RDWR | O_APPEND | O_CLOEXEC)};
   if (!file_)
     return errno == ENOENT ? error{} : refused(path_, reason());
+  struct stat what {};
+  if (::fstat(file_.get(), &what) != 0 || !S_ISREG(what.st_mode))
+    return refused(path_, "it is no regular file");
   std::vector<std::byte> bytes;
   if (!read_all(file_.get(), bytes))
     return refused(path_, reason());

@@ -99,6 +99,12 @@ TEST_CASE("a damaged journal is refused, and left as it is") {
   CHECK(std::filesystem::file_size(place.file()) == size);
 }
 
+TEST_CASE("what is no file is refused") {
+  const folder place;
+  std::filesystem::create_symlink("/dev/full", place.file());
+  CHECK_THAT(refusal(place.file()), Catch::Contains("no regular file"));
+}
+
 TEST_CASE("a journal has one owner, whom others are told") {
   const folder place;
   const auto book = opened(place.file());

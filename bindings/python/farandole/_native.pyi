@@ -68,6 +68,7 @@ class Runtime:
         process_sets: Sequence[Sequence[int]] = [],
         mpi_ranks: Sequence[int] = [],
         progress: int = 0,
+        epoch: int = 0,
     ) -> Runtime:
         """Joins the job that the settings and the environment name."""
 
@@ -93,6 +94,10 @@ class Runtime:
     @property
     def generation(self) -> int:
         """Counts memberships of the job, from 1."""
+
+    @property
+    def epoch(self) -> int:
+        """The highest epoch of a rendezvous that this process has obeyed."""
 
     @property
     def must_sync(self) -> bool:

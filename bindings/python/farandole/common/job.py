@@ -57,6 +57,7 @@ place: Optional[Place] = None
 
 _guard = threading.Lock()
 _owner_pid = 0
+_epoch = 0  # of the rendezvous: the highest that this process has obeyed, whatever runtime it had
 
 
 def is_started() -> bool:
