@@ -379,7 +379,7 @@ private:
       report.finished += worker->finished();
     const bool disturbed = next_fault_ > 0 || last_fault_ != caf::actor_clock::time_point{};
     for (const auto& [slot, worker] : workers_)
-      if (worker->failure() && !disturbed)
+      if (worker->failure())
         log_.problem("slot " + std::to_string(slot) + " failed by itself: " + worker->failure().text);
     if (!ended_) {
       std::string text = "the job does not end within " + std::to_string(patience.count()) +
