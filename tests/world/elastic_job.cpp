@@ -377,9 +377,8 @@ private:
   void judge(elastic_report& report) {
     for (const auto& [slot, worker] : workers_)
       report.finished += worker->finished();
-    const bool disturbed = next_fault_ > 0 || last_fault_ != caf::actor_clock::time_point{};
     for (const auto& [slot, worker] : workers_)
-      if (worker->failure())
+      if (worker->failure() && !excused(*worker))
         log_.problem("slot " + std::to_string(slot) + " failed by itself: " + worker->failure().text);
     if (!ended_) {
       std::string text = "the job does not end within " + std::to_string(patience.count()) +
@@ -393,6 +392,22 @@ private:
       log_.problem("the job ended well, and nobody came to the end of training");
     if (code_ != 0 && said_.empty())
       log_.problem("the job failed, and no reason was told");
+  }
+
+  bool said(const char* part) const {
+    return std::any_of(said_.begin(), said_.end(),
+                       [&](const std::string& line) { return line.find(part) != std::string::npos; });
+  }
+
+  // A process ends by itself when it first joins and another one is lost; and when it has waited in vain,
+  // because there are too few.
+  bool excused(const elastic_worker& worker) const {
+    const bool disturbed = last_fault_ != caf::actor_clock::time_point{};
+    const auto finished = std::any_of(workers_.begin(), workers_.end(),
+                                      [](const auto& each) { return each.second->finished(); });
+    if (worker.failure().kind == error_kind::timed_out)
+      return said("for more slots") || said("no other hosts can come") || (disturbed && finished);
+    return disturbed && !worker.was_in();
   }
 
   // Nothing may be left that still holds something of this job.

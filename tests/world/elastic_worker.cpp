@@ -258,6 +258,7 @@ void elastic_worker::train() {
 }
 
 void elastic_worker::begin_round() {
+  // Who ends ends the generation, and with it what is pending elsewhere: so the last thing is a commit.
   if (finished())
     return leave([this] { exit(0, 0); });
   const auto tensors = static_cast<std::size_t>(stage_.options.tensors) + (in_set() ? 1 : 0);
@@ -298,7 +299,7 @@ void elastic_worker::submit_next() {
 void elastic_worker::end_round() {
   state_.digest = mixed(state_.digest, digest_);
   ++state_.round;
-  if (state_.round % stage_.options.commit_every == 0)
+  if (state_.round % stage_.options.commit_every == 0 || finished())
     commit();
   else
     begin_round();

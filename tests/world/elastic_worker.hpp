@@ -56,6 +56,8 @@ public:
   bool finished() const { return state_.round >= stage_.options.rounds; }
   /// Why it failed by itself; kind `none` when it did not.
   const error& failure() const { return failure_; }
+  /// It has been in a generation.
+  bool was_in() const { return last_generation_ > 0; }
   /// No operation is pending, or was settled more than once.
   void check_settled();
 
