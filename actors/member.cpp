@@ -121,6 +121,8 @@ void member_state::start_generation() {
   how.post = post_;
   how.member = me;
   how.log = setup_.log;
+  if (setup_.simulate)
+    setup_.simulate(how);
   sets_ = self->spawn(set_keeper, how);
   self->monitor(sets_);
   how.place = setup_.shared->global;

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -25,6 +26,8 @@
 
 namespace farandole {
 
+struct set_setup;
+
 struct member_setup {
   std::shared_ptr<standing> shared;
   farandole::settings settings = farandole::settings::built_in();
@@ -37,6 +40,8 @@ struct member_setup {
   link_settings links;
   std::string bind_ip; ///< where other members reach this one
   logger* log = nullptr;
+  /// In the simulated world: replaces what would block or move data.
+  std::function<void(set_setup&)> simulate = {};
 };
 
 struct member_state {

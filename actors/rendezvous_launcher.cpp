@@ -43,7 +43,6 @@ void rendezvous_state::tell_launcher() {
          encode(address{generation, 0, -1}, formed{generation, members_.epoch(), members_.slots()}));
 }
 
-// At once, so that it counts before the member's own farewell; the watcher need not be asked.
 // To one that has just come, or come back.
 void rendezvous_state::tell_all_to_launcher() {
   if (members_.running())
@@ -53,6 +52,7 @@ void rendezvous_state::tell_all_to_launcher() {
       tell_of_leaving(seat.slot);
 }
 
+// At once, so that it counts before the member's own farewell; the watcher need not be asked.
 void rendezvous_state::take_leaving(link_id link) {
   const auto slot = members_.slot_of(link);
   if (!how_.members.elastic || !slot)

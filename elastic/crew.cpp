@@ -118,8 +118,13 @@ auto crew::ended(std::int32_t slot, int code, time_point now, double uniform) ->
     finishing_ = true;
   else if (!who.retired)
     fail(slot, who, code, now, uniform, out);
-  if (!over_ && finishing_ && living() == 0)
-    end(failure_ ? failure_->code : 0, {}, out);
+  // Workers that have not got in would wait in vain, or begin the training anew.
+  if (!over_ && finishing_ && !has_member())
+    end(failure_ ? failure_->code : 0,
+        living() == 0 ? std::string()
+                      : "farandole: the training has come to its end; ending " + std::to_string(living()) +
+                            " that had not joined it yet",
+        out);
   refill(now, out);
   return finish(now, out);
 }

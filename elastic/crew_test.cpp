@@ -131,6 +131,17 @@ TEST_CASE("once a worker has ended well nothing is started, and a failure after 
   CHECK(job.code() == 7);
 }
 
+TEST_CASE("when the last member has ended well, a worker that had not got in is ended") {
+  crew job(between(1, 2, 3));
+  job.hosts_found({{"a", 1}, {"b", 1}, {"c", 1}}, t0);
+  job.generation_formed(1, {0, 1}, t0);
+  CHECK_FALSE(job.ended(0, 0, t0, 0).over);
+  const auto step = job.ended(1, 0, t0, 0);
+  CHECK(step.over);
+  CHECK(job.code() == 0);
+  CHECK(says(step, "ending 1 that had not joined it yet"));
+}
+
 TEST_CASE("workers of hosts that discovery took out leave, and how they end does not matter") {
   auto job = two_running();
   const auto step = job.hosts_found({{"a", 1}}, t0);

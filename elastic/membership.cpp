@@ -69,6 +69,7 @@ membership_decision membership::join(route from, const hello& request) {
     auto* seat = seat_of(*earlier);
     seat->link.reset();
     seat->in_generation = false;
+    seat->earlier = earlier;
     end_if_all_left();
   }
   // One that was in, by the word of an earlier rendezvous, and has not come back but starts anew: whether it
@@ -114,6 +115,9 @@ membership_decision membership::leave(route from, std::uint64_t generation) {
     end_if_all_left();
     start_if_ready(out);
   }
+  for (auto& [slot, seat] : seats_)
+    if (seat.earlier == from)
+      seat.earlier.reset();
   return out;
 }
 
@@ -159,6 +163,14 @@ membership_decision membership::disconnect(route from, const std::string& reason
     end_generation(slot, reason, out);
     start_if_ready(out);
   }
+  // It had come again, but not because it had left.
+  for (auto& [number, seat] : seats_)
+    if (seat.earlier == from) {
+      seat.earlier.reset();
+      if (running_)
+        end_running(seat, reason, out);
+      start_if_ready(out);
+    }
   return out;
 }
 
@@ -213,8 +225,11 @@ membership_decision membership::give_up_waiting(std::uint64_t generation) {
 // lost but lives is welcome again.
 void membership::end_generation(std::int32_t slot, const std::string& reason, membership_decision& out) {
   auto& gone = seats_.at(slot);
-  if (!running_ || !gone.in_generation)
-    return;
+  if (running_ && gone.in_generation)
+    end_running(gone, reason, out);
+}
+
+void membership::end_running(seat& gone, const std::string& reason, membership_decision& out) {
   running_ = false;
   lost_somebody_ = true;
   const auto rank = gone.last_rank;
@@ -274,6 +289,7 @@ void membership::start_generation(std::vector<candidate> waiting, membership_dec
   slots_by_rank_.clear();
   for (auto& [slot, seat] : seats_) {
     seat.last_rank = -1;
+    seat.earlier.reset();
     seat.in_generation = false;
     seat.awaited = !rules_.elastic && !seat.ended;
   }

@@ -128,6 +128,9 @@ private:
     bool ended = false;         ///< its process is gone for good
     std::string end_reason;
     std::int32_t last_rank = -1; ///< of the last generation, unless it was lost in it
+    /// By which it was in the running generation before the process came again. Either a farewell comes by
+    /// it, or it ends, and the others have lost this member.
+    std::optional<route> earlier;
   };
 
   seat* seat_of(route from, std::int32_t* slot = nullptr);
@@ -139,6 +142,7 @@ private:
   /// Before the seats take their new ranks.
   surviving_sets surviving_sets_of(const std::vector<member>& all) const;
   void end_generation(std::int32_t slot, const std::string& reason, membership_decision& out);
+  void end_running(seat& gone, const std::string& reason, membership_decision& out);
   void end_if_all_left();
   void change(bool removal, membership_decision& out);
   membership_decision give_up_absent();

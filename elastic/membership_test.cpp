@@ -375,3 +375,25 @@ TEST_CASE("what a new process says of process sets does not count") {
   CHECK_FALSE(formed.admissions[0].welcome.sets_kept);
   CHECK(formed.admissions[1].welcome.sets.empty());
 }
+
+TEST_CASE("a process that lost its link and comes again at once ends the generation for those that it left") {
+  membership job{{.size = 3, .elastic = true, .least = 1, .most = 3}, 1};
+  std::vector<hello> again;
+  for (std::int32_t slot = 0; slot < 3; ++slot) {
+    job.expect(slot);
+    again.push_back(from_slot(slot, 1));
+    again.back().process = 700 + slot;
+    job.join(static_cast<route>(100 + slot), again.back());
+  }
+  CHECK(job.join(202, again[2]).notices.empty()); // it may have left: its farewell may still come
+  const auto told = job.disconnect(102, "closed its connection");
+  REQUIRE(told.notices.size() == 2);
+  CHECK(told.notices[0].lost.rank == 2);
+  CHECK(told.notices[1].to == 101);
+  CHECK_FALSE(job.running());
+  job.join(200, again[0]);
+  const auto formed = job.join(201, again[1]);
+  CHECK(slots_of(formed) == std::vector{0, 1, 2});
+  CHECK(formed.admissions[0].welcome.must_sync);
+  CHECK(job.disconnect(102, "closed").notices.empty());
+}

@@ -19,8 +19,23 @@
 
 namespace farandole {
 
+struct listening {
+  std::uint16_t port = 0;
+  caf::actor handle; ///< send it close_atom to stop listening; links that it accepted live on
+};
+
+/// What makes links where there are no sockets, in the simulated world. Promises what listen() and dial()
+/// below do.
+class link_maker {
+public:
+  virtual ~link_maker() = default;
+  virtual expected<listening> listen(const std::string& bind_ip, std::uint16_t port, caf::actor owner) = 0;
+  virtual void dial(const std::string& ip, std::uint16_t port, caf::actor owner, link_id id) = 0;
+};
+
 struct link_settings {
-  std::shared_ptr<const tls_credentials> credentials; ///< never empty
+  std::shared_ptr<link_maker> simulated;                ///< none: sockets
+  std::shared_ptr<const tls_credentials> credentials; ///< never empty, where there are sockets
   message_limits limits;
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds{10}; ///< to the end of the TLS handshake
   std::chrono::nanoseconds close_timeout = std::chrono::seconds{5};    ///< to send what is queued
@@ -29,11 +44,6 @@ struct link_settings {
                             << 20; ///< unsent beyond this: the peer is too slow, the link closes
   unsigned handshakes = 64;        ///< per listener, at once; who comes later waits in the backlog
   logger* log = nullptr;           ///< outlives the link
-};
-
-struct listening {
-  std::uint16_t port = 0;
-  caf::actor handle; ///< send it close_atom to stop listening; links that it accepted live on
 };
 
 /// Accepts links for `owner`. Numbers of accepted links have the highest bit set. Stops when the owner ends.

@@ -90,7 +90,10 @@ caf::behavior listener(caf::stateful_actor<listener_state>* self, const listener
 
 expected<listening> listen(caf::actor_system& system, const std::string& bind_ip, std::uint16_t port,
                            caf::actor owner, const link_settings& settings) {
-  assert(settings.credentials && owner);
+  assert(owner);
+  if (settings.simulated)
+    return settings.simulated->listen(bind_ip, port, std::move(owner));
+  assert(settings.credentials);
   auto socket = open_listener(bind_ip, port);
   if (!socket)
     return socket.error();

@@ -50,7 +50,8 @@ void elastic_driver_state::start() {
     return;
   }
   const discovery_owner_actor me = caf::actor_cast<elastic_driver_actor>(self_);
-  discoverer_ = self_->spawn(discoverer, *spec_.script, me);
+  discoverer_ =
+      spec_.simulated ? spec_.simulated->discoverer(me) : self_->spawn(discoverer, *spec_.script, me);
   self_->send(discoverer_, run_atom::value);
 }
 
@@ -160,7 +161,8 @@ void elastic_driver_state::start_worker(const crew::start& where) {
   }
   assert(what->slot == where.slot);
   const slot_owner_actor me = caf::actor_cast<elastic_driver_actor>(self_);
-  const auto worker = self_->spawn(slot, *what, writer_, me);
+  const auto worker =
+      spec_.simulated ? spec_.simulated->slot(*what, me) : self_->spawn(slot, *what, writer_, me);
   slots_[where.slot] = worker;
   ending_->started();
   self_->send(worker, start_atom::value);
@@ -207,7 +209,10 @@ void elastic_driver_state::finish_if_empty() {
 }
 
 void elastic_driver_state::say(const std::string& line) {
-  writer_->write(STDERR_FILENO, line + "\n");
+  if (spec_.simulated)
+    spec_.simulated->say(line);
+  else
+    writer_->write(STDERR_FILENO, line + "\n");
 }
 
 } // namespace farandole

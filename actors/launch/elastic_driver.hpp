@@ -38,6 +38,13 @@ using elastic_driver_actor = caf::typed_actor<
     /// INTERNAL: a time that crew or job_ending asked for has come.
     caf::reacts_to<due_atom>>;
 
+/// What stands in for processes, the script and the terminal, in the simulated world.
+struct simulated_hands {
+  std::function<slot_actor(const slot_spec& what, const slot_owner_actor& driver)> slot;
+  std::function<discoverer_actor(const discovery_owner_actor& driver)> discoverer;
+  std::function<void(const std::string& line)> say;
+};
+
 struct elastic_driver_spec {
   crew_options crew;
   std::vector<host_slots> hosts;         ///< without a script, these
@@ -55,6 +62,7 @@ struct elastic_driver_spec {
   std::function<void(const drain_answered& what)> answer_drain;
   /// Called on the loop, once, when all is over: with the launcher's exit code. The actor is gone after it.
   std::function<void(int code)> finished;
+  std::shared_ptr<const simulated_hands> simulated; ///< none: the real ones; otherwise there is no writer
 };
 
 class elastic_driver_state {

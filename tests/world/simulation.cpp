@@ -154,8 +154,13 @@ bool simulation::run_for(std::chrono::nanoseconds duration) {
       break;
     clock.advance_time(next > clock.now() ? next - clock.now() : std::chrono::nanoseconds{0});
   }
-  clock.advance_time(end - clock.now());
+  if (clock.now() < end)
+    clock.advance_time(end - clock.now());
   return run_until_quiet();
+}
+
+void simulation::jump(std::chrono::nanoseconds duration) {
+  scheduler_->clock().advance_time(duration);
 }
 
 caf::actor_clock::time_point simulation::now() const {

@@ -1,0 +1,271 @@
+#include "tests/world/data_plane.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+
+namespace farandole::testing {
+
+namespace {
+
+constexpr std::uint64_t plane_stream = 403;
+// What a path's own look at its peers takes, where nobody says that one has gone.
+constexpr std::uint64_t breaks_after_us = 20'000;
+constexpr std::uint64_t ends_after_us = 200;
+// Of other sets' lanes than the global one: as set_tree.cpp has it.
+constexpr std::chrono::seconds patience{10};
+
+} // namespace
+
+// What a lane thread does, as an actor.
+class data_plane::lane_state {
+public:
+  using self_ptr = caf::stateful_actor<lane_state>*;
+
+  void begin(self_ptr self, data_plane& plane, const set_setup& how, set_setup::bundle_ended ended,
+             process_id who) {
+    self_ = self;
+    plane_ = &plane;
+    how_ = how;
+    ended_ = std::move(ended);
+    who_ = who;
+    key_ = {how.generation, how.place->number};
+    const auto ranks = how.ranks();
+    members_ = ranks.size();
+    place_ = static_cast<std::int32_t>(std::find(ranks.begin(), ranks.end(), how.shared->rank) - ranks.begin());
+    introduction mine;
+    mine.rank = how.shared->rank;
+    self->send(how.post, outbound{0, encode(address{key_.generation, key_.number, mine.rank}, mine)});
+    self->set_exit_handler([this](const caf::exit_msg& what) {
+      give_up({error_kind::unknown, "Farandole has been shut down; call init() again to go on"});
+      self_->quit(what.reason);
+    });
+  }
+
+  void introduced(const envelope& message) {
+    auto all = decode_introductions(message);
+    if (!all || all->members.size() != members_)
+      return plane_->watcher_.problem("introductions of another set came");
+    self_->delayed_send(self_, plane_->takes(who_, 2000), ready_atom::value);
+  }
+
+  // Who has gone before all were connected lets nobody connect.
+  void connected() {
+    if (aborted_ || dead())
+      return;
+    if (!plane_->paths_[key_].gone.empty()) {
+      return how_.broke({error_kind::disconnected, "the data paths could not be connected: a member has gone"});
+    }
+    connected_ = true;
+    how_.ready();
+    run_next();
+  }
+
+  void run(const lane_job_ptr& job) {
+    queue_.push_back(std::move(*job));
+    if (queue_.size() == 1)
+      run_next();
+  }
+
+  void moved(const bundle_moved& what) {
+    if (queue_.empty() || queue_.front()->bundle.sequence != what.sequence || aborted_ || dead())
+      return;
+    if (what.well) {
+      write(plane_->take(key_, what.sequence, place_));
+      return finish({});
+    }
+    const error problem{error_kind::disconnected, "the data path broke"};
+    if (key_.number == 0)
+      return finish(problem);
+    // Somebody knows better why, and says so soon.
+    how_.broke(problem);
+    self_->delayed_send(self_, patience, retry_atom::value);
+    waiting_ = problem;
+  }
+
+  void lose_patience() {
+    if (waiting_ && !aborted_ && !queue_.empty())
+      finish(waiting_);
+  }
+
+  void drain() {
+    draining_ = true;
+    if (queue_.empty())
+      how_.drained();
+  }
+
+  void give_up(const error& why) {
+    if (aborted_)
+      return;
+    aborted_ = why;
+    plane_->leave(key_, place_);
+    while (!queue_.empty())
+      finish(why);
+  }
+
+private:
+  bool dead() const { return plane_->ended_.contains(who_); }
+
+  void run_next() {
+    if (aborted_) {
+      while (!queue_.empty())
+        finish(aborted_);
+      return;
+    }
+    if (!connected_ || queue_.empty() || dead())
+      return;
+    plane_->watcher_.ran(key_, place_, static_cast<std::int32_t>(members_), *queue_.front());
+    plane_->arrive(key_, place_, members_, *queue_.front(), caf::actor_cast<caf::actor>(self_));
+  }
+
+  void write(const std::vector<numbers>& result) {
+    auto& parts = queue_.front()->bundle.parts;
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      if (parts[i].output)
+        std::memcpy(parts[i].output, result[i].data(), result[i].size() * sizeof(std::int64_t));
+  }
+
+  void finish(const error& how) {
+    auto done = std::move(queue_.front());
+    queue_.pop_front();
+    const auto sequence = done->bundle.sequence;
+    done->settle(how);
+    ended_(sequence, 0, how);
+    if (aborted_)
+      return;
+    run_next();
+    if (queue_.empty() && draining_)
+      how_.drained();
+  }
+
+  self_ptr self_ = nullptr;
+  data_plane* plane_ = nullptr;
+  set_setup how_;
+  set_setup::bundle_ended ended_;
+  process_id who_ = 0;
+  set_key key_;
+  std::size_t members_ = 1;
+  std::int32_t place_ = 0;
+  bool connected_ = false;
+  bool draining_ = false;
+  error aborted_;
+  error waiting_;
+  std::deque<std::unique_ptr<lane_job>> queue_; ///< the first is running
+};
+
+data_plane::data_plane(std::uint64_t seed, plane_watcher watcher)
+    : watcher_(std::move(watcher)), draw_(seed, plane_stream) {}
+
+mover_actor data_plane::lane(caf::event_based_actor* parent, const set_setup& how,
+                             set_setup::bundle_ended ended, process_id who) {
+  auto spawned = parent->spawn([=, this](caf::stateful_actor<lane_state>* self) {
+    auto& state = self->state;
+    state.begin(self, *this, how, ended, who);
+    return caf::behavior{
+        [&state](const envelope& message) { state.introduced(message); },
+        [&state](ready_atom) { state.connected(); },
+        [&state](const lane_job_ptr& job) { state.run(job); },
+        [&state](const bundle_moved& what) { state.moved(what); },
+        [&state](retry_atom) { state.lose_patience(); },
+        [&state](drained_atom) { state.drain(); },
+        [&state](const generation_over& what) { state.give_up(what.why); },
+    };
+  });
+  const auto ranks = how.ranks();
+  const auto place = std::find(ranks.begin(), ranks.end(), how.shared->rank) - ranks.begin();
+  places_[who].emplace_back(set_key{how.generation, how.place->number}, static_cast<std::int32_t>(place));
+  return caf::actor_cast<mover_actor>(spawned);
+}
+
+std::chrono::microseconds data_plane::takes(process_id who, std::uint64_t most_us) {
+  const auto slow = slow_.find(who);
+  return std::chrono::microseconds((5 + draw_.below(most_us)) * (slow == slow_.end() ? 1 : slow->second));
+}
+
+void data_plane::arrive(const set_key& set, std::int32_t place, std::size_t members, const lane_job& job,
+                        const caf::actor& lane) {
+  auto& where = paths_[set];
+  auto& what = where.bundles[job.bundle.sequence];
+  const auto at = static_cast<std::size_t>(place);
+  if (what.lanes.empty()) {
+    what.operation = job.bundle.operation;
+    what.op = job.bundle.reduce_op;
+    what.root = static_cast<std::size_t>(std::max(job.bundle.root, 0));
+    what.brought.resize(members);
+    what.lanes.resize(members);
+    what.told.resize(members);
+  }
+  what.lanes[at] = lane;
+  for (const auto& part : job.bundle.parts) {
+    auto& brought = what.brought[at].emplace_back(part.input_bytes / sizeof(std::int64_t));
+    if (part.input)
+      std::memcpy(brought.data(), part.input, part.input_bytes);
+  }
+  ++what.arrived;
+  if (!where.gone.empty() || what.broken)
+    return break_bundle(job.bundle.sequence, what);
+  if (what.arrived < members)
+    return;
+  combine(what);
+  for (std::size_t i = 0; i < members; ++i)
+    caf::delayed_anon_send(what.lanes[i], std::chrono::microseconds(draw_.below(ends_after_us)),
+                           bundle_moved{job.bundle.sequence, true});
+}
+
+void data_plane::combine(bundle& what) {
+  if (what.operation == operation::broadcast) {
+    what.result = what.brought[what.root];
+    return;
+  }
+  what.result = what.brought.front();
+  for (std::size_t member = 1; member < what.brought.size(); ++member)
+    for (std::size_t part = 0; part < what.result.size(); ++part) {
+      const auto& more = what.brought[member];
+      if (part >= more.size() || more[part].size() != what.result[part].size())
+        return watcher_.problem("members bring parts of different sizes to one bundle");
+      for (std::size_t i = 0; i < more[part].size(); ++i) {
+        auto& sum = what.result[part][i];
+        sum = what.op == reduce_op::max ? std::max(sum, more[part][i]) : sum + more[part][i];
+      }
+    }
+}
+
+std::vector<data_plane::numbers> data_plane::take(const set_key& set, std::uint64_t sequence,
+                                                  std::int32_t place) {
+  auto& bundles = paths_[set].bundles;
+  auto& what = bundles.at(sequence);
+  what.told[static_cast<std::size_t>(place)] = true;
+  auto result = what.result;
+  if (!what.broken && std::all_of(what.told.begin(), what.told.end(), [](bool told) { return told; }))
+    bundles.erase(sequence);
+  return result;
+}
+
+void data_plane::break_bundle(std::uint64_t sequence, bundle& what) {
+  what.broken = true;
+  for (std::size_t i = 0; i < what.lanes.size(); ++i)
+    if (what.lanes[i] && !what.told[i]) {
+      what.told[i] = true;
+      const auto after = what.result.empty() ? breaks_after_us : ends_after_us;
+      caf::delayed_anon_send(what.lanes[i], std::chrono::microseconds(draw_.below(after)),
+                             bundle_moved{sequence, false});
+    }
+}
+
+void data_plane::leave(const set_key& set, std::int32_t place) {
+  auto& where = paths_[set];
+  if (!where.gone.insert(place).second)
+    return;
+  // What was about to end well may do so yet, on some members and not on others.
+  for (auto& [sequence, what] : where.bundles)
+    if (what.result.empty() || draw_.one_in(2))
+      break_bundle(sequence, what);
+}
+
+void data_plane::end_process(process_id who) {
+  ended_.insert(who);
+  for (const auto& [set, place] : places_[who])
+    leave(set, place);
+}
+
+} // namespace farandole::testing

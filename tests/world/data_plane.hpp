@@ -1,0 +1,95 @@
+// The data paths of a simulated job. A bundle moves once every member of its set has come to it; what each
+// gets is worked out from what all of them brought. Where a member has gone, the others' bundles break, sooner
+// or later, or end just before they would.
+#pragma once
+
+#include <caf/all.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/set/lane.hpp"
+#include "actors/set/set_tree.hpp"
+#include "tests/world/dice.hpp"
+#include "tests/world/simulated_net.hpp"
+
+namespace farandole::testing {
+
+/// A process set of one generation, by its number in envelopes.
+struct set_key {
+  std::uint64_t generation = 0;
+  std::uint32_t number = 0;
+
+  friend auto operator<=>(const set_key&, const set_key&) = default;
+};
+
+/// To a lane: its bundle has moved, or never will.
+struct bundle_moved {
+  std::uint64_t sequence = 0;
+  bool well = false;
+};
+
+struct plane_watcher {
+  /// A member's lane begins a bundle.
+  std::function<void(const set_key& set, std::int32_t place, std::int32_t members, const lane_job& job)> ran;
+  std::function<void(std::string text)> problem;
+};
+
+class data_plane {
+public:
+  data_plane(std::uint64_t seed, plane_watcher watcher);
+
+  /// The mover of one member: to be given to set_setup::simulated_mover.
+  mover_actor lane(caf::event_based_actor* parent, const set_setup& how, set_setup::bundle_ended ended,
+                   process_id who);
+  /// The process runs no more.
+  void end_process(process_id who);
+  /// Everything that this process's lanes do takes so many times longer.
+  void slow_down(process_id who, std::uint64_t times) { slow_[who] = times; }
+
+private:
+  class lane_state;
+  using numbers = std::vector<std::int64_t>;
+
+  struct bundle {
+    farandole::operation operation = operation::allreduce;
+    farandole::reduce_op op = reduce_op::sum;
+    std::size_t root = 0;
+    std::vector<std::vector<numbers>> brought; ///< by place and part
+    std::vector<caf::actor> lanes;             ///< by place; null: has not come
+    std::vector<bool> told;                    ///< by place: how it ended
+    std::size_t arrived = 0;
+    bool broken = false;
+    std::vector<numbers> result; ///< by part, once all have come
+  };
+  struct path {
+    std::set<std::int32_t> gone; ///< places
+    std::map<std::uint64_t, bundle> bundles;
+  };
+
+  void arrive(const set_key& set, std::int32_t place, std::size_t members, const lane_job& job,
+              const caf::actor& lane);
+  void leave(const set_key& set, std::int32_t place);
+  void combine(bundle& what);
+  void break_bundle(std::uint64_t sequence, bundle& what);
+  std::vector<numbers> take(const set_key& set, std::uint64_t sequence, std::int32_t place);
+  std::chrono::microseconds takes(process_id who, std::uint64_t most_us);
+
+  plane_watcher watcher_;
+  dice draw_;
+  std::map<process_id, std::uint64_t> slow_;
+  std::set<process_id> ended_;
+  std::map<set_key, path> paths_;
+  std::map<process_id, std::vector<std::pair<set_key, std::int32_t>>> places_;
+};
+
+} // namespace farandole::testing
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::testing::bundle_moved)

@@ -1,0 +1,79 @@
+// What must hold in an elastic job, looked at whenever something happens: in which order bundles run, who is
+// told what of a generation, with which state members train, what becomes of the state. And the transcript of
+// it all, where somebody wants to read it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "messages/membership.hpp"
+#include "tests/world/chronicle.hpp"
+#include "tests/world/data_plane.hpp"
+
+namespace farandole::testing {
+
+/// Where training stands.
+struct training_state {
+  std::int64_t round = 0;
+  std::int64_t digest = 0; ///< of all sums so far
+
+  friend bool operator==(const training_state&, const training_state&) = default;
+};
+
+class elastic_log {
+public:
+  using clock_text = std::function<std::string()>;
+
+  /// `now`: written before each line of the transcript; none: there is no transcript.
+  explicit elastic_log(clock_text now = {}) : now_(std::move(now)) {}
+
+  /// A line for people, made only where there is a transcript.
+  template <class Text>
+  void note(Text&& text) {
+    if (now_)
+      transcript_.push_back(now_() + " " + text());
+  }
+  void problem(const std::string& text);
+
+  /// The rendezvous sends this. `lost_before`: of whose links to it one broke, or for whom it waited in vain.
+  void welcomed(const welcome& what);
+  /// The rendezvous has lost this slot's link although its process may live: it may come as a new one.
+  void cut_off(std::int32_t slot) { cut_off_.insert(slot); }
+  void ran(const set_key& set, std::int32_t place, std::int32_t members, const lane_job& job);
+  /// A member begins to train in a generation.
+  void trains(std::uint64_t generation, std::int32_t slot, const training_state& from);
+  /// A member has heard that all have committed this state.
+  void committed(std::uint64_t generation, const training_state& what);
+
+  std::uint64_t generations() const { return generation_; }
+  const std::vector<std::string>& problems() const { return problems_; }
+  const std::vector<std::string>& transcript() const { return transcript_; }
+  /// Slots of the last generation, by rank.
+  std::vector<std::int32_t> slots() const;
+  std::uint64_t hash() const;
+
+private:
+  struct generation {
+    welcome first; ///< as the first of its members was told
+    std::vector<std::optional<bool>> late; ///< by rank, as far as they were told
+    std::optional<training_state> begins;
+  };
+  void check_order(const generation& now);
+  bool somebody_stayed(const generation& which) const;
+
+  clock_text now_;
+  std::uint64_t generation_ = 0;
+  std::map<std::uint64_t, generation> generations_;
+  std::map<set_key, chronicle> sets_;
+  std::set<std::int32_t> cut_off_;
+  training_state safe_; ///< what all had committed at last
+  std::vector<std::string> problems_;
+  std::vector<std::string> transcript_;
+};
+
+} // namespace farandole::testing

@@ -1,0 +1,390 @@
+#include "tests/world/elastic_worker.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/member.hpp"
+#include "actors/set/set_tree.hpp"
+
+namespace farandole::testing {
+
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+constexpr std::uint64_t worker_stream = 404;
+constexpr int tries_in_a_row = 100; // as in loop.py
+constexpr microseconds first_look{500};
+constexpr milliseconds longest_look{100};
+
+/// A call that is made in virtual time.
+struct task {
+  std::shared_ptr<std::function<void()>> run;
+};
+
+std::int64_t mixed(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(
+      dice::mixed(static_cast<std::uint64_t>(a) * 31 + static_cast<std::uint64_t>(b)) >> 8);
+}
+
+} // namespace
+
+} // namespace farandole::testing
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::testing::task)
+
+namespace farandole::testing {
+
+elastic_worker::elastic_worker(elastic_stage& stage, std::int32_t slot, std::string host,
+                               std::function<void(const process_end&)> ended)
+    : stage_(stage), slot_(slot), host_(std::move(host)), ended_(std::move(ended)),
+      draw_(stage.options.seed, worker_stream, static_cast<std::uint64_t>(slot)) {
+  clock_ = stage.system.spawn([this](caf::event_based_actor*) {
+    return caf::behavior{[this](const task& what) {
+      if (!gone_)
+        (*what.run)();
+    }};
+  });
+}
+
+elastic_worker::~elastic_worker() {
+  drop_runtime();
+  caf::anon_send_exit(clock_, caf::exit_reason::kill);
+}
+
+void elastic_worker::after(duration when, then what) {
+  caf::delayed_anon_send(clock_, when, task{std::make_shared<std::function<void()>>(std::move(what))});
+}
+
+// What belongs to a runtime that is gone is not done any more.
+void elastic_worker::think(then what) {
+  after(microseconds(slow_ * draw_.below(stage_.options.think_us)),
+        [this, mine = incarnation_, what = std::move(what)] {
+          if (mine == incarnation_)
+            what();
+        });
+}
+
+std::string elastic_worker::who() const {
+  return "slot " + std::to_string(slot_);
+}
+
+std::string elastic_worker::where() const {
+  return "generation " + std::to_string(last_generation_) + ", " + who() + ", round " +
+         std::to_string(state_.round);
+}
+
+// ---- the process ---------------------------------------------------------------------------------
+
+void elastic_worker::start() {
+  if (gone_)
+    return;
+  started_ = true;
+  stage_.log.note([&] { return who() + " starts on " + host_; });
+  init();
+}
+
+void elastic_worker::kill(int signal) {
+  if (!gone_)
+    exit(128 + signal, signal);
+}
+
+void elastic_worker::exit(int code, int signal) {
+  stage_.log.note([&] {
+    return who() + " ends with code " + std::to_string(code) +
+           (failure_ ? " (" + std::string(to_string(failure_.kind)) + ": " + failure_.text + ")" : "");
+  });
+  gone_ = true;
+  stage_.net.end_process(id_of(slot_));
+  stage_.plane.end_process(id_of(slot_));
+  drop_runtime();
+  ended_({code, signal});
+}
+
+// ---- the runtime (actors/member_runtime.cpp) -----------------------------------------------------
+
+void elastic_worker::init() {
+  ++incarnation_;
+  shared_ = std::make_shared<standing>();
+  start_ = shared_->started.get_future();
+  end_ = shared_->ended.get_future();
+  const auto me = id_of(slot_);
+  member_setup setup;
+  setup.shared = shared_;
+  setup.settings = stage_.values;
+  setup.introduce.slot = slot_;
+  setup.introduce.size = stage_.options.processes;
+  setup.introduce.host = setup.introduce.host_name = host_;
+  setup.introduce.process = 1000 + slot_;
+  setup.introduce.progress = progress_;
+  setup.rendezvous_ip = simulated_net::address_of(launcher_process);
+  setup.rendezvous_port = stage_.rendezvous_port;
+  setup.bind_ip = simulated_net::address_of(me);
+  setup.links.simulated = stage_.net.links_of(me);
+  setup.simulate = [&stage = stage_, me](set_setup& how) {
+    how.simulated_mover = [&stage, me](caf::event_based_actor* parent, const set_setup& set,
+                                       set_setup::bundle_ended ended) {
+      return stage.plane.lane(parent, set, std::move(ended), me);
+    };
+  };
+  stage_.log.note([&] { return who() + " says hello, progress " + std::to_string(progress_); });
+  member_ = stage_.system.spawn(member_root, std::move(setup));
+  until_ = stage_.system.clock().now() + stage_.values.duration(setting::elastic_timeout);
+  await_start(first_look);
+}
+
+void elastic_worker::await_start(duration wait) {
+  after(wait, [this, wait] {
+    if (start_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
+      started(start_.get());
+    else if (stage_.system.clock().now() >= until_)
+      started({error_kind::timed_out, "the job did not come together within the elastic timeout"});
+    else
+      await_start(std::min<duration>(2 * wait, longest_look));
+  });
+}
+
+void elastic_worker::started(const error& problem) {
+  if (problem) {
+    stage_.log.note([&] { return who() + " could not join: " + problem.text; });
+    const bool lost_another =
+        problem.kind == error_kind::disconnected || problem.kind == error_kind::unknown;
+    const bool again = coming_.reset && lost_another && --tries_ > 0 && stage_.system.clock().now() < patience_;
+    return leave([this, problem, again] {
+      if (again)
+        return init();
+      const bool dismissed = problem.kind == error_kind::dismissed;
+      if (!dismissed)
+        failure_ = problem;
+      exit(dismissed && coming_.reset ? 0 : 1, 0);
+    });
+  }
+  if (shared_->generation <= last_generation_)
+    stage_.log.problem(where() + " is in generation " + std::to_string(shared_->generation) + " now");
+  last_generation_ = shared_->generation;
+  progress_ = 0;
+  set_.reset();
+  const auto every = stage_.options.sets_every;
+  if (every > 0 && shared_->members.size() >= 3)
+    found_set();
+  else
+    enter();
+}
+
+void elastic_worker::leave(const then& what) {
+  ++incarnation_;
+  caf::anon_send(member_, leave_atom::value);
+  const auto patience =
+      2 * stage_.values.duration(setting::shutdown_timeout) + std::chrono::seconds{1};
+  await_end(first_look, stage_.system.clock().now() + patience, what);
+}
+
+void elastic_worker::await_end(duration wait, caf::actor_clock::time_point until, const then& what) {
+  after(wait, [=, this] {
+    const bool over = end_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    if (!over && stage_.system.clock().now() < until)
+      return await_end(std::min<duration>(2 * wait, longest_look), until, what);
+    drop_runtime();
+    what();
+  });
+}
+
+void elastic_worker::drop_runtime() {
+  if (!shared_)
+    return;
+  set_.reset();
+  if (shared_->global->door)
+    shared_->global->door->close();
+  shared_->sets.shut();
+  caf::anon_send_exit(member_, caf::exit_reason::user_shutdown);
+  member_ = nullptr;
+  shared_ = nullptr;
+}
+
+void elastic_worker::check_settled() {
+  for (const auto& one : asked_)
+    if (one->settled != 1)
+      stage_.log.problem(who() + ": " + one->name + " was settled " + std::to_string(one->settled) + " times");
+}
+
+// ---- process sets: one of all but rank 0 ---------------------------------------------------------
+
+void elastic_worker::found_set() {
+  set_change what;
+  what.kind = set_change_kind::found;
+  what.sets.emplace_back();
+  for (std::int32_t rank = 1; rank < static_cast<std::int32_t>(shared_->members.size()); ++rank)
+    what.sets.back().push_back(rank);
+  auto operation = shared_->global->door->submit(what);
+  if (!operation)
+    return failed(operation.error());
+  auto* raw = &**operation;
+  raw->on_settled([this, kept = *operation, mine = incarnation_] {
+    if (mine != incarnation_ || gone_)
+      return;
+    if (kept->problem)
+      return failed(kept->problem);
+    // Nobody can have taken it down yet: this is called by who opened it.
+    set_ = shared_->sets.find(kept->outcome.sets.at(0));
+    think([this] { enter(); });
+  });
+}
+
+// ---- the loop (loop.py) --------------------------------------------------------------------------
+
+void elastic_worker::enter() {
+  bool sync_now = coming_.sync;
+  if (coming_.reset) {
+    interrupted_for_ = 0;
+    sync_now = shared_->must_sync;
+  }
+  sync_now ? sync() : train();
+}
+
+void elastic_worker::sync() {
+  ask(*shared_->global->door, "sync", operation::broadcast, reduce_op::sum, {saved_.round, saved_.digest},
+      [this](const asked& what, const error& problem) {
+        if (problem)
+          return failed(problem);
+        state_ = saved_ = {what.out[0], what.out[1]};
+        train();
+      });
+}
+
+void elastic_worker::train() {
+  stage_.log.trains(shared_->generation, slot_, state_);
+  begin_round();
+}
+
+void elastic_worker::begin_round() {
+  // Who ends ends the generation, and with it what is pending elsewhere: so the last thing is a commit.
+  if (finished())
+    return leave([this] { exit(0, 0); });
+  const auto tensors = static_cast<std::size_t>(stage_.options.tensors) + (in_set() ? 1 : 0);
+  order_.clear();
+  for (std::size_t i = 0; i < tensors; ++i)
+    order_.push_back(i);
+  for (auto left = order_.size(); left > 1; --left)
+    std::swap(order_[left - 1], order_[draw_.below(left)]);
+  in_flight_ = tensors;
+  digest_ = 0;
+  think([this] { submit_next(); });
+}
+
+void elastic_worker::submit_next() {
+  const auto tensor = order_.back();
+  order_.pop_back();
+  const auto sets = tensor == static_cast<std::size_t>(stage_.options.tensors);
+  auto told = [this, tensor, sets](const asked& what, const error& problem) {
+    if (problem)
+      return failed(problem);
+    const auto expected = sum(state_.round, tensor, sets);
+    if (what.out[0] != expected)
+      stage_.log.problem(where() + ": " + what.name + " brings " + std::to_string(what.out[0]) + " and not " +
+                         std::to_string(expected));
+    if (!sets)
+      digest_ += mixed(static_cast<std::int64_t>(tensor), what.out[0]);
+    if (--in_flight_ == 0)
+      end_round();
+  };
+  auto& door = sets ? *set_->door : *shared_->global->door;
+  const auto mine = incarnation_;
+  ask(door, "tensor." + std::to_string(tensor), operation::allreduce, reduce_op::sum,
+      {part_of(slot_, state_.round, tensor)}, told);
+  if (mine == incarnation_ && !order_.empty())
+    think([this] { submit_next(); });
+}
+
+void elastic_worker::end_round() {
+  state_.digest = mixed(state_.digest, digest_);
+  ++state_.round;
+  if (state_.round % stage_.options.commit_every == 0 || finished())
+    commit();
+  else
+    begin_round();
+}
+
+void elastic_worker::commit() {
+  saved_ = state_;
+  progress_ += 2;
+  const auto told = shared_->changes.load();
+  const auto changes = static_cast<std::int64_t>(told / 2);
+  const std::int64_t somebody_comes = changes > 0 && told % 2 == 0 ? 1 : 0;
+  ask(*shared_->global->door, "elastic.changes", operation::allreduce, reduce_op::max, {changes, somebody_comes},
+      [this](const asked& what, const error& problem) {
+        if (problem)
+          return failed(problem);
+        stage_.log.committed(shared_->generation, state_);
+        if (what.out[0] <= interrupted_for_)
+          return begin_round();
+        interrupted_for_ = what.out[0];
+        interrupted(what.out[1] == 0);
+      });
+}
+
+void elastic_worker::interrupted(bool removals_only) {
+  stage_.log.note([&] { return who() + " leaves generation " + std::to_string(last_generation_) + " as planned"; });
+  coming_ = {true, !removals_only};
+  regroup();
+}
+
+void elastic_worker::failed(const error& problem) {
+  stage_.log.note([&] { return who() + " goes back: " + problem.text; });
+  state_ = saved_;
+  progress_ |= 1;
+  coming_ = {true, true};
+  regroup();
+}
+
+void elastic_worker::regroup() {
+  tries_ = tries_in_a_row;
+  patience_ = stage_.system.clock().now() + stage_.values.duration(setting::elastic_timeout);
+  leave([this] { init(); });
+}
+
+// ---- operations ----------------------------------------------------------------------------------
+
+void elastic_worker::ask(door& where, const std::string& name, operation what, reduce_op how,
+                         std::vector<std::int64_t> in, answer told) {
+  auto one = std::make_shared<asked>();
+  one->name = name;
+  one->in = std::move(in);
+  one->out.resize(one->in.size());
+  signature like;
+  like.operation = what;
+  like.dtype = dtype::int64;
+  like.reduce_op = how;
+  like.root = what == operation::broadcast ? 0 : -1;
+  like.shape = {static_cast<std::int64_t>(one->in.size())};
+  auto operation = where.submit({one->name, like, reinterpret_cast<const std::byte*>(one->in.data()),
+                                 reinterpret_cast<std::byte*>(one->out.data()), 0, {}});
+  if (!operation)
+    return failed(operation.error());
+  asked_.push_back(one);
+  one->operation = std::move(*operation);
+  one->operation->on_settled([this, one, told = std::move(told), mine = incarnation_] {
+    ++one->settled;
+    const auto problem = one->operation->problem;
+    // The caller's thread wakes some time later.
+    after(microseconds(1 + draw_.below(20)), [this, one, told, mine, problem] {
+      one->operation = {};
+      if (mine == incarnation_)
+        told(*one, problem);
+    });
+  });
+}
+
+std::int64_t elastic_worker::part_of(std::int32_t slot, std::int64_t round, std::size_t tensor) const {
+  return mixed(mixed(slot + 1, round), static_cast<std::int64_t>(tensor)) >> 8;
+}
+
+std::int64_t elastic_worker::sum(std::int64_t round, std::size_t tensor, bool in_set) const {
+  std::int64_t all = 0;
+  for (const auto& one : shared_->members)
+    if (!in_set || one.rank > 0)
+      all += part_of(one.slot, round, tensor);
+  return all;
+}
+
+} // namespace farandole::testing

@@ -1,0 +1,147 @@
+// One worker process of a simulated elastic job: a real member for each generation, and a training function
+// in the loop that bindings/python/farandole/common/elastic/loop.py puts around it: rounds of allreduces,
+// commits, and after a change whatever brings the process into the next generation.
+#pragma once
+
+#include <caf/all.hpp>
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/launch/process.hpp"
+#include "actors/standing.hpp"
+#include "messages/set_change.hpp"
+#include "messages/settings.hpp"
+#include "tests/world/elastic_log.hpp"
+#include "tests/world/elastic_play.hpp"
+#include "tests/world/simulated_net.hpp"
+
+namespace farandole::testing {
+
+/// What all workers share.
+struct elastic_stage {
+  caf::actor_system& system;
+  const elastic_options& options;
+  simulated_net& net;
+  data_plane& plane;
+  elastic_log& log;
+  settings values;
+  std::uint16_t rendezvous_port = 0;
+};
+
+class elastic_worker {
+public:
+  using duration = std::chrono::nanoseconds;
+
+  /// `ended`: called once, when the process has ended.
+  elastic_worker(elastic_stage& stage, std::int32_t slot, std::string host,
+                 std::function<void(const process_end&)> ended);
+  elastic_worker(const elastic_worker&) = delete;
+  elastic_worker& operator=(const elastic_worker&) = delete;
+  ~elastic_worker();
+
+  static process_id id_of(std::int32_t slot) { return slot + 1; }
+
+  void start();
+  /// Ends at once; nobody hears anything from it any more.
+  void kill(int signal);
+  void slow_down() { slow_ = 100; }
+
+  bool runs() const { return started_ && !gone_; }
+  bool finished() const { return state_.round >= stage_.options.rounds; }
+  /// Why it failed by itself; kind `none` when it did not.
+  const error& failure() const { return failure_; }
+  /// It has been in a generation.
+  bool was_in() const { return last_generation_ > 0; }
+  /// No operation is pending, or was settled more than once.
+  void check_settled();
+
+private:
+  struct asked {
+    std::string name;
+    pending_ptr operation;
+    std::vector<std::int64_t> in, out;
+    int settled = 0;
+  };
+  /// What comes before the training function is called again.
+  struct next {
+    bool reset = false;
+    bool sync = true;
+  };
+  using then = std::function<void()>;
+  using answer = std::function<void(const asked&, const error&)>;
+
+  void after(duration when, then what);
+  void think(then what);
+
+  // The runtime.
+  void init();
+  void await_start(duration wait);
+  void started(const error& problem);
+  void leave(const then& what);
+  void await_end(duration wait, caf::actor_clock::time_point until, const then& what);
+  void drop_runtime();
+
+  // Process sets.
+  void found_set();
+
+  // The loop.
+  void enter();
+  void sync();
+  void train();
+  void begin_round();
+  void submit_next();
+  void end_round();
+  void commit();
+  void interrupted(bool removals_only);
+  void failed(const error& problem);
+  void regroup();
+  void exit(int code, int signal);
+
+  void ask(door& where, const std::string& name, operation what, reduce_op how, std::vector<std::int64_t> in,
+           answer told);
+  std::int64_t part_of(std::int32_t slot, std::int64_t round, std::size_t tensor) const;
+  std::int64_t sum(std::int64_t round, std::size_t tensor, bool in_set) const;
+  bool in_set() const { return set_ && set_->door; }
+  std::string who() const;
+  std::string where() const;
+
+  elastic_stage& stage_;
+  std::int32_t slot_;
+  std::string host_;
+  std::function<void(const process_end&)> ended_;
+  dice draw_;
+  std::uint64_t slow_ = 1;
+  bool started_ = false;
+  bool gone_ = false;
+  error failure_;
+  caf::actor clock_; ///< runs what is to be done later
+
+  std::shared_ptr<standing> shared_;
+  std::future<error> start_;
+  std::future<void> end_;
+  member_actor member_;
+  caf::actor_clock::time_point until_{}; ///< init() gives up
+  std::uint64_t incarnation_ = 0;        ///< of the runtime; what belongs to an earlier one is not heard
+  std::shared_ptr<set_standing> set_;
+
+  next coming_{false, true};
+  int tries_ = 0;
+  caf::actor_clock::time_point patience_{};
+  std::uint64_t last_generation_ = 0;
+  std::uint64_t progress_ = 0;
+  std::int64_t interrupted_for_ = 0;
+  training_state state_;
+  training_state saved_;
+  std::vector<std::size_t> order_; ///< tensors that are to be submitted
+  std::size_t in_flight_ = 0;
+  std::int64_t digest_ = 0; ///< of this round
+  std::deque<std::shared_ptr<asked>> asked_;
+};
+
+} // namespace farandole::testing

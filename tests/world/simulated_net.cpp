@@ -1,0 +1,302 @@
+#include "tests/world/simulated_net.hpp"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <optional>
+
+namespace farandole::testing {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::uint64_t net_stream = 402;
+// As the sockets' keep-alive has it (actors/kit/sockets.cpp).
+constexpr seconds longest_silence{30};
+constexpr seconds connect_timeout{10};
+constexpr seconds close_timeout{5};
+constexpr milliseconds look_again{250};
+
+} // namespace
+
+struct simulated_net::end {
+  process_id who = 0;
+  caf::actor owner;
+  link_id id = 0;
+  caf::actor line;     ///< takes what this end sends
+  bool closing = false; ///< has asked for the end
+  bool told = false;    ///< its owner has heard link_closed
+};
+
+struct simulated_net::wire {
+  std::array<end, 2> ends;
+  bool broken = false;
+
+  void tell_end(int which, const std::string& reason) {
+    auto& one = ends[static_cast<std::size_t>(which)];
+    if (!std::exchange(one.told, true))
+      caf::anon_send(one.owner, link_closed{one.id, reason});
+  }
+};
+
+/// One direction: a link_actor for the end that sends.
+class simulated_net::line {
+public:
+  using self_ptr = caf::stateful_actor<line>*;
+
+  void begin(self_ptr self, simulated_net& net, std::shared_ptr<wire> which, int from) {
+    self_ = self;
+    net_ = &net;
+    wire_ = std::move(which);
+    from_ = from;
+    self->monitor(mine().owner);
+    self->set_down_handler([this](const caf::down_msg&) { close(); });
+  }
+
+  void send(const envelope& message) {
+    if (wire_->broken || mine().closing || mine().told || net_->ended(mine().who))
+      return;
+    net_->watcher_.sent(mine().who, other().who, message);
+    push(message);
+  }
+
+  // The other end closes in turn, behind what it has sent; this one hears of it then.
+  void close() {
+    if (!wire_->broken && !std::exchange(mine().closing, true))
+      push(std::nullopt);
+  }
+
+  void tick() {
+    if (wire_->broken)
+      return drop();
+    if (net_->is_blocked(mine().who, other().who))
+      return wait();
+    waited_ = {};
+    auto what = std::move(queue_.front());
+    queue_.pop_front();
+    what ? deliver(*what) : last();
+  }
+
+private:
+  end& mine() { return wire_->ends[static_cast<std::size_t>(from_)]; }
+  end& other() { return wire_->ends[static_cast<std::size_t>(1 - from_)]; }
+
+  void push(std::optional<envelope> what) {
+    queue_.push_back(std::move(what));
+    const auto now = self_->clock().now();
+    last_ = std::max(last_, now + net_->takes(mine().who, other().who));
+    self_->delayed_send(self_, last_ - now, tick_atom::value);
+  }
+
+  void wait() {
+    const auto patience = mine().closing && !net_->ended(mine().who) ? close_timeout : longest_silence;
+    const auto now = self_->clock().now();
+    if (!waited_)
+      waited_ = now;
+    if (now - *waited_ >= patience)
+      return net_->break_wire(*wire_, {}, from_);
+    self_->delayed_send(self_, look_again, tick_atom::value);
+  }
+
+  void deliver(const envelope& message) {
+    if (net_->ended(other().who) || other().told)
+      return;
+    auto arrived = envelope::parse(message.bytes());
+    if (!arrived)
+      return net_->watcher_.problem("a message was not understood: " + arrived.error().text);
+    ++net_->arrived_;
+    net_->watcher_.arriving(mine().who, other().who, *arrived);
+    if (!wire_->broken && !net_->ended(other().who))
+      caf::anon_send(other().owner, link_received{other().id, std::move(*arrived)});
+  }
+
+  void last() {
+    wire_->tell_end(1 - from_, "");
+    caf::anon_send(other().line, close_atom::value);
+    self_->quit();
+  }
+
+  void drop() {
+    queue_.clear();
+    self_->quit();
+  }
+
+  self_ptr self_ = nullptr;
+  simulated_net* net_ = nullptr;
+  std::shared_ptr<wire> wire_;
+  int from_ = 0;
+  std::deque<std::optional<envelope>> queue_; ///< nothing: the end
+  caf::actor_clock::time_point last_{};
+  std::optional<caf::actor_clock::time_point> waited_; ///< blocked since
+};
+
+class simulated_net::maker final : public link_maker {
+public:
+  maker(simulated_net& net, process_id who) : net_(net), who_(who) {}
+
+  expected<listening> listen(const std::string& bind_ip, std::uint16_t port, caf::actor owner) override {
+    if (port == 0)
+      port = net_.next_port_++;
+    const auto where = bind_ip + ":" + std::to_string(port);
+    net_.listeners_[where] = {who_, owner};
+    auto handle = net_.system_.spawn([net = &net_, where, owner](caf::event_based_actor* self) {
+      auto close = [=] {
+        net->listeners_.erase(where);
+        self->quit();
+      };
+      self->monitor(owner);
+      self->set_down_handler([=](const caf::down_msg&) { close(); });
+      return caf::behavior{[=](close_atom) { close(); }};
+    });
+    return listening{port, std::move(handle)};
+  }
+
+  void dial(const std::string& ip, std::uint16_t port, caf::actor owner, link_id id) override {
+    const auto where = ip + ":" + std::to_string(port);
+    net_.later(net_.takes(who_, who_), [net = &net_, who = who_, where, owner = std::move(owner), id] {
+      net->connect(who, where, owner, id, {});
+    });
+  }
+
+private:
+  simulated_net& net_;
+  process_id who_;
+};
+
+simulated_net::simulated_net(caf::actor_system& system, const net_options& options, net_watcher watcher)
+    : system_(system), options_(options), watcher_(std::move(watcher)), draw_(options.seed, net_stream) {}
+
+simulated_net::~simulated_net() {
+  for (auto& one : wires_)
+    if (auto known = one.lock())
+      for (auto& each : known->ends)
+        caf::anon_send_exit(each.line, caf::exit_reason::kill);
+}
+
+std::shared_ptr<link_maker> simulated_net::links_of(process_id who) {
+  return std::make_shared<maker>(*this, who);
+}
+
+std::string simulated_net::address_of(process_id who) {
+  return "10.0." + std::to_string(who / 256) + "." + std::to_string(who % 256);
+}
+
+simulated_net::duration simulated_net::takes(process_id from, process_id to) {
+  auto micros = options_.latency_us + draw_.below(options_.jitter_us);
+  if (draw_.one_in(options_.delayed))
+    micros += draw_.below(options_.delay_us);
+  duration all = std::chrono::microseconds(micros);
+  const auto more = [&](duration most) {
+    if (most.count() > 0)
+      all += duration(draw_.below(static_cast<std::uint64_t>(most.count())));
+  };
+  more(extra_);
+  for (const auto who : {from, to})
+    if (const auto slow = slow_.find(who); slow != slow_.end())
+      more(slow->second);
+  return all;
+}
+
+void simulated_net::later(duration when, std::function<void()> what) {
+  system_.spawn([when, what = std::move(what)](caf::event_based_actor* self) {
+    self->delayed_send(self, when, tick_atom::value);
+    return caf::behavior{[=](tick_atom) {
+      what();
+      self->quit();
+    }};
+  });
+}
+
+void simulated_net::connect(process_id from, const std::string& where, caf::actor owner, link_id id,
+                            duration waited) {
+  if (ended(from))
+    return;
+  const auto found = listeners_.find(where);
+  if (found == listeners_.end() || ended(found->second.who))
+    return caf::anon_send(owner, link_closed{id, "connecting to " + where + ": connection refused"});
+  const auto to = found->second.who;
+  if (!is_blocked(from, to) && !is_blocked(to, from))
+    return open(from, found->second, std::move(owner), id);
+  if (waited >= connect_timeout)
+    return caf::anon_send(owner, link_closed{id, "connecting to " + where + ": timed out"});
+  later(look_again, [this, from, where, owner = std::move(owner), id, waited] {
+    connect(from, where, owner, id, waited + look_again);
+  });
+}
+
+void simulated_net::open(process_id from, const listener& to, caf::actor owner, link_id id) {
+  auto made = std::make_shared<wire>();
+  made->ends[0] = {from, std::move(owner), id, {}};
+  made->ends[1] = {to.who, to.owner, next_accepted_++, {}};
+  for (int i : {0, 1})
+    made->ends[static_cast<std::size_t>(i)].line =
+        system_.spawn([this, made, i](caf::stateful_actor<line>* self) {
+          auto& state = self->state;
+          state.begin(self, *this, made, i);
+          return caf::behavior{
+              [&state](const envelope& message) { state.send(message); },
+              [&state](tick_atom) { state.tick(); },
+              [&state](close_atom) { state.close(); },
+          };
+        });
+  for (int i : {0, 1}) {
+    auto& one = made->ends[static_cast<std::size_t>(i)];
+    const auto& other = made->ends[static_cast<std::size_t>(1 - i)];
+    caf::anon_send(one.owner, link_opened{one.id, one.line, "process " + std::to_string(other.who), i == 1});
+  }
+  std::erase_if(wires_, [](const auto& one) { return one.expired(); });
+  wires_.push_back(made);
+}
+
+// `first` hears of it at once, the other one later.
+void simulated_net::break_wire(wire& which, duration late, int first) {
+  if (std::exchange(which.broken, true))
+    return;
+  watcher_.broken(which.ends[0].who, which.ends[1].who);
+  for (int i : {0, 1}) {
+    auto& one = which.ends[static_cast<std::size_t>(i)];
+    caf::anon_send(one.line, tick_atom::value);
+    if (one.told)
+      continue;
+    one.told = true;
+    auto when = takes(one.who, one.who);
+    if (i != first && late.count() > 0)
+      when += duration(draw_.below(static_cast<std::uint64_t>(late.count())));
+    later(when, [owner = one.owner, id = one.id] {
+      caf::anon_send(owner, link_closed{id, "connection reset by peer"});
+    });
+  }
+}
+
+void simulated_net::end_process(process_id who) {
+  ended_.insert(who);
+  for (auto& one : wires_)
+    if (auto known = one.lock())
+      for (int i : {0, 1})
+        if (known->ends[static_cast<std::size_t>(i)].who == who) {
+          // What it had sent may still arrive; then its end does.
+          caf::anon_send(known->ends[static_cast<std::size_t>(i)].line, close_atom::value);
+          known->ends[static_cast<std::size_t>(i)].told = true;
+        }
+}
+
+void simulated_net::break_links(process_id a, process_id b, duration late) {
+  auto all = wires_;
+  for (auto& one : all)
+    if (auto known = one.lock()) {
+      const auto x = known->ends[0].who, y = known->ends[1].who;
+      if ((x == a && y == b) || (x == b && y == a))
+        break_wire(*known, late, static_cast<int>(draw_.below(2)));
+    }
+}
+
+void simulated_net::block(process_id from, process_id to, bool blocked) {
+  if (blocked)
+    blocked_.insert({from, to});
+  else
+    blocked_.erase({from, to});
+}
+
+} // namespace farandole::testing
