@@ -17,15 +17,33 @@ pytestmark = needs_launcher
 BEGINNING = """
 import os, signal, sys
 os.environ["HOROVOD_DYNAMIC_PROCESS_SETS"] = "1"
-import torch, horovod.torch as hvd
+import pickle
+import numpy
+import farandole.numpy as hvd
+from farandole.common.elastic import ObjectState, run_fn
 
 SLOT = int(os.environ["HOROVOD_RANK"])
+
+def reset():
+    hvd.shutdown()
+    hvd.init()
+
+def elastic(train):
+    return run_fn(train, reset)
+
+def of_rank_0(value):
+    packed = numpy.frombuffer(pickle.dumps(value), dtype=numpy.uint8).copy()
+    size = int(hvd.broadcast(numpy.array([packed.size]), 0, name="size")[0])
+    return pickle.loads(hvd.broadcast(numpy.resize(packed, size), 0, name="bytes").tobytes())
+
+def state_of(**values):
+    return ObjectState(of_rank_0, hvd.rank, **values)
 
 def works(group, name):
     if not group.included():
         return
     assert group.ranks[group.rank()] == hvd.rank() and group.size() == len(group.ranks)
-    total = hvd.allreduce(torch.tensor([10.0 + hvd.rank()]), op=hvd.Sum, name=name, process_set=group)
+    total = hvd.allreduce(numpy.array([10.0 + hvd.rank()]), op=hvd.Sum, name=name, process_set=group)
     assert total.tolist() == [sum(10.0 + rank for rank in group.ranks)], (name, total, group)
 
 def dies(slots, step):
@@ -47,13 +65,13 @@ static, added = hvd.ProcessSet([0, 2]), None
 odd = hvd.ProcessSet.by_rule(lambda member: member.rank % 2 == 1)
 fourth = hvd.ProcessSet.by_rule(lambda member: member.rank == 3 and member.local_rank == 3)
 hvd.init(process_sets=[odd, static, fourth])
-state = hvd.elastic.TorchState(model=torch.nn.Linear(2, 1), step=0, added=False)
+state = state_of(step=0, added=False)
 
-@hvd.elastic.run
+@elastic
 def train(state):
     global added
     if not state.added:
-        added = hvd.add_process_set([1, 3])
+        added = hvd.add_process_set([0, 1, 3])
         state.added = True
         state.commit()
     began = state.step
@@ -79,9 +97,9 @@ train(state)
 SHRINK = """
 first, second, lost = hvd.ProcessSet([0, 1]), hvd.ProcessSet([0, 2]), hvd.ProcessSet([1, 2])
 hvd.init(process_sets=[first, second, lost])
-state = hvd.elastic.TorchState(model=torch.nn.Linear(2, 1), step=0)
+state = state_of(step=0)
 
-@hvd.elastic.run
+@elastic
 def train(state):
     while hvd.size() != 2 or state.step < 40:
         dies((1, 2), state.step)
@@ -92,9 +110,9 @@ def train(state):
         state.commit()
     assert first.ranks == second.ranks == [0] and (first.process_set_id, second.process_set_id) == (1, 2)
     if hvd.rank() == 0:
-        pending = [hvd.allreduce_async(torch.ones(1), name="same", process_set=group) for group in (first, second)]
+        pending = [hvd.allreduce_async(numpy.ones(1), name="same", process_set=group) for group in (first, second)]
         assert [hvd.synchronize(each).tolist() for each in pending] == [[1.0], [1.0]]
-    print("USED", refusal(lambda: hvd.allreduce(torch.ones(1), name="lost", process_set=lost)), flush=True)
+    print("USED", refusal(lambda: hvd.allreduce(numpy.ones(1), name="lost", process_set=lost)), flush=True)
     print("ASKED", refusal(lost.size), refusal(lambda: hvd.barrier(process_set=lost)), flush=True)
     assert not lost.included() and lost.gone
     print("ADDED", refusal(lambda: hvd.add_process_set([0])), flush=True)
@@ -104,6 +122,7 @@ train(state)
 """
 
 TRAINS = """
+import torch, horovod.torch as hvd
 group = hvd.ProcessSet([0, 1, 2])
 hvd.init(process_sets=[group])
 model = torch.nn.Linear(1, 1, bias=False)
@@ -138,15 +157,15 @@ halves = [hvd.ProcessSet([0, 1]), hvd.ProcessSet([2, 3])]
 hvd.init(process_sets=halves)
 os.environ.pop("FARANDOLE_TEST_FAULT")  # once is enough
 mine = halves[hvd.rank() // 2]
-state = hvd.elastic.TorchState(model=torch.nn.Linear(2, 1), step=0)
+state = state_of(step=0)
 begun = []
 
-@hvd.elastic.run
+@elastic
 def train(state):
     begun.append(state.step)
     while state.step < 120:
         for part in range(2):
-            sent = torch.full((50_000,), float(hvd.rank() + state.step))
+            sent = numpy.full(50_000, float(hvd.rank() + state.step))
             total = hvd.allreduce(sent, op=hvd.Sum, name=f"half {part}", process_set=mine)
             assert total[-1].item() == sum(mine.ranks) + 2 * state.step, (total, state.step)
         if mixed:
@@ -193,13 +212,13 @@ def test_sets_follow_their_members_and_new_ones_come_in_by_rule(elastic: Callabl
     job.read_until(lambda text: len(begun(text, 3)) == 3)
     hosts.are("localhost:4")
     assert job.end() == 0, job.text
-    first = "static [0, 2] odd [1, 3] fourth [3] added [1, 3]"
-    assert begun(job.text, 3) == dict.fromkeys((0, 1, 2), "static [0, 2] odd [1] fourth [] added [1]")
+    first = "static [0, 2] odd [1, 3] fourth [3] added [0, 1, 3]"
+    assert begun(job.text, 3) == dict.fromkeys((0, 1, 2), "static [0, 2] odd [1] fourth [] added [0, 1]")
     last = begun(job.text, 4)
     newest = max(last)
     assert newest > 3 and last.pop(3) == first, job.text
     assert last.pop(newest) == "static [0, 2] odd [1, 3] fourth [3] added None", job.text
-    assert last == dict.fromkeys((0, 1, 2), "static [0, 2] odd [1, 3] fourth [3] added [1]"), job.text
+    assert last == dict.fromkeys((0, 1, 2), "static [0, 2] odd [1, 3] fourth [3] added [0, 1]"), job.text
     assert sorted(re.findall(r"DONE slot \d+ ids (.*)", job.text)) == ["1 2 4"] * 3 + ["1 2 None"]
 
 

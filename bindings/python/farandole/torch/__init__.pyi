@@ -51,7 +51,9 @@ def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet
     """Adds a set of ranks: all ranks call this, members or not, and it returns when the set can be used.
 
     ``ValueError`` on all ranks for a set that exists already, for ranks that do not fit the job and for ranks that do
-    not agree; nothing changes then and the job goes on.
+    not agree; nothing changes then and the job goes on. In an elastic job sets go on when members change, so one that
+    was added before may have just these ranks now: then it exists already, and the error says its number, the
+    lowest if several have shrunk to them.
 
     :param process_set: a new set, or the list of its global ranks
     :returns: the set, which has its number now
@@ -467,6 +469,9 @@ def init(
     communicator of mpi4py, whose processes are then the job. ``process_sets`` lists the sets that are to exist
     besides the global one, the same on all ranks; ``"dynamic"`` allows sets to be added later. With a communicator,
     sets may be made from communicators too: all ranks' are gathered, so that a split registers each of its parts.
+
+    Whoever joins an elastic job that runs already lists the same sets in the same order: those of ranks have the
+    members that are left of them now, those by rule (``ProcessSet.by_rule``) are worked out anew.
     """
 
 def is_homogeneous() -> bool:
