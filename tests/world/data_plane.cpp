@@ -98,7 +98,7 @@ public:
     if (aborted_)
       return;
     aborted_ = why;
-    plane_->leave(key_, place_);
+    plane_->leave(key_, place_, draining_ && queue_.empty());
     while (!queue_.empty())
       finish(why);
   }
@@ -252,20 +252,21 @@ void data_plane::break_bundle(std::uint64_t sequence, bundle& what) {
     }
 }
 
-void data_plane::leave(const set_key& set, std::int32_t place) {
+void data_plane::leave(const set_key& set, std::int32_t place, bool in_order) {
   auto& where = paths_[set];
   if (!where.gone.insert(place).second)
     return;
-  // What was about to end well may do so yet, on some members and not on others.
+  // What was about to end well may do so yet, on some members and not on others; who leaves in order has given
+  // the others all they need.
   for (auto& [sequence, what] : where.bundles)
-    if (what.result.empty() || draw_.one_in(2))
+    if (what.result.empty() || (!in_order && draw_.one_in(2)))
       break_bundle(sequence, what);
 }
 
 void data_plane::end_process(process_id who) {
   ended_.insert(who);
   for (const auto& [set, place] : places_[who])
-    leave(set, place);
+    leave(set, place, false);
 }
 
 } // namespace farandole::testing

@@ -76,7 +76,7 @@ private:
 
   void arrive(const set_key& set, std::int32_t place, std::size_t members, const lane_job& job,
               const caf::actor& lane);
-  void leave(const set_key& set, std::int32_t place);
+  void leave(const set_key& set, std::int32_t place, bool in_order);
   void combine(bundle& what);
   void break_bundle(std::uint64_t sequence, bundle& what);
   std::vector<numbers> take(const set_key& set, std::uint64_t sequence, std::int32_t place);

@@ -24,3 +24,15 @@ TEST_CASE("elastic jobs keep their rules and come to an end, whatever happens to
   }
   CHECK(generations > 0);
 }
+
+TEST_CASE("the same seed plays the same elastic job, another seed another one") {
+  for (const auto seed : seeds(50)) {
+    INFO("seed " << seed);
+    const auto options = elastic_options::drawn(seed);
+    const auto first = run_elastic(options), again = run_elastic(options);
+    CHECK(first.trace == again.trace);
+    CHECK(first.sequence == again.sequence);
+    CHECK(first.problems == again.problems);
+    CHECK(run_elastic(elastic_options::drawn(seed + 10000)).trace != first.trace);
+  }
+}
