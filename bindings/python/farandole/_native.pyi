@@ -31,6 +31,11 @@ class Handle:
     def wait(self) -> None:
         """Waits without the GIL; raises what the operation ended with."""
 
+    def wait_for(self, seconds: float) -> None:
+        """
+        The same for so long at the most; then raises that it has timed out, and the operation goes on.
+        """
+
     def finish(self) -> object:
         """Waits, then gives the array that was given as output."""
 
@@ -68,6 +73,8 @@ class Runtime:
         process_sets: Sequence[Sequence[int]] = [],
         mpi_ranks: Sequence[int] = [],
         progress: int = 0,
+        set_rules: list = [],
+        sets_before: Sequence[tuple[int, bool, int, int, Sequence[int]]] | None = None,
         epoch: int = 0,
     ) -> Runtime:
         """Joins the job that the settings and the environment name."""
@@ -94,6 +101,10 @@ class Runtime:
     @property
     def generation(self) -> int:
         """Counts memberships of the job, from 1."""
+
+    @property
+    def slots(self) -> list[int]:
+        """Where the launcher put each rank; unlike ranks, slots stay."""
 
     @property
     def epoch(self) -> int:
@@ -130,6 +141,24 @@ class Runtime:
 
     def remove_process_set(self, set: int) -> None:
         """Removes one on all members at once."""
+
+    def kept_sets(self) -> list[tuple[int, bool, int, int, list[int]]]:
+        """
+        What sets_before takes in the next generation: (born, by rule, place, number, slots) of each set.
+        """
+
+    def process_set_epoch(self, set: int) -> int:
+        """How often callers here have been told that a set was started anew."""
+
+    def acknowledge_restart(self, set: int, epoch: int) -> None:
+        """
+        Callers here know that a set was started anew so often, without an error that said so.
+        """
+
+    def submitted(self) -> dict[int, int]:
+        """
+        How many operations this process has submitted to each of its sets, since the set last started.
+        """
 
     def process_sets(self) -> dict[int, list[int]]:
         """Numbers and global ranks of all process sets."""
