@@ -61,7 +61,7 @@ def chaos(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> I
     script.write_text(textwrap.dedent(SCRIPT))
 
     def start(*words: str) -> Job:
-        jobs.append(Job(["chaos", *words, sys.executable, str(script), str(tmp_path / "enough")], FARANDOLE))
+        jobs.append(Job(["chaos", *words, sys.executable, str(script), str(tmp_path / "enough")], program=FARANDOLE))
         return jobs[-1]
 
     yield start
