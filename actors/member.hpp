@@ -101,8 +101,8 @@ private:
   mover_actor mover_;
   std::set<std::int32_t> still_linked_; ///< leaving: members below whose links are up
   peer_gone suspect_;                   ///< waiting for the rendezvous' word on it
-  std::string refusal_told_;
-  redial calls_; ///< of a rendezvous that went away
+  std::string refusal_told_;            ///< by a rendezvous that this member came back to
+  redial calls_;                        ///< of a rendezvous that went away
 };
 
 member_actor::behavior_type member_root(member_actor::stateful_pointer<member_state> self, member_setup how);

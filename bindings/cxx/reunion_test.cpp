@@ -9,6 +9,8 @@
 #include <memory>
 #include <optional>
 
+#include "actors/launch/host_driver.hpp"
+#include "actors/launch/remote_rendezvous.hpp"
 #include "bindings/cxx/runtime_testing.hpp"
 
 using namespace farandole;
@@ -29,6 +31,45 @@ public:
 
 private:
   std::filesystem::path path_;
+};
+
+/// A launcher's end of a rendezvous that runs apart, and who is told of generations.
+class launching {
+public:
+  launching(std::uint16_t port, std::uint64_t job) {
+    remote_rendezvous_spec spec;
+    spec.ip = "127.0.0.1";
+    spec.port = port;
+    spec.links.credentials = std::make_shared<const tls_credentials>(secret);
+    spec.job = job;
+    spec.patience = std::chrono::seconds{60};
+    spec.patience_setting = "60 s";
+    remote_ = system_.get().spawn(remote_rendezvous, spec);
+    const auto watcher = system_.get().spawn([formed = formed_, ended = ended_]() -> caf::behavior {
+      return {[formed](const generation_formed& what) { *formed = what.generation; },
+              [ended](interrupt_atom, int) { *ended = true; }};
+    });
+    watcher_ = watcher;
+    tell(watch_generations{caf::actor_cast<generation_watcher_actor>(watcher)});
+  }
+  ~launching() {
+    caf::anon_send(remote_, close_atom::value);
+    caf::anon_send_exit(watcher_, caf::exit_reason::user_shutdown);
+  }
+
+  template <class Message>
+  void tell(Message what) const {
+    caf::anon_send(remote_, what);
+  }
+  std::uint64_t formed() const { return *formed_; }
+  bool ended() const { return *ended_; }
+
+private:
+  std::shared_ptr<std::atomic<std::uint64_t>> formed_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+  std::shared_ptr<std::atomic<bool>> ended_ = std::make_shared<std::atomic<bool>>(false);
+  loop_system system_;
+  remote_rendezvous_actor remote_;
+  caf::actor watcher_;
 };
 
 template <class Condition>
@@ -215,4 +256,58 @@ TEST_CASE("a rendezvous that is started again without its journal steps down") {
   serving.emplace(place.file("other"), port, 4);
   wait_until([&] { return serving->stepped_down(); });
   CHECK(counted(members) == 2.0F);
+}
+
+TEST_CASE("a launcher tells a rendezvous that was away what it has missed") {
+  const folder place;
+  std::optional<life> serving;
+  serving.emplace(place.file("journal"), 0, 1);
+  const auto port = serving->port();
+  const launching launcher(port, 7);
+  launcher.tell(slot_started{0});
+  launcher.tell(slot_started{1});
+  auto members = both(port);
+  const auto epoch = members[0]->epoch();
+  wait_until([&] { return launcher.formed() == 1; });
+
+  serving.reset();
+  auto third = start(2, port); // its hello may come before the launcher's word
+  launcher.tell(slot_started{2});
+  launcher.tell(slot_exited{1, "was killed by signal 9"});
+  members.pop_back();
+  members.clear();
+  auto survivor = start(0, port, epoch);
+  serving.emplace(place.file("journal"), port, 2);
+  members.push_back(in(survivor));
+  wait_until([&] { return launcher.formed() >= 2; });
+  // The third may be in already, or comes when members change.
+  if (members[0]->size() == 1) {
+    wait_until([&] { return members[0]->membership_change().first > 0; });
+    const auto now = members[0]->epoch();
+    members.clear();
+    survivor = start(0, port, now);
+    members.push_back(in(survivor));
+  }
+  members.push_back(in(third));
+  CHECK(counted(members) == 2.0F);
+  CHECK(members[0]->rank() == 0);
+}
+
+TEST_CASE("a rendezvous serves one launcher's job, whatever life it is in") {
+  const folder place;
+  std::optional<life> serving;
+  serving.emplace(place.file("journal"), 0, 1);
+  const auto port = serving->port();
+  {
+    const launching first(port, 7);
+    first.tell(slot_started{0});
+    first.tell(slot_started{1});
+    both(port);
+    wait_until([&] { return first.formed() == 1; });
+    CHECK_FALSE(first.ended());
+  }
+  serving.reset();
+  serving.emplace(place.file("journal"), port, 2);
+  const launching other(port, 8);
+  wait_until([&] { return other.ended(); });
 }
