@@ -93,10 +93,25 @@ def test_the_seed_tells_the_faults() -> None:
 def test_a_job_goes_on_under_faults_and_nothing_stays_behind(
     chaos: Callable[..., Job], tmp_path: Path, temporary: Path
 ) -> None:
-    # A kill and, two seconds later, a drain.
-    flags = ["--seed", "29", "--duration", "7", "--every", "3", "--faults", "kill,drain", "-np", "3", "--min-np", "1"]
+    # A kill and, two seconds later, a drain; for each somebody new comes in the end.
+    flags = [
+        "--seed",
+        "29",
+        "--duration",
+        "7",
+        "--every",
+        "3",
+        "--deadline",
+        "120",
+        "--faults",
+        "kill,drain",
+        "-np",
+        "3",
+        "--min-np",
+        "1",
+    ]
     job = chaos(*flags)
-    job.read_until(lambda text: "drain  member" in text)
+    job.read_until(lambda text: "drain  member" in text and len(set(trained(job))) >= 5)
     (tmp_path / "enough").touch()
     assert job.end() == 0, job.text
     kill, drain = rows(job.text)

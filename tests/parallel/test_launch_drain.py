@@ -151,7 +151,7 @@ def test_a_rank_is_drained_by_number(start: Callable[..., Job], folder_of_jobs: 
     (path,) = folder_of_jobs.iterdir()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder_of_jobs.stat().st_mode) == 0o700
-    code, said = drain("--job", str(path), "1")
+    code, said = drain("--job", str(path), "1", "--timeout", "80")
     assert code == 0, said
     assert said.splitlines() == [
         "rank 1 (slot 1 on localhost) leaves at the next commit",

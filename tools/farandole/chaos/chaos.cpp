@@ -183,7 +183,7 @@ expected<result> train(const wishes& wanted, std::vector<fault> schedule, interr
   const auto last =
       begin + wanted.schedule.duration +
       std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(wanted.deadline_s));
-  disturbance disturb(*running, std::move(schedule), wanted.trial.fewest, begin);
+  disturbance disturb(*running, std::move(schedule), wanted.trial.fewest, begin, last);
   while (running->watch(20ms, signals.descriptor_number())) {
     disturb.go_on(clock::now());
     got.code = signals.code() != 0 ? signals.code() : clock::now() >= last ? late : 0;

@@ -22,8 +22,9 @@ std::string send_signal(std::int64_t pid, int number) {
 
 } // namespace
 
-disturbance::disturbance(trial& on, std::vector<fault> schedule, std::int32_t fewest, time_point begin)
-    : on_(on), schedule_(std::move(schedule)), fewest_(fewest), begin_(begin) {}
+disturbance::disturbance(trial& on, std::vector<fault> schedule, std::int32_t fewest, time_point begin,
+                         time_point end)
+    : on_(on), schedule_(std::move(schedule)), fewest_(fewest), begin_(begin), end_(end) {}
 
 /// Nobody stays stopped.
 disturbance::~disturbance() {
@@ -40,32 +41,39 @@ void disturbance::go_on(time_point now) {
     repairs_[i].carry_out();
     repairs_.erase(repairs_.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  while (reached_ < schedule_.size() && begin_ + schedule_[reached_].at <= now)
-    inject(schedule_[reached_++], now);
+  while (reached_ < schedule_.size() && (begin_ + schedule_[reached_].at <= now || now >= end_)) {
+    const auto& what = schedule_[reached_];
+    if (now < end_ && !hindrance(what).empty()) {
+      begin_ = now - what.at;
+      return;
+    }
+    inject(what, now);
+    ++reached_;
+  }
 }
 
-std::optional<disturbance::time_point> disturbance::next() const {
-  std::optional<time_point> first;
-  if (reached_ < schedule_.size())
-    first = begin_ + schedule_[reached_].at;
-  for (const auto& each : repairs_)
-    first = first ? std::min(*first, each.at) : each.at;
-  return first;
+std::string disturbance::hindrance(const fault& what) const {
+  const auto members = static_cast<std::int32_t>(on_.seen().members().size());
+  if (members == 0)
+    return "nobody trained any more";
+  if (row_of(what.kind).costs_member && members <= fewest_)
+    return "only " + std::to_string(members) + (members == 1 ? " member was" : " members were") + " left";
+  return {};
 }
 
 void disturbance::inject(const fault& what, time_point now) {
-  done entry{what, milliseconds(now), {}, {}};
-  const auto members = on_.seen().members();
-  if (members.empty())
-    entry.note = "left out: nobody trains just now";
-  else if (row_of(what.kind).costs_member && static_cast<std::int32_t>(members.size()) <= fewest_)
-    entry.note = "left out: only " + std::to_string(members.size()) + " members are there";
-  else {
+  done entry{what, milliseconds(now), {}, hindrance(what)};
+  if (entry.note.empty() && now >= end_)
+    entry.note = "the time was over";
+  if (entry.note.empty()) {
+    const auto members = on_.seen().members();
     const auto& victim = members[what.victim % members.size()];
     entry.note = hit(what, victim, now);
     if (entry.note.empty())
       entry.victim = victim;
   }
+  if (!entry.note.empty())
+    entry.note = "left out: " + entry.note;
   std::cout << "farandole chaos: " << to_text(what) << (entry.note.empty() ? "" : ": " + entry.note)
             << std::endl;
   done_.push_back(std::move(entry));

@@ -18,16 +18,15 @@ class disturbance {
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  /// `begin`: the schedule's zero. The trial outlives this.
-  disturbance(trial& on, std::vector<fault> schedule, std::int32_t fewest, time_point begin);
+  /// `begin`: the schedule's zero. A fault that can hit nobody waits, and the rest with it, until `end`; then
+  /// what is left is left out. The trial outlives this.
+  disturbance(trial& on, std::vector<fault> schedule, std::int32_t fewest, time_point begin, time_point end);
   ~disturbance();
   disturbance(const disturbance&) = delete;
   disturbance& operator=(const disturbance&) = delete;
 
   /// Does what is due.
   void go_on(time_point now);
-  /// When something is due next, if anything is.
-  std::optional<time_point> next() const;
   /// So far, with what the trial has seen until now.
   std::vector<outcome> outcomes() const;
 
@@ -43,6 +42,8 @@ private:
     std::function<void()> carry_out;
   };
 
+  /// Why it can hit nobody now; empty: it can.
+  std::string hindrance(const fault& what) const;
   void inject(const fault& what, time_point now);
   /// Why it could not be done; empty: it was.
   std::string hit(const fault& what, const seat& victim, time_point now);
@@ -51,7 +52,8 @@ private:
   std::vector<fault> schedule_;
   std::size_t reached_ = 0;
   std::int32_t fewest_;
-  time_point begin_;
+  time_point begin_; ///< later by what faults had to wait
+  time_point end_;
   std::vector<done> done_;
   std::vector<repair> repairs_;
 };
