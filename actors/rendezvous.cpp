@@ -31,6 +31,17 @@ expected<membership> members_of(const rendezvous_options& how) {
   return membership::restored(*found, epoch);
 }
 
+/// Before anybody can learn the address: whoever starts the next rendezvous must find this one's epoch.
+void keep_first(const rendezvous_options& how, const membership& members) {
+  if (!how.journal)
+    return;
+  auto image = members.image();
+  if (how.apart && how.journal->found())
+    image.launcher = how.journal->found()->launcher;
+  if (const auto problem = how.journal->remember(image); problem && how.log)
+    how.log->warning(problem.text);
+}
+
 } // namespace
 
 void rendezvous_state::begin(rendezvous_options how, membership members) {
@@ -38,7 +49,6 @@ void rendezvous_state::begin(rendezvous_options how, membership members) {
   how_ = std::move(how);
   if (how_.apart && how_.journal && how_.journal->found())
     launcher_ = how_.journal->found()->launcher;
-  remember();
   if (members_.generation() > 0)
     self->delayed_send(self, how_.settings.duration(setting::regroup_timeout),
                        regroup_overdue{members_.generation()});
@@ -260,6 +270,7 @@ expected<rendezvous_service> start_rendezvous(caf::actor_system& system, const r
   auto members = members_of(options);
   if (!members)
     return members.error();
+  keep_first(options, *members);
   auto actor = system.spawn(rendezvous, options, std::move(*members));
   auto listening =
       listen(system, options.bind_ip, options.port, caf::actor_cast<caf::actor>(actor), options.links);
