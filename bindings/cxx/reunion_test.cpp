@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "actors/drain_call.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "actors/launch/remote_rendezvous.hpp"
 #include "bindings/cxx/runtime_testing.hpp"
@@ -45,10 +46,17 @@ public:
     spec.patience = std::chrono::seconds{60};
     spec.patience_setting = "60 s";
     remote_ = system_.get().spawn(remote_rendezvous, spec);
-    const auto watcher = system_.get().spawn([formed = formed_, ended = ended_]() -> caf::behavior {
-      return {[formed](const generation_formed& what) { *formed = what.generation; },
-              [ended](interrupt_atom, int) { *ended = true; }};
-    });
+    const auto watcher = system_.get().spawn(
+        [formed = formed_, leaving = leaving_, ended = ended_, remote = remote_]() -> caf::behavior {
+          return {[formed](const generation_formed& what) { *formed = what.generation; },
+                  [leaving](const slot_leaving& what) { *leaving = what.slot; },
+                  [remote](const drain_asked& what) {
+                    const leaver one{what.what.ranks.at(0), 5, "here"};
+                    caf::anon_send(remote, drain_answered{what.link, {"", {one}, false}});
+                    caf::anon_send(remote, drain_answered{what.link, {"", {one}, true}});
+                  },
+                  [ended](interrupt_atom, int) { *ended = true; }};
+        });
     watcher_ = watcher;
     tell(watch_generations{caf::actor_cast<generation_watcher_actor>(watcher)});
   }
@@ -62,10 +70,12 @@ public:
     caf::anon_send(remote_, what);
   }
   std::uint64_t formed() const { return *formed_; }
+  std::int32_t leaving() const { return *leaving_; }
   bool ended() const { return *ended_; }
 
 private:
   std::shared_ptr<std::atomic<std::uint64_t>> formed_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+  std::shared_ptr<std::atomic<std::int32_t>> leaving_ = std::make_shared<std::atomic<std::int32_t>>(-1);
   std::shared_ptr<std::atomic<bool>> ended_ = std::make_shared<std::atomic<bool>>(false);
   loop_system system_;
   remote_rendezvous_actor remote_;
@@ -310,4 +320,35 @@ TEST_CASE("a rendezvous serves one launcher's job, whatever life it is in") {
   serving.emplace(place.file("journal"), port, 2);
   const launching other(port, 8);
   wait_until([&] { return other.ended(); });
+}
+
+TEST_CASE("members leave by plan where the rendezvous runs apart from the launcher") {
+  const folder place;
+  std::optional<life> serving;
+  serving.emplace(place.file("journal"), 0, 1);
+  const auto port = serving->port();
+  const drain_call::target here{"127.0.0.1", port, secret};
+  {
+    drain_call early(here, {wire_version, {1}, {}});
+    const auto refused = early.next(std::chrono::seconds{60});
+    REQUIRE(refused);
+    CHECK_THAT(refused->problem, Catch::Contains("launcher is not connected"));
+  }
+  const launching launcher(port, 7);
+  launcher.tell(slot_started{0});
+  launcher.tell(slot_started{1});
+  auto members = both(port);
+  wait_until([&] { return launcher.formed() == 1; });
+
+  drain_call call(here, {wire_version, {1}, {}});
+  const auto plan = call.next(std::chrono::seconds{60});
+  REQUIRE(plan);
+  CHECK(*plan == draining{"", {{1, 5, "here"}}, false});
+  const auto out = call.next(std::chrono::seconds{60});
+  REQUIRE(out);
+  CHECK(out->all_out);
+
+  members[1]->withdraw();
+  wait_until([&] { return launcher.leaving() == 1; });
+  CHECK(members[0]->membership_change() == std::pair<std::uint64_t, bool>{1, true});
 }
