@@ -59,7 +59,7 @@ public:
 
 private:
   struct generation {
-    welcome first; ///< as the first of its members was told
+    welcome first;                         ///< as the first of its members was told
     std::vector<std::optional<bool>> late; ///< by rank, as far as they were told
     std::optional<training_state> begins;
   };
