@@ -130,16 +130,21 @@ auto crew::ended(std::int32_t slot, int code, time_point now, double uniform) ->
 }
 
 void crew::fail(std::int32_t slot, const worker& who, int code, time_point now, double uniform, step& out) {
+  // Its exit may be told after the others have gone on without it.
+  const bool outlived = formed_ && who.was_member && !world_.contains(slot);
+  const auto before = failure_;
   if (!failure_)
     failure_ = {who.name(), code};
   out.lines.push_back("Process " + who.name() + " exit with status code " + std::to_string(code) + ".");
-  if (finishing_ || !has_member()) {
+  if ((finishing_ && !outlived) || !has_member()) {
     end(failure_->code,
         living() == 0 ? std::string()
                       : "Terminating remaining workers after failure of Process " + who.name() + ".",
         out);
     return;
   }
+  if (outlived)
+    failure_ = before;
   if (book_.fail(who.host, now, uniform)) {
     const auto until = book_.failed().returns_at(who.host, now);
     out.lines.push_back("farandole: host " + who.host + " gets no new workers " +
@@ -164,6 +169,8 @@ auto crew::generation_formed(std::uint64_t generation, const std::vector<std::in
     for (const auto& [slot, who] : workers_)
       if (!who.retired)
         world_.insert(slot);
+  for (auto& [slot, who] : workers_)
+    who.was_member = who.was_member || world_.contains(slot);
   failure_.reset();
   if (std::exchange(formed_, true) && !finishing_) {
     ++resets_;
@@ -262,7 +269,7 @@ void crew::start_workers(const std::vector<host_slots>& usable, step& out) {
       if (is_taken(host.name, local) || !has_room(host))
         continue;
       const auto slot = next_slot_++;
-      workers_[slot] = {host.name, local, false};
+      workers_[slot] = {host.name, local};
       out.starts.push_back({slot, host.name, local});
       --room;
     }

@@ -84,6 +84,7 @@ private:
     std::string host;
     std::int32_t local = 0;
     bool retired = false;
+    bool was_member = false; ///< of some generation
 
     std::string name() const { return host + "[" + std::to_string(local) + "]"; }
   };

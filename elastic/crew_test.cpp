@@ -99,6 +99,15 @@ TEST_CASE("a failure that others outlive is forgiven once they are a generation"
   CHECK(job.code() == 0);
 }
 
+TEST_CASE("a failure that is told only after the others have become a generation is forgiven too") {
+  auto job = two_running();
+  job.generation_formed(2, {1}, t0);
+  CHECK_FALSE(job.ended(0, 137, t0, 0).over);
+  CHECK_FALSE(job.first_failure());
+  CHECK(job.ended(1, 0, t0, 0).over);
+  CHECK(job.code() == 0);
+}
+
 TEST_CASE("a failure that no generation came after is the job's") {
   auto job = two_running();
   job.ended(1, 9, t0, 0);

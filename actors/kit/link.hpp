@@ -34,7 +34,7 @@ public:
 };
 
 struct link_settings {
-  std::shared_ptr<link_maker> simulated;                ///< none: sockets
+  std::shared_ptr<link_maker> simulated;              ///< none: sockets
   std::shared_ptr<const tls_credentials> credentials; ///< never empty, where there are sockets
   message_limits limits;
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds{10}; ///< to the end of the TLS handshake

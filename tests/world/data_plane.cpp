@@ -32,7 +32,8 @@ public:
     key_ = {how.generation, how.place->number};
     const auto ranks = how.ranks();
     members_ = ranks.size();
-    place_ = static_cast<std::int32_t>(std::find(ranks.begin(), ranks.end(), how.shared->rank) - ranks.begin());
+    place_ =
+        static_cast<std::int32_t>(std::find(ranks.begin(), ranks.end(), how.shared->rank) - ranks.begin());
     introduction mine;
     mine.rank = how.shared->rank;
     self->send(how.post, outbound{0, encode(address{key_.generation, key_.number, mine.rank}, mine)});
@@ -54,7 +55,8 @@ public:
     if (aborted_ || dead())
       return;
     if (!plane_->paths_[key_].gone.empty()) {
-      return how_.broke({error_kind::disconnected, "the data paths could not be connected: a member has gone"});
+      return how_.broke(
+          {error_kind::disconnected, "the data paths could not be connected: a member has gone"});
     }
     connected_ = true;
     how_.ready();
@@ -256,8 +258,8 @@ void data_plane::leave(const set_key& set, std::int32_t place, bool in_order) {
   auto& where = paths_[set];
   if (!where.gone.insert(place).second)
     return;
-  // What was about to end well may do so yet, on some members and not on others; who leaves in order has given
-  // the others all they need.
+  // What was about to end well may do so yet, on some members and not on others; who leaves in order has
+  // given the others all they need.
   for (auto& [sequence, what] : where.bundles)
     if (what.result.empty() || (!in_order && draw_.one_in(2)))
       break_bundle(sequence, what);

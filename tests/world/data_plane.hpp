@@ -1,6 +1,6 @@
 // The data paths of a simulated job. A bundle moves once every member of its set has come to it; what each
-// gets is worked out from what all of them brought. Where a member has gone, the others' bundles break, sooner
-// or later, or end just before they would.
+// gets is worked out from what all of them brought. Where a member has gone, the others' bundles break,
+// sooner or later, or end just before they would.
 #pragma once
 
 #include <caf/all.hpp>

@@ -43,14 +43,13 @@ settings settings_of(const elastic_options& options) {
 class elastic_run final : public elastic_world {
 public:
   elastic_run(const elastic_options& options, bool transcript, elastic_scenario scenario)
-      : options_(options), scenario_(std::move(scenario)), draw_(options.seed, job_stream), world_(options.seed),
-        log_(transcript ? elastic_log::clock_text([this] { return time_text(); }) : elastic_log::clock_text{}),
+      : options_(options), scenario_(std::move(scenario)), draw_(options.seed, job_stream),
+        world_(options.seed), log_(transcript ? elastic_log::clock_text([this] { return time_text(); })
+                                              : elastic_log::clock_text{}),
         net_(world_.system(), net_of(options), watcher()),
-        plane_(options.seed,
-               {[this](const set_key& set, std::int32_t place, std::int32_t members, const lane_job& job) {
-                  log_.ran(set, place, members, job);
-                },
-                [this](const std::string& text) { log_.problem(text); }}),
+        plane_(options.seed, {[this](const set_key& set, std::int32_t place, std::int32_t members,
+                                     const lane_job& job) { log_.ran(set, place, members, job); },
+                              [this](const std::string& text) { log_.problem(text); }}),
         stage_{world_.system(), options_, net_, plane_, log_, settings_of(options)} {
     world_.step_limit(steps_allowed);
     begin_ = world_.now();
@@ -59,9 +58,7 @@ public:
     start_driver();
   }
 
-  ~elastic_run() override {
-    take_down();
-  }
+  ~elastic_run() override { take_down(); }
 
   elastic_report run() {
     while (!ended_ && world_.now() < deadline())
@@ -141,8 +138,7 @@ private:
   }
 
   std::string time_text() const {
-    const auto micros =
-        std::chrono::duration_cast<std::chrono::microseconds>(world_.now() - begin_).count();
+    const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(world_.now() - begin_).count();
     auto digits = std::to_string(micros % 1'000'000);
     return std::to_string(micros / 1'000'000) + "." + std::string(6 - digits.size(), '0') + digits;
   }
@@ -199,7 +195,9 @@ private:
       code_ = code;
     };
     auto hands = std::make_shared<simulated_hands>();
-    hands->slot = [this](const slot_spec& what, const slot_owner_actor& driver) { return slot(what.slot, driver); };
+    hands->slot = [this](const slot_spec& what, const slot_owner_actor& driver) {
+      return slot(what.slot, driver);
+    };
     hands->discoverer = [this](const discovery_owner_actor& driver) { return discoverer(driver); };
     hands->say = [this](const std::string& line) {
       said_.push_back(line);
@@ -214,7 +212,8 @@ private:
   slot_actor slot(std::int32_t number, const slot_owner_actor& driver) {
     auto spawned = world_.system().spawn([this, number, driver](caf::event_based_actor* self) {
       auto ended = [this, self = caf::actor_cast<caf::actor>(self)](const process_end& how) {
-        caf::delayed_anon_send(self, std::chrono::microseconds(draw_.below(how.signal != 0 ? 400'000 : 50'000)),
+        caf::delayed_anon_send(self,
+                               std::chrono::microseconds(draw_.below(how.signal != 0 ? 400'000 : 50'000)),
                                ended_atom::value);
       };
       auto& worker = workers_[number];
@@ -225,7 +224,9 @@ private:
                                                   ended(end);
                                                 });
       return caf::behavior{
-          [=, this](start_atom) { self->delayed_send(self, milliseconds(1 + draw_.below(300)), tick_atom::value); },
+          [=, this](start_atom) {
+            self->delayed_send(self, milliseconds(1 + draw_.below(300)), tick_atom::value);
+          },
           [=, this](tick_atom) { workers_.at(number)->start(); },
           [=, this](signal_atom, int signal) { workers_.at(number)->kill(signal); },
           [=](ended_atom) {

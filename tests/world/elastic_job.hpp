@@ -19,15 +19,15 @@ namespace farandole::testing {
 struct elastic_report {
   std::vector<std::string> problems; ///< empty: all went as it must
   std::vector<std::string> transcript;
-  std::vector<std::string> said; ///< by the launcher, for people
+  std::vector<std::string> said;        ///< by the launcher, for people
   std::vector<std::int32_t> last_slots; ///< of the last generation, by rank
-  int code = -1;                 ///< the launcher's
-  std::uint64_t trace = 0;       ///< who ran when
-  std::uint64_t sequence = 0;    ///< which bundles moved in which generation
+  int code = -1;                        ///< the launcher's
+  std::uint64_t trace = 0;              ///< who ran when
+  std::uint64_t sequence = 0;           ///< which bundles moved in which generation
   std::uint64_t generations = 0;
   std::uint64_t messages = 0;
-  std::int32_t finished = 0;     ///< processes that came to the end of training
-  std::size_t faults = 0;        ///< that happened
+  std::int32_t finished = 0; ///< processes that came to the end of training
+  std::size_t faults = 0;    ///< that happened
 };
 
 /// What a fixed scenario sees of the job, and does to it.
@@ -45,8 +45,8 @@ public:
 };
 
 /// Called before each message is handed over; slots, or -1 for the rendezvous.
-using elastic_scenario = std::function<void(elastic_world& world, std::int32_t from, std::int32_t to,
-                                            const envelope& message)>;
+using elastic_scenario =
+    std::function<void(elastic_world& world, std::int32_t from, std::int32_t to, const envelope& message)>;
 
 elastic_report run_elastic(const elastic_options& options, bool transcript = false,
                            elastic_scenario scenario = {});

@@ -40,7 +40,7 @@ public:
   }
   void problem(const std::string& text);
 
-  /// The rendezvous sends this. `lost_before`: of whose links to it one broke, or for whom it waited in vain.
+  /// The rendezvous sends this.
   void welcomed(const welcome& what);
   /// The rendezvous has lost this slot's link although its process may live: it may come as a new one.
   void cut_off(std::int32_t slot) { cut_off_.insert(slot); }
@@ -59,7 +59,7 @@ public:
 
 private:
   struct generation {
-    welcome first; ///< as the first of its members was told
+    welcome first;                         ///< as the first of its members was told
     std::vector<std::optional<bool>> late; ///< by rank, as far as they were told
     std::optional<training_state> begins;
   };

@@ -57,8 +57,7 @@ std::vector<fault> drawn_faults(dice& draw, bool script) {
   for (auto& one : all) {
     do
       one.kind = drawn_kind(draw);
-    while (!script &&
-           (one.kind == fault_kind::discovery_lies || one.kind == fault_kind::discovery_flaps));
+    while (!script && (one.kind == fault_kind::discovery_lies || one.kind == fault_kind::discovery_flaps));
     const auto& row = rows[static_cast<std::size_t>(one.kind)];
     one.at_message = last != 0 && draw.one_in(2) ? last + draw.below(60) : draw.below(job_messages);
     one.lasts = milliseconds(row.shortest_ms);
@@ -120,9 +119,9 @@ elastic_options elastic_options::drawn(std::uint64_t seed) {
   const bool script = !draw.one_in(4);
   if (script)
     for (auto changes = 1 + draw.below(3); changes > 0; --changes)
-      options.hosts.push_back({options.hosts.back().at + milliseconds(100 + draw.below(6000)),
-                               changed(draw, options.hosts.back().hosts,
-                                       static_cast<char>('p' + options.hosts.size()))});
+      options.hosts.push_back(
+          {options.hosts.back().at + milliseconds(100 + draw.below(6000)),
+           changed(draw, options.hosts.back().hosts, static_cast<char>('p' + options.hosts.size()))});
   options.rounds = 4 + static_cast<std::int32_t>(draw.below(5));
   options.tensors = 1 + static_cast<std::int32_t>(draw.below(3));
   options.commit_every = 1 + static_cast<std::int32_t>(draw.below(3));

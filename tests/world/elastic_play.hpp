@@ -31,9 +31,9 @@ std::string_view to_string(fault_kind kind);
 
 struct fault {
   fault_kind kind = fault_kind::death;
-  std::uint64_t at_message = 0;   ///< when so many have arrived in the whole job
+  std::uint64_t at_message = 0; ///< when so many have arrived in the whole job
   std::chrono::milliseconds lasts{0};
-  std::uint64_t pick = 0;         ///< whom it hits, and other questions it leaves open
+  std::uint64_t pick = 0; ///< whom it hits, and other questions it leaves open
 };
 std::string to_string(const fault& what);
 
@@ -57,7 +57,7 @@ struct elastic_options {
   std::int32_t rounds = 6;
   std::int32_t tensors = 2;
   std::int32_t commit_every = 2;
-  std::int32_t sets_every = 0; ///< generations of three or more have a process set without rank 0; 0: none
+  std::int32_t sets_every = 0;  ///< generations of three or more have a process set without rank 0; 0: none
   std::uint64_t think_us = 300; ///< a member takes up to so long between two calls
 
   // Messages, each way, in microseconds.

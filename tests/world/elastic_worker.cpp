@@ -148,9 +148,9 @@ void elastic_worker::await_start(duration wait) {
 void elastic_worker::started(const error& problem) {
   if (problem) {
     stage_.log.note([&] { return who() + " could not join: " + problem.text; });
-    const bool lost_another =
-        problem.kind == error_kind::disconnected || problem.kind == error_kind::unknown;
-    const bool again = coming_.reset && lost_another && --tries_ > 0 && stage_.system.clock().now() < patience_;
+    const bool lost_another = problem.kind == error_kind::disconnected || problem.kind == error_kind::unknown;
+    const bool again =
+        coming_.reset && lost_another && --tries_ > 0 && stage_.system.clock().now() < patience_;
     return leave([this, problem, again] {
       if (again)
         return init();
@@ -175,8 +175,7 @@ void elastic_worker::started(const error& problem) {
 void elastic_worker::leave(const then& what) {
   ++incarnation_;
   caf::anon_send(member_, leave_atom::value);
-  const auto patience =
-      2 * stage_.values.duration(setting::shutdown_timeout) + std::chrono::seconds{1};
+  const auto patience = 2 * stage_.values.duration(setting::shutdown_timeout) + std::chrono::seconds{1};
   await_end(first_look, stage_.system.clock().now() + patience, what);
 }
 
@@ -205,7 +204,8 @@ void elastic_worker::drop_runtime() {
 void elastic_worker::check_settled() {
   for (const auto& one : asked_)
     if (one->settled != 1)
-      stage_.log.problem(who() + ": " + one->name + " was settled " + std::to_string(one->settled) + " times");
+      stage_.log.problem(who() + ": " + one->name + " was settled " + std::to_string(one->settled) +
+                         " times");
 }
 
 // ---- process sets: one of all but rank 0 ---------------------------------------------------------
@@ -311,8 +311,8 @@ void elastic_worker::commit() {
   const auto told = shared_->changes.load();
   const auto changes = static_cast<std::int64_t>(told / 2);
   const std::int64_t somebody_comes = changes > 0 && told % 2 == 0 ? 1 : 0;
-  ask(*shared_->global->door, "elastic.changes", operation::allreduce, reduce_op::max, {changes, somebody_comes},
-      [this](const asked& what, const error& problem) {
+  ask(*shared_->global->door, "elastic.changes", operation::allreduce, reduce_op::max,
+      {changes, somebody_comes}, [this](const asked& what, const error& problem) {
         if (problem)
           return failed(problem);
         stage_.log.committed(shared_->generation, state_);
@@ -324,7 +324,8 @@ void elastic_worker::commit() {
 }
 
 void elastic_worker::interrupted(bool removals_only) {
-  stage_.log.note([&] { return who() + " leaves generation " + std::to_string(last_generation_) + " as planned"; });
+  stage_.log.note(
+      [&] { return who() + " leaves generation " + std::to_string(last_generation_) + " as planned"; });
   coming_ = {true, !removals_only};
   regroup();
 }
@@ -357,8 +358,12 @@ void elastic_worker::ask(door& where, const std::string& name, operation what, r
   like.reduce_op = how;
   like.root = what == operation::broadcast ? 0 : -1;
   like.shape = {static_cast<std::int64_t>(one->in.size())};
-  auto operation = where.submit({one->name, like, reinterpret_cast<const std::byte*>(one->in.data()),
-                                 reinterpret_cast<std::byte*>(one->out.data()), 0, {}});
+  auto operation = where.submit({one->name,
+                                 like,
+                                 reinterpret_cast<const std::byte*>(one->in.data()),
+                                 reinterpret_cast<std::byte*>(one->out.data()),
+                                 0,
+                                 {}});
   if (!operation)
     return failed(operation.error());
   asked_.push_back(one);

@@ -40,16 +40,22 @@ int main(int argc, char** argv) {
   wanted_count = from_environment("FARANDOLE_WORLD_SEEDS");
   wanted_seed = from_environment("FARANDOLE_WORLD_SEED");
   bool scale = false;
+  bool regroup_scale = false;
   Catch::Session session;
   using namespace Catch::clara;
   session.cli(session.cli() |
               Opt(wanted_count, "N")["--seeds"]("how many seeds each simulated job runs with") |
               Opt(wanted_seed, "S")["--seed"]("play this seed alone") |
-              Opt(scale)["--scale"]("run no test: measure large jobs and write docs/scale.md"));
+              Opt(scale)["--scale"]("run no test: measure large jobs and write docs/scale.md") |
+              Opt(regroup_scale)["--regroup-scale"]("likewise, its part about regroups alone"));
   if (const auto bad = session.applyCommandLine(argc, argv))
     return bad;
   if (scale) {
     farandole::testing::write_scale(std::cout);
+    return 0;
+  }
+  if (regroup_scale) {
+    farandole::testing::write_regroup_scale(std::cout);
     return 0;
   }
   return session.run();

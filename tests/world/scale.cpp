@@ -11,6 +11,7 @@
 
 #include "actors/kit/tls.hpp"
 #include "tests/world/job.hpp"
+#include "tests/world/regroup_scale.hpp"
 #include "tests/world/simulation.hpp"
 
 namespace farandole::testing {
@@ -167,7 +168,41 @@ void write_row(std::ostream& page, std::int32_t ranks, bool relays, const pace& 
        << actors / 1e6 << " | " << sealed / 1e6 << " | **" << (actors + sealed) / 1e6 << "** |" << std::endl;
 }
 
+constexpr const char* regroup_introduction = R"(
+## A regroup
+
+A member of an elastic job is lost, and all others say hello again: what the rendezvous does until all are welcomed. Each
+welcome names all members. Wanted: 50 ms at 512 ranks.
+
+| ranks | hellos, KiB | welcomes, KiB | rendezvous, ms | TLS, ms | busy, ms |
+| ---: | ---: | ---: | ---: | ---: | ---: |
+)";
+
+constexpr const char* regroup_conclusion = R"(
+That is more than is wanted: each welcome is made and encoded by itself, with a list of all members, so the work grows
+with the square of the ranks. Encoding the list once would leave the sending, and TLS.
+)";
+
+void write_regroup(std::ostream& page, std::int32_t ranks, const tls_costs& tls) {
+  const auto cost = run_regroup(ranks);
+  const auto kib = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1024; };
+  const auto actor = static_cast<double>(cost.busy.count());
+  const auto sealed =
+      tls.open.of({cost.hellos, cost.hello_bytes}) + tls.seal.of({cost.welcomes, cost.welcome_bytes});
+  page << "| " << ranks << " | " << std::fixed << std::setprecision(0) << kib(cost.hello_bytes) << " | "
+       << kib(cost.welcome_bytes) << " | " << std::setprecision(1) << actor / 1e6 << " | " << sealed / 1e6
+       << " | **" << (actor + sealed) / 1e6 << "** |" << std::endl;
+}
+
 } // namespace
+
+void write_regroup_scale(std::ostream& page) {
+  const auto tls = measured_tls();
+  page << regroup_introduction;
+  for (const std::int32_t ranks : {64, 512})
+    write_regroup(page, ranks, tls);
+  page << regroup_conclusion;
+}
 
 void write_scale(std::ostream& page) {
   const auto tls = measured_tls();
@@ -188,6 +223,7 @@ void write_scale(std::ostream& page) {
   for (const std::int32_t ranks : {64, 512})
     write_row(page, ranks, false, at_once, tls);
   page << conclusion;
+  write_regroup_scale(page);
 }
 
 } // namespace farandole::testing

@@ -7,5 +7,7 @@
 namespace farandole::testing {
 
 void write_scale(std::ostream& page);
+/// The part about regroups alone.
+void write_regroup_scale(std::ostream& page);
 
 } // namespace farandole::testing

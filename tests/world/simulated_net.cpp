@@ -25,7 +25,7 @@ struct simulated_net::end {
   process_id who = 0;
   caf::actor owner;
   link_id id = 0;
-  caf::actor line;     ///< takes what this end sends
+  caf::actor line;      ///< takes what this end sends
   bool closing = false; ///< has asked for the end
   bool told = false;    ///< its owner has heard link_closed
 };
