@@ -12,7 +12,7 @@ using namespace farandole;
 constexpr address somewhere{2, 0, -1};
 
 hello sound_hello() {
-  return {wire_version, 3, 4, "boot-1:ipc:net", "alpha", "127.0.0.1:4567", 1234, 6, 12};
+  return {wire_version, 3, 4, "boot-1:ipc:net", "alpha", "127.0.0.1:4567", 1234, 6, 12, false, {}};
 }
 
 welcome sound_welcome() {

@@ -12,7 +12,7 @@ several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'",
 
 
 @pytest.fixture(autouse=True)
-def own_job() -> Iterator[None]:
+def own_job(name: str, rank: int, size: int) -> Iterator[None]:
     hvd.shutdown()
     yield
     hvd.shutdown()
