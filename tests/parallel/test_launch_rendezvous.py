@@ -226,6 +226,7 @@ def test_a_journal_has_one_rendezvous(apart: Callable[..., Rendezvous]) -> None:
 
 def test_a_journal_of_another_job_and_a_damaged_one_are_refused(apart: Callable[..., Rendezvous]) -> None:
     first = apart("-np", "2", "--min-np", "1")
+    wait_until(first.journal.exists, "the journal is written")
     first.kill()
 
     def refusal(*flags: str) -> str:
