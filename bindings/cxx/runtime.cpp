@@ -193,10 +193,12 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
   auto faults = faults_of(lookup);
   if (!faults)
     return faults.error();
-  auto member = member_runtime::start(
-      std::move(*values),
-      {*secret, {how.mpi_ranks, launched_by_mpi(lookup)}, std::move(*faults), how.progress, how.sets_before,
-       how.epoch});
+  auto member = member_runtime::start(std::move(*values), {*secret,
+                                                           {how.mpi_ranks, launched_by_mpi(lookup)},
+                                                           std::move(*faults),
+                                                           how.progress,
+                                                           how.sets_before,
+                                                           how.epoch});
   if (!member)
     return member.error();
   std::unique_ptr<runtime> started(new runtime(std::make_unique<state>(std::move(*member))));
