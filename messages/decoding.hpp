@@ -1,6 +1,6 @@
-// What all decoders of this folder share: opening a message afresh, so that reading it many times never wears
-// out its limits; the first broken rule, kept as a value; text and lists with bounds. Only messages/ includes
-// this header.
+// What all encoders and decoders of this folder share: opening a message afresh, so that reading it many
+// times never wears out its limits; the first broken rule, kept as a value; text and lists with bounds. Only
+// messages/ includes this header.
 #pragma once
 
 #include <capnp/serialize.h>
@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "messages/envelope.hpp"
+#include "messages/negotiation.hpp"
 
 namespace farandole::wire_form {
 
@@ -60,6 +61,19 @@ inline std::string shortened(const std::string& text) {
 /// Words that a text takes behind its pointer.
 constexpr std::size_t words_of_text(std::size_t bytes) {
   return bytes / sizeof(capnp::word) + 1;
+}
+
+/// A message of this sender, whose body `fill(body)` writes in about so many words.
+template <class Fill>
+envelope write(const address& from, std::size_t guess_words, Fill&& fill) {
+  return envelope::write(
+      [&](wire::Envelope::Builder root) {
+        root.setGeneration(from.generation);
+        root.setSet(from.set);
+        root.setSource(from.source);
+        fill(root.initBody());
+      },
+      guess_words + 16);
 }
 
 inline error malformed(std::string_view what, std::string_view why) {

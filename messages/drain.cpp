@@ -16,24 +16,13 @@ using wire_form::text_limit_bytes;
 using wire_form::text_of;
 using wire_form::verdict;
 using wire_form::words_of_text;
+using wire_form::write;
 
 using body_reader = wire::Envelope::Body::Reader;
 using body_kind = wire::Envelope::Body;
 
 constexpr std::size_t label_limit_bytes = 4096;
 constexpr auto most = static_cast<std::size_t>(member_limit);
-
-template <class Fill>
-envelope write(const address& from, std::size_t guess_words, Fill&& fill) {
-  return envelope::write(
-      [&](wire::Envelope::Builder root) {
-        root.setGeneration(from.generation);
-        root.setSet(from.set);
-        root.setSource(from.source);
-        fill(root.initBody());
-      },
-      guess_words + 16);
-}
 
 std::string read_host(capnp::Text::Reader text, verdict& so_far) {
   return read_text(text, label_limit_bytes, "a host is too long", so_far);

@@ -16,6 +16,7 @@ using wire_form::text_limit_bytes;
 using wire_form::text_of;
 using wire_form::verdict;
 using wire_form::words_of_text;
+using wire_form::write;
 
 using body_reader = wire::Envelope::Body::Reader;
 using body_kind = wire::Envelope::Body;
@@ -24,18 +25,6 @@ using body_kind = wire::Envelope::Body;
 constexpr std::size_t label_limit_bytes = 4096;
 constexpr const char* label_rule = "a host, an address or a setting is too long";
 constexpr const char* rank_rule = "a rank is out of range";
-
-template <class Fill>
-envelope write(const address& from, std::size_t guess_words, Fill&& fill) {
-  return envelope::write(
-      [&](wire::Envelope::Builder root) {
-        root.setGeneration(from.generation);
-        root.setSet(from.set);
-        root.setSource(from.source);
-        fill(root.initBody());
-      },
-      guess_words + 16);
-}
 
 std::string read_label(capnp::Text::Reader text, verdict& so_far) {
   return read_text(text, label_limit_bytes, label_rule, so_far);

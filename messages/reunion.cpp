@@ -16,24 +16,13 @@ using wire_form::text_limit_bytes;
 using wire_form::text_of;
 using wire_form::verdict;
 using wire_form::words_of_text;
+using wire_form::write;
 
 using body_reader = wire::Envelope::Body::Reader;
 using body_kind = wire::Envelope::Body;
 
 /// A launcher never uses a number twice, so a job that runs long has more slots than it may have members.
 constexpr kj::uint slot_limit = 1U << 20;
-
-template <class Fill>
-envelope write(const address& from, std::size_t guess_words, Fill&& fill) {
-  return envelope::write(
-      [&](wire::Envelope::Builder root) {
-        root.setGeneration(from.generation);
-        root.setSet(from.set);
-        root.setSource(from.source);
-        fill(root.initBody());
-      },
-      guess_words + 16);
-}
 
 } // namespace
 
