@@ -142,8 +142,8 @@ ccl_outcome ccl_end::run(const operation& begin, const farandole_path_limits& un
   }
   if (how.status != FARANDOLE_PATH_OK) {
     left_behind = true;
-    begun.release();
-    memory_.release();
+    static_cast<void>(begun.release());
+    static_cast<void>(memory_.release());
   }
   return how;
 }

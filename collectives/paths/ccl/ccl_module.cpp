@@ -103,7 +103,7 @@ private:
     pack(memory);
     if (work_.prescale != 1.0)
       scale(memory, count, static_cast<std::int32_t>(reduce_op::sum), work_.prescale, 1.0);
-    const auto how = end_.run(
+    auto how = end_.run(
         [&](const ccl::communicator& members) {
           return ccl::allreduce(memory, memory, count, type_of(static_cast<dtype>(work_.dtype)),
                                 reduction_of(static_cast<reduce_op>(work_.reduce_op)), members);
@@ -128,7 +128,7 @@ private:
     std::byte* memory = end_.staging(total());
     if (work_.root == set_.rank)
       pack(memory);
-    const auto how = end_.run(
+    auto how = end_.run(
         [&](const ccl::communicator& members) {
           return ccl::broadcast(memory, total(), ccl::datatype::uint8, work_.root, members);
         },
@@ -159,7 +159,7 @@ private:
     std::byte* memory = end_.staging(out + all);
     std::byte* result = memory + out;
     pack(memory);
-    const auto how = end_.run(
+    auto how = end_.run(
         [&](const ccl::communicator& members) {
           return ccl::allgatherv(memory, own, result, counts, ccl::datatype::uint8, members);
         },
@@ -177,7 +177,7 @@ private:
     std::byte* memory = end_.staging(out + in + alignment);
     std::byte* result = memory + out;
     gather(memory, work_.sent);
-    const auto how = end_.run(
+    auto how = end_.run(
         [&](const ccl::communicator& members) {
           return ccl::alltoallv(memory, sent, result, received, ccl::datatype::uint8, members);
         },
