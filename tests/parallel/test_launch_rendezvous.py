@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Optional
 
 import pytest
+from elastic_jobs import Hosts
 from launched import DEADLINE_S, LAUNCHER, Job, clean_environment, needs_launcher, wait_until
 
 pytestmark = needs_launcher
@@ -141,22 +142,6 @@ def launch(apart: Callable[..., Rendezvous]) -> Iterator[Callable[..., Training]
     yield start
     for each in jobs:
         each.kill()
-
-
-class Hosts:
-    """What the discovery script prints; changed while the job runs."""
-
-    def __init__(self, folder: Path) -> None:
-        self.list = folder / "hosts.txt"
-        self.script = folder / "discover.sh"
-        self.script.write_text(f"#!/bin/sh\ncat {self.list}\n")
-        self.script.chmod(0o755)
-
-    def are(self, *lines: str) -> None:
-        # Never half of it: the script may run at any moment.
-        fresh = self.list.with_suffix(".new")
-        fresh.write_text("".join(line + "\n" for line in lines))
-        fresh.rename(self.list)
 
 
 def back_on(members: int, life: int) -> Callable[[str], bool]:
