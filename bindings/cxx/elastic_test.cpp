@@ -13,25 +13,6 @@
 
 using namespace farandole;
 
-namespace {
-
-/// The sum of everybody's 1, by all of them.
-float counted(std::vector<member_ptr>& members) {
-  std::vector<floats> tensors(members.size());
-  std::vector<handle> handles;
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    tensors[i].in = {1.0F};
-    auto asked = members[i]->submit(tensors[i].ask("count"));
-    REQUIRE(asked);
-    handles.push_back(std::move(*asked));
-  }
-  for (auto& each : handles)
-    REQUIRE_FALSE(each.wait());
-  return tensors[0].out[0];
-}
-
-} // namespace
-
 TEST_CASE("survivors of a loss go on in the next generation, in their old order") {
   const elastic_job job(3, 3);
   auto members = job.together({0, 1, 2});

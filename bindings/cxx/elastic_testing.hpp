@@ -55,6 +55,21 @@ public:
   }
 };
 
+/// The sum of everybody's 1, by all of them.
+inline float counted(std::vector<member_ptr>& members) {
+  std::vector<floats> tensors(members.size());
+  std::vector<handle> handles;
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    tensors[i].in = {1.0F};
+    auto asked = members[i]->submit(tensors[i].ask("count"));
+    REQUIRE(asked);
+    handles.push_back(std::move(*asked));
+  }
+  for (auto& each : handles)
+    REQUIRE_FALSE(each.wait());
+  return tensors[0].out[0];
+}
+
 /// How pending and later operations end.
 inline error ending(runtime& member) {
   floats tensor{{1.0F}, {}};

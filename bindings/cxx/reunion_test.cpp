@@ -12,13 +12,11 @@
 #include "actors/drain_call.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "actors/launch/remote_rendezvous.hpp"
-#include "bindings/cxx/runtime_testing.hpp"
+#include "bindings/cxx/elastic_testing.hpp"
 
 using namespace farandole;
 
 namespace {
-
-using member_ptr = std::unique_ptr<runtime>;
 
 class folder {
 public:
@@ -154,21 +152,6 @@ std::vector<member_ptr> both(std::uint16_t port, std::uint64_t epoch = 0) {
   members.push_back(in(first));
   members.push_back(in(second));
   return members;
-}
-
-/// The sum of everybody's 1, by all of them.
-float counted(std::vector<member_ptr>& members) {
-  std::vector<floats> tensors(members.size());
-  std::vector<handle> handles;
-  for (std::size_t i = 0; i < members.size(); ++i) {
-    tensors[i].in = {1.0F};
-    auto asked = members[i]->submit(tensors[i].ask("count"));
-    REQUIRE(asked);
-    handles.push_back(std::move(*asked));
-  }
-  for (auto& each : handles)
-    REQUIRE_FALSE(each.wait());
-  return tensors[0].out[0];
 }
 
 void are_back(const std::vector<member_ptr>& members, std::uint64_t later_than) {
