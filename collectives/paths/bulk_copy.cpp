@@ -2,6 +2,10 @@
 
 #include <cstring>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 namespace farandole {
 
 namespace {
@@ -21,9 +25,7 @@ void store(std::byte* to, vector16 value) {
   std::memcpy(to, &value, sizeof value);
 }
 
-} // namespace
-
-void bulk_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+void copy_by_vectors(std::byte* to, const std::byte* from, std::size_t bytes) {
   std::size_t at = 0;
   if (bytes >= least_bytes)
     for (; at + line <= bytes; at += line) {
@@ -37,6 +39,30 @@ void bulk_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
     }
   if (at < bytes)
     std::memcpy(to + at, from + at, bytes - at);
+}
+
+} // namespace
+
+copy_way best_copy_way() {
+#if defined(__x86_64__)
+  constexpr unsigned features = 7, fast_short_strings = 1U << 4;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(features, 0, &a, &b, &c, &d) && (d & fast_short_strings))
+    return copy_way::library;
+#endif
+  return copy_way::vectors;
+}
+
+void bulk_copy(copy_way way, std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (way == copy_way::vectors)
+    copy_by_vectors(to, from, bytes);
+  else if (bytes > 0)
+    std::memcpy(to, from, bytes);
+}
+
+void bulk_copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+  static const copy_way here = best_copy_way();
+  bulk_copy(here, to, from, bytes);
 }
 
 } // namespace farandole
