@@ -16,6 +16,7 @@ from benchmarks.works import (
     INIT_WANTED_MS,
     MEMORY_WANTED_MIB,
     OVERHEAD_WANTED_US,
+    RESULTS,
     WANTED,
 )
 
@@ -76,10 +77,10 @@ def row(*cells: str) -> str:
 def times_table(measured: Measured) -> list[str]:
     stacks = list(dict.fromkeys(stack for stack, _ in measured.samples))
     works = list(dict.fromkeys(work for _, work in measured.samples))
-    lines = [row(f"{measured.np} ranks, ms", *stacks), row(*["---"] * (len(stacks) + 1))]
+    lines = [row(f"{measured.np} ranks, ms", "result", *stacks), row(*["---"] * (len(stacks) + 2))]
     for work in works:
         cells = [cell(measured.samples[s, work]) if (s, work) in measured.samples else "" for s in stacks]
-        lines.append(row(work, *cells))
+        lines.append(row(work, RESULTS[work], *cells))
     return lines
 
 

@@ -43,6 +43,11 @@ class Work:
     def bytes(self) -> int:
         return 4 * sum(self.elements)
 
+    @property
+    def result(self) -> str:
+        """Whose memory what comes out stands in, with ours and with every rival."""
+        return "in place" if self.operation in ("allreduce", "broadcast") else "allocated"
+
 
 def named_tensors(work: Work, tensors: list[Any]) -> list[tuple[Any, str]]:
     """Tensors with names like those of a model's gradients: in ASCII, and the same in every block."""
@@ -81,6 +86,7 @@ SMOKE_WORKS = [
     Work("1000 × 1 KiB, buckets", SMALL[:50], 1, bucket_bytes=25 * MIB),
     *(Work(f"{operation} 48 KiB", (12 * 1024,), 2, operation=operation) for operation in OTHERS),
 ]
+RESULTS = {work.name: work.result for work in (*WORKS, *SMOKE_WORKS)}
 
 
 @dataclass(frozen=True)
