@@ -11,7 +11,7 @@ from typing import Any, Callable, NoReturn, Optional
 import torch
 
 from farandole.torch import entry
-from farandole.torch.optimizer import _DistributedOptimizer, _Reduction
+from farandole.torch.reducing_optimizer import _DistributedOptimizer, _Reduction
 
 
 class _DistributedAdasumOptimizer(_DistributedOptimizer):

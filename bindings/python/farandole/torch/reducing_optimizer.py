@@ -1,0 +1,365 @@
+"""An optimizer whose gradients are reduced over all ranks while the backward pass goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import warnings
+import weakref
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
+
+import torch
+
+from farandole.common import calls, ledger, membership
+from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.common.util import split_list
+from farandole.torch import entry, mpi_ops
+from farandole.torch.compression import Compression, GradientCompressor, check
+from farandole.torch.exchange import advance_together, of_parameters, wanted
+from farandole.torch.functions import broadcast_object
+from farandole.torch.mpi_ops import Average
+
+_SET_TO_NONE = inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"].default
+
+_STEP_AFTER_SYNCHRONIZE = (
+    "optimizer.step() called without optimizer.skip_synchronize() context after optimizer.synchronize(). "
+    "This can cause training slowdown. You may want to consider using optimizer.skip_synchronize() context if you use "
+    "optimizer.synchronize() in your code."
+)
+_ZERO_GRAD_TOO_EARLY = (
+    "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or optimizer.synchronize(). "
+    "This is prohibited as it can cause a race condition."
+)
+
+
+class _Reduction:
+    """One gradient on its way: what travels, and how it comes back into its parameter."""
+
+    __slots__ = ("call", "put_back")
+
+    def __init__(self, call: Any, put_back: Callable[[Any], None]) -> None:
+        self.call = call
+        self.put_back = put_back
+
+
+class _DistributedOptimizer(torch.optim.Optimizer):
+    """What ``DistributedOptimizer`` puts in front of the class of the optimizer that it wraps."""
+
+    def __init__(
+        self,
+        params: Any,
+        named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]],
+        compression: Any,
+        backward_passes_per_step: int = 1,
+        op: int = Average,
+        gradient_predivide_factor: float = 1.0,
+        groups: Any = None,
+        sparse_as_dense: bool = False,
+        process_set: ProcessSet = global_process_set,
+    ) -> None:
+        super().__init__(params)  # type: ignore[call-arg]
+        self._distribute(
+            named_parameters,
+            compression,
+            backward_passes_per_step,
+            op,
+            gradient_predivide_factor,
+            groups,
+            sparse_as_dense,
+            process_set,
+        )
+
+    def _distribute(
+        self,
+        named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]],
+        compression: Any,
+        backward_passes_per_step: int,
+        op: int,
+        gradient_predivide_factor: float,
+        groups: Any,
+        sparse_as_dense: bool,
+        process_set: ProcessSet,
+    ) -> None:
+        ledger.check_passes(backward_passes_per_step)
+        ledger.check_groups(groups, torch.Tensor)
+        check(compression, op)
+        self._compression = compression
+        self._sparse_as_dense = sparse_as_dense
+        self._process_set = process_set
+        self._op = op
+        self._prescale = 1.0 / gradient_predivide_factor
+        self._postscale = gradient_predivide_factor
+        self.backward_passes_per_step = backward_passes_per_step
+        self._synchronized = False
+        self._should_synchronize = True
+        self._in_flight: List[_Reduction] = []
+        self._parameters = [
+            parameter for group in self.param_groups for parameter in group["params"] if parameter.requires_grad
+        ]
+        self._parameter_names = _names_of(self.param_groups, named_parameters)
+        self._names = [self._parameter_names[parameter] for parameter in self._parameters]
+        self._hooks: List[Any] = []
+        # By a rule, a member may come into the set in a later generation.
+        self._may_change = process_set.rule is not None and membership.is_elastic()
+        takes_part = bool(process_set.included()) and (mpi_ops.size() > 1 or membership.is_elastic())
+        active = takes_part or self._may_change
+        grouped = self._index_groups(groups) if takes_part else None
+        self._ledger: ledger.Ledger[int] = ledger.Ledger(backward_passes_per_step, grouped)
+        if isinstance(compression, GradientCompressor):
+            compression.serve(self)
+        if active:
+            self._request = calls.reduction(None, op, self._prescale, self._postscale)
+            self._grouped_request = calls.grouped_reduction(None, op, self._prescale, self._postscale)
+            self._register_hooks()
+
+    # ---- setting up ----
+
+    def _index_groups(self, groups: Any) -> Optional[List[Sequence[int]]]:
+        if groups is None:
+            return None
+        if isinstance(groups, int):
+            index_of_name = {name: index for index, name in enumerate(self._names)}
+            # Ranks may list their parameters in different orders; groups must be the same everywhere.
+            first = (self._process_set.ranks or [0])[0]
+            agreed = broadcast_object(self._names, first, "DistributedOptimizer.groups", self._process_set)
+            return list(split_list([index_of_name[name] for name in agreed], groups))
+        index_of = {id(parameter): index for index, parameter in enumerate(self._parameters)}
+        return [[index_of[id(each)] for each in group if id(each) in index_of] for group in groups]
+
+    def _register_hooks(self) -> None:
+        # The parameters must not keep an optimizer alive that its owner has dropped.
+        optimizer = weakref.ref(self)
+        for index, parameter in enumerate(self._parameters):
+            self._ledger.open(index)
+
+            def arrived(*_: Any, index: int = index) -> None:
+                alive = optimizer()
+                if alive is not None:
+                    alive._gradient_arrived(index)
+
+            if hasattr(parameter, "register_post_accumulate_grad_hook"):
+                self._hooks.append(parameter.register_post_accumulate_grad_hook(arrived))
+            else:
+                accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+                self._hooks.append((accumulator, accumulator.register_hook(arrived)))
+
+    # ---- reducing ----
+
+    def _gradient_arrived(self, index: int) -> None:
+        due = self._ledger.arrived(index)
+        if due:
+            self._start(due)
+
+    def _start(self, indices: Sequence[int]) -> None:
+        if self._may_change and not self._process_set.included():
+            return
+        for index in indices:
+            if self._parameters[index].grad is None:
+                self._parameters[index].grad = torch.zeros_like(self._parameters[index])
+        if len(indices) == 1:
+            self._in_flight.append(self._reduce(indices[0]))
+            return
+        dense: List[int] = []
+        for index in indices:
+            gradient = self._parameters[index].grad
+            if gradient is not None and gradient.is_sparse and not self._sparse_as_dense:
+                self._in_flight.append(self._reduce(index))
+            else:
+                dense.append(index)
+        if dense:
+            self._in_flight.append(self._reduce_group(dense))
+
+    def _reduce(self, index: int) -> _Reduction:
+        parameter = self._parameters[index]
+        name = self._names[index]
+        gradient = parameter.grad
+        assert gradient is not None
+        if gradient.is_sparse and not self._sparse_as_dense:
+            call = mpi_ops.sparse_allreduce_async(gradient, name, self._op, self._process_set)
+            return _Reduction(call, lambda reduced: setattr(parameter, "grad", reduced))
+        if isinstance(self._compression, GradientCompressor):
+            return self._exchange([index])
+        packed, put_back = self._pack(parameter)
+        return _Reduction(entry.start(self._request, name, packed, packed, self._process_set), put_back)
+
+    def _reduce_group(self, indices: Sequence[int]) -> _Reduction:
+        if isinstance(self._compression, GradientCompressor):
+            return self._exchange(indices)
+        packed = []
+        put_back = []
+        for index in indices:
+            tensor, back = self._pack(self._parameters[index])
+            packed.append(tensor)
+            put_back.append(back)
+        call = entry.start_group(self._grouped_request, self._names[indices[0]], packed, packed, self._process_set)
+
+        def put_all_back(reduced: Sequence[torch.Tensor]) -> None:
+            for back, each in zip(put_back, reduced):
+                back(each)
+
+        return _Reduction(call, put_all_back)
+
+    def _exchange(self, indices: Sequence[int]) -> _Reduction:
+        """Gradients whose compressor says itself what travels."""
+        names = [self._names[index] for index in indices]
+        parameters = [self._parameters[index] for index in indices]
+        how = wanted(self._op, self._prescale, self._postscale, self._process_set)
+        return _Reduction(*of_parameters(self._compression, names, parameters, how, self._process_set))
+
+    def _pack(self, parameter: torch.Tensor) -> Tuple[torch.Tensor, Callable[[torch.Tensor], None]]:
+        """What travels for a gradient, and how it comes back."""
+        gradient = parameter.grad
+        assert gradient is not None and not gradient.requires_grad
+        was_sparse = gradient.is_sparse
+        plain = gradient.to_dense() if was_sparse else gradient
+        packed, context = self._compression.compress(plain)
+        if self._compression is Compression.none and packed is gradient and packed.is_contiguous():
+            return packed, lambda reduced: None
+        if not packed.is_contiguous():
+            packed = packed.contiguous()
+
+        def put_back(reduced: torch.Tensor) -> None:
+            restored = self._compression.decompress(reduced, context)
+            if was_sparse:
+                parameter.grad = restored.to_sparse(gradient.sparse_dim())
+            elif restored is gradient:
+                return
+            elif gradient.is_contiguous():
+                gradient.set_(restored)
+            else:
+                gradient.copy_(restored)
+
+        return packed, put_back
+
+    # ---- the interface ----
+
+    @property
+    def process_set(self) -> ProcessSet:
+        """Who takes part."""
+        return self._process_set
+
+    def set_backward_passes_per_step(self, passes: int) -> None:
+        """Changes how many backward passes add up before gradients are reduced; starts counting anew."""
+        self._ledger.set_passes(passes)
+        self.backward_passes_per_step = passes
+
+    def synchronize(self) -> None:
+        """Reduces what has not been reduced yet, and waits until every gradient is the same on all ranks."""
+        if self._hooks:
+            for due in self._ledger.overdue():
+                self._start(due)
+            self._wait()
+        self._synchronized = True
+
+    def _wait(self) -> None:
+        in_flight, self._in_flight = self._in_flight, []
+        try:
+            _wait_for(in_flight)
+        except (RuntimeError, ValueError):
+            # All are ended or abandoned; the next step starts afresh.
+            self._ledger.settle()
+            raise
+        except BaseException:
+            self._in_flight = in_flight  # Ctrl-C ends the wait, not the operations
+            raise
+        with torch.no_grad():
+            for reduction in in_flight:
+                reduction.put_back(reduction.call.finish())
+        self._ledger.settle()
+
+    @contextlib.contextmanager
+    def skip_synchronize(self) -> Iterator[None]:
+        """Inside, ``step()`` does not wait: ``synchronize()`` has been called before."""
+        self._should_synchronize = False
+        try:
+            yield
+        finally:
+            self._should_synchronize = True
+
+    def step(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        """Waits for the gradients unless inside ``skip_synchronize()``, then steps."""
+        if self._should_synchronize:
+            if self._synchronized:
+                warnings.warn(_STEP_AFTER_SYNCHRONIZE, stacklevel=2)
+            if closure is None:
+                self.synchronize()
+            else:
+                closure = self._synchronizing(closure)
+        result = self.step_alone(closure)
+        self._synchronized = False
+        return result
+
+    def _synchronizing(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        """A closure computes gradients itself: they are reduced each time that it has."""
+        if self._in_flight:
+            self.synchronize()
+
+        def computed() -> Any:
+            loss = closure()
+            self.synchronize()
+            return loss
+
+        return computed
+
+    # torch wraps the step of every class that it meets, to call hooks; the wrapped class's own step is wrapped already.
+    step.hooked = True  # type: ignore[attr-defined]
+
+    def step_alone(self, closure: Optional[Callable[[], Any]] = None) -> Any:
+        """Steps without the other ranks."""
+        return super().step(closure) if closure is not None else super().step()
+
+    def zero_grad(self, set_to_none: bool = _SET_TO_NONE) -> None:
+        """Clears the gradients; ``AssertionError`` while they are being reduced."""
+        if self._in_flight:
+            raise AssertionError(_ZERO_GRAD_TOO_EARLY)
+        super().zero_grad(set_to_none)
+
+    def load_state_dict(self, state_dict: Dict[str, Any]) -> None:
+        """Takes over a state; gradients on their way are given up."""
+        self._in_flight = []
+        self._synchronized = False
+        self._should_synchronize = True
+        self._ledger.settle()
+        super().load_state_dict(state_dict)
+
+
+def _wait_for(in_flight: List[_Reduction]) -> None:
+    """Waits for the last one first: it tends to end last, so the thread is woken less often."""
+    advance_together([reduction.call for reduction in in_flight])
+    problem: Optional[BaseException] = None
+    for reduction in reversed(in_flight):
+        try:
+            reduction.call.wait()
+        except (RuntimeError, ValueError) as failed:
+            problem = failed
+    if problem is not None:
+        raise problem
+
+
+def _names_of(
+    param_groups: List[Dict[str, Any]], named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]]
+) -> Dict[torch.Tensor, str]:
+    if named_parameters is None:
+        return {
+            parameter: f"allreduce.noname.{i}.{j}"
+            for i, group in enumerate(param_groups)
+            for j, parameter in enumerate(group["params"])
+        }
+    named = list(named_parameters)
+    if any(not isinstance(each, tuple) or len(each) != 2 for each in named):
+        raise ValueError(
+            "named_parameters should be a sequence of tuples (name, parameter), usually produced by "
+            "model.named_parameters()."
+        )
+    names = [name for name, _ in named]
+    repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if repeated:
+        raise ValueError(f"Parameter names in named_parameters must be unique. Found duplicates: {', '.join(repeated)}")
+    known = {id(parameter) for _, parameter in named}
+    nameless = [parameter for group in param_groups for parameter in group["params"] if id(parameter) not in known]
+    if nameless:
+        raise ValueError(
+            f"named_parameters was specified, but {len(nameless)} model parameters were not named. Python object ids: "
+            + ", ".join(str(id(parameter)) for parameter in nameless)
+        )
+    return {parameter: name for name, parameter in named}
