@@ -4,9 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
+#include "collectives/plan/early_mail.hpp"
 #include "messages/envelope.hpp"
 #include "messages/error.hpp"
 
@@ -14,14 +14,11 @@ namespace farandole {
 
 class generation_gate {
 public:
-  struct bounds {
-    std::size_t messages = 4096;
-    std::size_t bytes = std::size_t{64} << 20;
-  };
-  enum class answer : std::uint8_t { pass, drop, held };
+  using bounds = gate_bounds;
+  using answer = gate_answer;
 
   generation_gate() : generation_gate(bounds()) {}
-  explicit generation_gate(const bounds& most) : most_(most) {}
+  explicit generation_gate(const bounds& most) : early_(most) {}
 
   /// 0 until the first enter(); then everything is early.
   std::uint64_t current() const { return current_; }
@@ -37,10 +34,8 @@ public:
   std::size_t held() const { return early_.size(); }
 
 private:
-  bounds most_;
   std::uint64_t current_ = 0;
-  std::size_t early_bytes_ = 0;
-  std::deque<envelope> early_;
+  early_mail early_;
 };
 
 } // namespace farandole

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 namespace farandole {
 
@@ -11,17 +10,10 @@ expected<set_gate::answer> set_gate::offer(const envelope& message) {
     return answer::pass;
   if (any_ && message.set() <= last_)
     return answer::drop;
-  const auto bytes = message.bytes().size();
-  if (early_.size() >= most_.messages || bytes > most_.bytes - early_bytes_)
-    return error{error_kind::overloaded,
-                 "too much came early: a message for process set number " + std::to_string(message.set()) +
-                     " from rank " + std::to_string(message.source()) +
-                     ", which has not started here, would be number " + std::to_string(early_.size() + 1) +
-                     " of at most " + std::to_string(most_.messages) + ", with " +
-                     std::to_string(early_bytes_ + bytes) + " bytes of at most " +
-                     std::to_string(most_.bytes)};
-  early_.push_back(message);
-  early_bytes_ += bytes;
+  if (auto problem = early_.hold(
+          message, "a message for process set number " + std::to_string(message.set()) + " from rank " +
+                       std::to_string(message.source()) + ", which has not started here,"))
+    return problem;
   return answer::held;
 }
 
@@ -29,19 +21,7 @@ std::vector<envelope> set_gate::enter(std::uint32_t number) {
   open_.insert(number);
   last_ = any_ ? std::max(last_, number) : number;
   any_ = true;
-  std::vector<envelope> due;
-  std::deque<envelope> later;
-  for (auto& message : std::exchange(early_, {})) {
-    if (message.set() > last_) {
-      later.push_back(std::move(message));
-      continue;
-    }
-    early_bytes_ -= message.bytes().size();
-    if (message.set() == number)
-      due.push_back(std::move(message));
-  }
-  early_ = std::move(later);
-  return due;
+  return early_.begin(number, last_, [](const envelope& each) { return each.set(); });
 }
 
 } // namespace farandole

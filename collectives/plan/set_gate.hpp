@@ -6,11 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <set>
 #include <vector>
 
-#include "collectives/plan/generation_gate.hpp"
+#include "collectives/plan/early_mail.hpp"
 #include "messages/envelope.hpp"
 #include "messages/error.hpp"
 
@@ -18,11 +17,11 @@ namespace farandole {
 
 class set_gate {
 public:
-  using bounds = generation_gate::bounds;
-  using answer = generation_gate::answer;
+  using bounds = gate_bounds;
+  using answer = gate_answer;
 
   set_gate() : set_gate(bounds()) {}
-  explicit set_gate(const bounds& most) : most_(most) {}
+  explicit set_gate(const bounds& most) : early_(most) {}
 
   /// `overloaded` when what comes early would exceed the bounds: the sender's link must be closed.
   expected<answer> offer(const envelope& message);
@@ -35,12 +34,10 @@ public:
   std::size_t held() const { return early_.size(); }
 
 private:
-  bounds most_;
   std::set<std::uint32_t> open_;
   std::uint32_t last_ = 0; ///< highest number that was entered
   bool any_ = false;
-  std::size_t early_bytes_ = 0;
-  std::deque<envelope> early_;
+  early_mail early_;
 };
 
 } // namespace farandole
