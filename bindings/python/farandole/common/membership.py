@@ -68,7 +68,7 @@ def is_elastic() -> bool:
 
 def max_size(size: int) -> int:
     """The most members that a job of now ``size`` may come to have."""
-    text = os.environ.get("HOROVOD_ELASTIC_MAX_NP", "").strip()
+    text = os.environ.get("FARANDOLE_MAX_NP", "").strip()
     return max(int(text), size) if text.isdigit() else size
 
 
