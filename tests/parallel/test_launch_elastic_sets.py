@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Callable, Dict
 
 import pytest
+from elastic_jobs import Hosts
 from launched import Job, needs_launcher
-from test_launch_elastic_members import Hosts
 
 pytestmark = needs_launcher
 
@@ -225,7 +225,7 @@ def test_a_set_that_fails_alone_is_used_again_by_its_members_alone(actor: str, e
     rank = 0 if actor.startswith("negotiator") else 1
     fault = f"set=1,rank={rank},actor={actor}"
     job = elastic(
-        FAILS,
+        BEGINNING + FAILS,
         ["-np", "4", "--min-np", "4", "-H", "localhost:4"],
         "apart",
         FARANDOLE_TESTING="1",
@@ -242,7 +242,7 @@ def test_a_set_that_fails_alone_is_used_again_by_its_members_alone(actor: str, e
 def test_where_others_took_part_all_go_back(elastic: Callable[..., Job]) -> None:
     fault = "set=1,rank=1,actor=worker,message=150"
     job = elastic(
-        FAILS,
+        BEGINNING + FAILS,
         ["-np", "4", "--min-np", "4", "-H", "localhost:4"],
         "mixed",
         FARANDOLE_TESTING="1",
