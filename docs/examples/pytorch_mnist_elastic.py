@@ -1,6 +1,6 @@
 """Trains the network of pytorch_mnist.py on workers that may come and go while it runs.
 
-    horovodrun -np 4 --min-np 2 python docs/examples/pytorch_mnist_elastic.py
+    horovodrun -np 4 --min-np 2 -H localhost:4 python docs/examples/pytorch_mnist_elastic.py
 
 Runs in a job whose workers stay, too. What makes it elastic is marked with "(elastic)".
 """

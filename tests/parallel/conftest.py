@@ -8,9 +8,13 @@ pyproject.toml), and with it the job.
 from __future__ import annotations
 
 import os
-from typing import Iterator
+import sys
+from pathlib import Path
+from typing import Callable, Iterator, List
 
 import pytest
+from elastic_jobs import Hosts
+from launched import Job, write_script
 
 
 def _is_one_of_many() -> bool:
@@ -39,6 +43,33 @@ def in_step(request: pytest.FixtureRequest) -> Iterator[None]:
     if not hvd.is_initialized():
         hvd.init()
     hvd.barrier()
+
+
+@pytest.fixture
+def jobs() -> Iterator[List[Job]]:
+    """What is put in here ends with the test, if it still runs."""
+    started: List[Job] = []
+    yield started
+    for each in started:
+        each.kill()
+
+
+@pytest.fixture
+def elastic(tmp_path: Path, jobs: List[Job], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Job]:
+    """Launches a script with these flags of the launcher and arguments of its own; keywords are settings."""
+
+    def start(script: str, flags: List[str], *arguments: str, **settings: str) -> Job:
+        for name, value in settings.items():
+            monkeypatch.setenv(name, value)
+        jobs.append(Job([*flags, sys.executable, write_script(tmp_path, script), *arguments]))
+        return jobs[-1]
+
+    return start
+
+
+@pytest.fixture
+def hosts(tmp_path: Path) -> Hosts:
+    return Hosts(tmp_path)
 
 
 @pytest.fixture

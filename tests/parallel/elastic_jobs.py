@@ -6,6 +6,36 @@ import re
 from pathlib import Path
 from typing import List, NamedTuple, Tuple
 
+# Trains until a generation of the wanted size has made fifty steps, and says of each generation how it began.
+TRAINING = """
+import os, signal, sys
+import torch, horovod.torch as hvd
+
+wanted, victims = int(sys.argv[1]), [int(slot) for slot in sys.argv[2:]]
+slot = int(os.environ["HOROVOD_RANK"])
+hvd.init()
+state = hvd.elastic.TorchState(model=torch.nn.Linear(2, 1), step=0)
+
+@hvd.elastic.run
+def train(state):
+    began = state.step
+    print(f"BEGIN slot {slot} rank {hvd.rank()} of {hvd.size()} step {began} pid {os.getpid()}", flush=True)
+    while hvd.size() != wanted or state.step < began + 50:
+        if victims and victims[0] == slot and state.step == 30:
+            os.kill(os.getpid(), signal.SIGKILL)
+        count = hvd.allreduce(torch.ones(1), op=hvd.Sum, name="count")
+        assert int(count) == hvd.size()
+        with torch.no_grad():
+            state.model.weight += 1.0
+        state.step += 1
+        state.commit()
+    weights = hvd.allgather(state.model.weight.detach(), name="weights")
+    assert torch.equal(weights, weights[:1].expand(hvd.size(), 2))
+    print(f"DONE slot {slot} step {state.step}", flush=True)
+
+train(state)
+"""
+
 
 class Beginning(NamedTuple):
     """A generation, as one member saw it begin."""
@@ -28,16 +58,21 @@ def of_size(text: str, size: int) -> List[Tuple[int, int]]:
 
 
 class Hosts:
-    """What the discovery script prints; changed while the job runs."""
+    """What the discovery script does; changed while the job runs."""
 
     def __init__(self, folder: Path) -> None:
-        self.list = folder / "hosts.txt"
+        self.answer = folder / "answer.sh"
         self.script = folder / "discover.sh"
-        self.script.write_text(f"#!/bin/sh\ncat {self.list}\n")
+        self.script.write_text(f"#!/bin/sh\n. {self.answer}\n")
         self.script.chmod(0o755)
 
     def are(self, *lines: str) -> None:
-        # Never half of it: the script may run at any moment.
-        fresh = self.list.with_suffix(".new")
-        fresh.write_text("".join(line + "\n" for line in lines))
-        fresh.rename(self.list)
+        """It prints these."""
+        self.come_by("".join(f"echo '{line}'\n" for line in lines))
+
+    def come_by(self, commands: str) -> None:
+        """It runs these commands of a shell."""
+        # Never half of them: the script may run at any moment.
+        fresh = self.answer.with_suffix(".new")
+        fresh.write_text(commands)
+        fresh.rename(self.answer)

@@ -12,7 +12,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List, Optional, Sequence
+from typing import Callable, Dict, List, Optional, Sequence
 
 import pytest
 
@@ -84,16 +84,26 @@ class Job:
         return [int(each) for each in re.findall(r"pid (\d+)\n", self.text)]
 
 
+def write_script(folder: Path, text: str) -> str:
+    """The path of a script in this folder."""
+    path = folder / "script.py"
+    path.write_text(textwrap.dedent(text))
+    return str(path)
+
+
 def run_script(
-    ranks: int, tmp_path: Path, script: str, deadline_s: float = DEADLINE_S, **settings: str
+    ranks: int,
+    tmp_path: Path,
+    script: str,
+    deadline_s: float = DEADLINE_S,
+    launcher: Sequence[str] = (LAUNCHER,),
+    **settings: str,
 ) -> subprocess.CompletedProcess[str]:
     """A job to its end, with these settings and none of the surroundings'; what it said is one text."""
-    path = tmp_path / "script.py"
-    path.write_text(textwrap.dedent(script))
     ours = ("HOROVOD_", "PYTEST_", "FARANDOLE_")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
     return subprocess.run(
-        [LAUNCHER, "-np", str(ranks), sys.executable, str(path)],
+        [*launcher, "-np", str(ranks), sys.executable, write_script(tmp_path, script)],
         check=False,
         env={**kept, **settings},
         stdout=subprocess.PIPE,
@@ -105,18 +115,12 @@ def run_script(
 
 
 @pytest.fixture
-def launch(tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    jobs: List[Job] = []
-
+def launch(tmp_path: Path, jobs: List[Job]) -> Callable[..., Job]:
     def start(ranks: int, script: str, *arguments: str, flags: Sequence[str] = ()) -> Job:
-        path = tmp_path / "script.py"
-        path.write_text(textwrap.dedent(script))
-        jobs.append(Job(["-np", str(ranks), *flags, sys.executable, str(path), *arguments]))
+        jobs.append(Job(["-np", str(ranks), *flags, sys.executable, write_script(tmp_path, script), *arguments]))
         return jobs[-1]
 
-    yield start
-    for each in jobs:
-        each.kill()
+    return start
 
 
 def is_running(pid: int) -> bool:

@@ -291,6 +291,19 @@ def test_states_hear_through_the_manager_while_their_loop_runs(monkeypatch: pyte
     state.check_host_updates()
 
 
+def test_names_are_where_the_interface_has_them() -> None:
+    import horovod.common.elastic
+    import horovod.runner.elastic.worker as worker
+    import horovod.torch as hvd
+
+    assert horovod.common.elastic.notification_manager is notification_manager
+    assert isinstance(notification_manager, worker.WorkerNotificationManager)
+    assert [int(each) for each in (worker.HostUpdateResult.removed, worker.HostUpdateResult.added)] == [1, 2]
+    assert worker.HostsUpdatedRequest(1.5).res == worker.HostUpdateResult.no_update
+    assert issubclass(hvd.elastic.TorchState, hvd.elastic.ObjectState)
+    assert hvd.elastic.ObjectState is ObjectState and hvd.elastic.State is State
+
+
 # ---- who joined late ----
 
 
@@ -325,11 +338,20 @@ def test_who_joined_late_is_told_the_rule_when_it_communicates_before_its_loop(
     assert job.runtime is runtime
 
 
-def test_who_was_there_from_the_start_may_communicate_before_its_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("rank", [0, 1])
+def test_who_was_there_from_the_start_is_told_the_rule_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, rank: int
+) -> None:
     monkeypatch.setattr(membership, "_in_loop", False)
+    monkeypatch.setattr(job, "place", job.Place(rank, 2, rank, 2, 0, 1, True))
+    monkeypatch.setattr(job, "runtime", Submits())
     runtime = make_elastic(monkeypatch, joined_late=False)
     membership.joined()
+    for _ in range(2):
+        assert job.runtime.submit(1) == (1,)
     assert job.runtime is runtime
+    told = [each.getMessage() for each in caplog.records if "before the function that elastic.run" in each.getMessage()]
+    assert len(told) == (rank == 0)
 
 
 @pytest.mark.parametrize(

@@ -204,9 +204,9 @@ def test_an_epoch_that_members_leave_in_the_middle_meets_every_sample(
 
 def test_max_size_is_what_the_launcher_says(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     for each in (hvd, horovod.numpy):
-        monkeypatch.delenv("HOROVOD_ELASTIC_MAX_NP", raising=False)
+        monkeypatch.delenv("FARANDOLE_MAX_NP", raising=False)
         assert each.max_size() == size
-        monkeypatch.setenv("HOROVOD_ELASTIC_MAX_NP", str(size + 5))
+        monkeypatch.setenv("FARANDOLE_MAX_NP", str(size + 5))
         assert each.max_size() == size + 5
 
 

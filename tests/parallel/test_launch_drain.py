@@ -8,9 +8,8 @@ import signal
 import stat
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
-from typing import Callable, Iterator, List, Tuple
+from typing import Callable, List, Tuple
 
 import pytest
 from elastic_jobs import beginnings, of_size
@@ -81,18 +80,8 @@ def folder_of_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., Job]]:
-    jobs: List[Job] = []
-
-    def begin(flags: List[str], wanted: int, manner: str = "plain") -> Job:
-        path = tmp_path / "script.py"
-        path.write_text(textwrap.dedent(SCRIPT))
-        jobs.append(Job([*flags, sys.executable, str(path), str(wanted), manner]))
-        return jobs[-1]
-
-    yield begin
-    for each in jobs:
-        each.kill()
+def start(elastic: Callable[..., Job]) -> Callable[..., Job]:
+    return lambda flags, wanted, manner="plain": elastic(SCRIPT, flags, str(wanted), manner)
 
 
 def three(start: Callable[..., Job], manner: str = "plain", hosts: str = "localhost:3") -> Job:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
-import textwrap
 from pathlib import Path
-from typing import Callable, Dict, Iterator, List
+from typing import Callable, Dict
 
 import pytest
+from elastic_jobs import Hosts
 from launched import Job, needs_launcher
-from test_launch_elastic_members import Hosts
 
 pytestmark = needs_launcher
 
@@ -182,23 +180,6 @@ print(f"DONE slot {SLOT} began at {begun}", flush=True)
 """
 
 
-@pytest.fixture
-def elastic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Job]]:
-    jobs: List[Job] = []
-
-    def start(script: str, flags: List[str], *arguments: str, **settings: str) -> Job:
-        path = tmp_path / "script.py"
-        path.write_text(textwrap.dedent(BEGINNING + script))
-        for name, value in settings.items():
-            monkeypatch.setenv(name, value)
-        jobs.append(Job([*flags, sys.executable, str(path), *arguments]))
-        return jobs[-1]
-
-    yield start
-    for each in jobs:
-        each.kill()
-
-
 def begun(text: str, size: int) -> Dict[int, str]:
     """What each slot said at the beginning of the generation of this size."""
     return {int(slot): said for slot, said in re.findall(rf"BEGIN slot (\d+) rank \d+ of {size}: (.*)", text)}
@@ -208,7 +189,7 @@ def test_sets_follow_their_members_and_new_ones_come_in_by_rule(elastic: Callabl
     hosts = Hosts(tmp_path)
     hosts.are("localhost:3", "127.0.0.1:1")
     flags = ["-np", "4", "--min-np", "2", "--max-np", "4", "--host-discovery-script", str(hosts.script)]
-    job = elastic(FOLLOW, flags, "4", "3")
+    job = elastic(BEGINNING + FOLLOW, flags, "4", "3")
     job.read_until(lambda text: len(begun(text, 3)) == 3)
     hosts.are("localhost:4")
     assert job.end() == 0, job.text
@@ -223,7 +204,7 @@ def test_sets_follow_their_members_and_new_ones_come_in_by_rule(elastic: Callabl
 
 
 def test_sets_stay_apart_and_one_without_members_says_why(elastic: Callable[..., Job]) -> None:
-    job = elastic(SHRINK, ["-np", "4", "--min-np", "2", "-H", "localhost:4"])
+    job = elastic(BEGINNING + SHRINK, ["-np", "4", "--min-np", "2", "-H", "localhost:4"])
     assert job.end() == 0, job.text
     used = re.findall(r"USED (.*)", job.text)
     assert len(used) == 2 and all("process set 3 is gone: it had ranks [" in each for each in used), job.text
@@ -234,7 +215,7 @@ def test_sets_stay_apart_and_one_without_members_says_why(elastic: Callable[...,
 
 
 def test_an_optimizer_goes_on_with_those_who_are_left_of_its_set(elastic: Callable[..., Job]) -> None:
-    job = elastic(TRAINS, ["-np", "4", "--min-np", "2", "-H", "localhost:4"])
+    job = elastic(BEGINNING + TRAINS, ["-np", "4", "--min-np", "2", "-H", "localhost:4"])
     assert job.end() == 0, job.text
     assert sorted(re.findall(r"DONE slot (\d) (.*)", job.text)) == [(each, "[0, 1]") for each in "023"]
 
@@ -244,7 +225,7 @@ def test_a_set_that_fails_alone_is_used_again_by_its_members_alone(actor: str, e
     rank = 0 if actor.startswith("negotiator") else 1
     fault = f"set=1,rank={rank},actor={actor}"
     job = elastic(
-        FAILS,
+        BEGINNING + FAILS,
         ["-np", "4", "--min-np", "4", "-H", "localhost:4"],
         "apart",
         FARANDOLE_TESTING="1",
@@ -261,7 +242,7 @@ def test_a_set_that_fails_alone_is_used_again_by_its_members_alone(actor: str, e
 def test_where_others_took_part_all_go_back(elastic: Callable[..., Job]) -> None:
     fault = "set=1,rank=1,actor=worker,message=150"
     job = elastic(
-        FAILS,
+        BEGINNING + FAILS,
         ["-np", "4", "--min-np", "4", "-H", "localhost:4"],
         "mixed",
         FARANDOLE_TESTING="1",

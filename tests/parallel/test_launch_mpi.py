@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
-from typing import Dict, List
 
 import pytest
+from launched import run_script
 
-DEADLINE_S = 120.0
-LAUNCHER = os.environ.get("FARANDOLE_LAUNCHER") or str(Path(sys.executable).with_name("horovodrun"))
-MPIRUN = ["mpirun", "--oversubscribe", "--allow-run-as-root", "-np"]
+MPIRUN = ("mpirun", "--oversubscribe", "--allow-run-as-root")
 
 pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
 
@@ -27,31 +21,13 @@ hvd.init()
 """
 
 
-def run(command: List[str], tmp_path: Path, script: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    path = tmp_path / "script.py"
-    path.write_text(textwrap.dedent(script))
-    kept: Dict[str, str] = {
-        key: value for key, value in os.environ.items() if not key.startswith(("HOROVOD_", "PYTEST_", "FARANDOLE_"))
-    }
-    return subprocess.run(
-        [*command, sys.executable, str(path)],
-        check=False,
-        env={**kept, **settings},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=DEADLINE_S,
-        start_new_session=True,
-    )
-
-
 def test_a_job_without_our_launcher(tmp_path: Path) -> None:
     # Into files: mpirun mixes what ranks print at the same time.
     script = PRELUDE + (
         f"with open(f'{tmp_path}/{{hvd.rank()}}', 'w') as file:\n"
         "    print(hvd.allreduce(np.ones(3), op=hvd.Sum)[0], file=file)\n"
     )
-    job = run([*MPIRUN, "3"], tmp_path, script)
+    job = run_script(3, tmp_path, script, launcher=MPIRUN)
     assert job.returncode == 0, job.stdout
     assert [(tmp_path / str(rank)).read_text() for rank in range(3)] == ["3.0\n"] * 3
 
@@ -68,13 +44,15 @@ def test_mpi4py_first_then_farandole(tmp_path: Path) -> None:
     hvd.shutdown()
     MPI.COMM_WORLD.Barrier()
     """
-    job = run([*MPIRUN, "2"], tmp_path, script, FARANDOLE_CPU_PATH="mpi")
+    job = run_script(2, tmp_path, script, launcher=MPIRUN, FARANDOLE_CPU_PATH="mpi")
     assert job.returncode == 0, job.stdout
 
 
 def test_one_thread_is_enough_for_mpi(tmp_path: Path) -> None:
     script = PRELUDE + "assert not hvd.mpi_threads_supported()\nassert hvd.allreduce(np.ones(9), op=hvd.Sum)[0] == 2\n"
-    job = run([*MPIRUN, "2"], tmp_path, script, HOROVOD_CPU_OPERATIONS="mpi", HOROVOD_MPI_THREADS_DISABLE="1")
+    job = run_script(
+        2, tmp_path, script, launcher=MPIRUN, HOROVOD_CPU_OPERATIONS="mpi", HOROVOD_MPI_THREADS_DISABLE="1"
+    )
     assert job.returncode == 0, job.stdout
 
 
@@ -86,14 +64,14 @@ def test_a_rank_that_is_killed_ends_the_job(tmp_path: Path) -> None:
         "hvd.allreduce(np.ones(1 << 20), op=hvd.Sum)\n"
         "print('went on', flush=True)\n"
     )
-    job = run([*MPIRUN, "2"], tmp_path, script, FARANDOLE_CPU_PATH="mpi")
+    job = run_script(2, tmp_path, script, launcher=MPIRUN, FARANDOLE_CPU_PATH="mpi")
     assert job.returncode == 128 + signal.SIGKILL, job.stdout
     assert "went on" not in job.stdout
 
 
 @pytest.mark.parametrize("name", ["FARANDOLE_CPU_PATH", "HOROVOD_CPU_OPERATIONS"])
 def test_without_mpirun_the_setting_is_refused_by_name(tmp_path: Path, name: str) -> None:
-    job = run([LAUNCHER, "-np", "2"], tmp_path, PRELUDE, **{name: "mpi"})
+    job = run_script(2, tmp_path, PRELUDE, **{name: "mpi"})
     assert job.returncode != 0
     assert f"{name}=mpi needs processes that mpirun or mpiexec started" in job.stdout, job.stdout
     assert "mpirun -np N" in job.stdout, job.stdout

@@ -9,17 +9,14 @@ import signal
 import socket
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from typing import Callable, Dict, Iterator, List, Optional
 
 import pytest
-from elastic_jobs import Hosts
-from launched import DEADLINE_S, LAUNCHER, Job, clean_environment, needs_launcher, wait_until
+from elastic_jobs import Hosts, beginnings
+from launched import DEADLINE_S, FARANDOLE, Job, clean_environment, needs_launcher, wait_until, write_script
 
 pytestmark = needs_launcher
-
-COMMAND = str(Path(LAUNCHER).with_name("farandole"))
 
 # Trains until it is told to end by a file, counts its steps in another, and says of each generation how it began.
 SCRIPT = """
@@ -67,7 +64,7 @@ class Rendezvous:
     def start(self) -> None:
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [COMMAND, "rendezvous", *self.flags, "--port", str(self.port), "--secret-file", str(self.secret)]
+                [FARANDOLE, "rendezvous", *self.flags, "--port", str(self.port), "--secret-file", str(self.secret)]
                 + ["--journal", str(self.journal)],
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -88,14 +85,11 @@ class Training(Job):
     """A job that a test watches by its output and by the steps that it counts."""
 
     def __init__(self, rendezvous: Rendezvous, *flags: str) -> None:
-        script = rendezvous.folder / "script.py"
-        script.write_text(textwrap.dedent(SCRIPT))
+        script = write_script(rendezvous.folder, SCRIPT)
         self.folder = rendezvous.folder
         environment = {**clean_environment(), "FARANDOLE_SECRET_FILE": str(rendezvous.secret)}
         address = f"127.0.0.1:{rendezvous.port}"
-        super().__init__(
-            [*flags, "--rendezvous", address, sys.executable, str(script), str(rendezvous.folder)], environment
-        )
+        super().__init__([*flags, "--rendezvous", address, sys.executable, script, str(rendezvous.folder)], environment)
 
     def steps(self) -> int:
         path = self.folder / "steps"
@@ -107,9 +101,11 @@ class Training(Job):
 
     def members(self, size: int) -> Dict[int, int]:
         """Process ids by slot, once a generation of this size has begun on all members."""
-        pattern = rf"BEGIN slot (\d+) rank \d+ of {size} step \d+ pid (\d+)"
-        self.read_until(lambda text: len({slot for slot, _ in re.findall(pattern, text)}) >= size)
-        return {int(slot): int(pid) for slot, pid in re.findall(pattern, self.text)}
+
+        def begun(text: str) -> Dict[int, int]:
+            return {each.slot: each.pid for each in beginnings(text) if each.size == size}
+
+        return begun(self.read_until(lambda text: len(begun(text)) >= size))
 
     def is_told_to_end(self) -> None:
         (self.folder / "end").touch()
@@ -132,16 +128,13 @@ def apart(tmp_path: Path) -> Iterator[Callable[..., Rendezvous]]:
 
 
 @pytest.fixture
-def launch(apart: Callable[..., Rendezvous]) -> Iterator[Callable[..., Training]]:
-    jobs: List[Training] = []
-
+def launch(apart: Callable[..., Rendezvous], jobs: List[Job]) -> Callable[..., Training]:
     def start(rendezvous: Rendezvous, *flags: str) -> Training:
-        jobs.append(Training(rendezvous, *flags))
-        return jobs[-1]
+        job = Training(rendezvous, *flags)
+        jobs.append(job)
+        return job
 
-    yield start
-    for each in jobs:
-        each.kill()
+    return start
 
 
 def back_on(members: int, life: int) -> Callable[[str], bool]:
@@ -196,7 +189,7 @@ def test_who_loses_a_member_while_the_rendezvous_is_away_waits_for_it(
 def test_a_journal_has_one_rendezvous(apart: Callable[..., Rendezvous]) -> None:
     first = apart("-np", "2", "--min-np", "1")
     second = subprocess.run(
-        [COMMAND, "rendezvous", *first.flags, "--secret-file", str(first.secret), "--journal", str(first.journal)],
+        [FARANDOLE, "rendezvous", *first.flags, "--secret-file", str(first.secret), "--journal", str(first.journal)],
         check=False,
         env=clean_environment(),
         stdout=subprocess.PIPE,
@@ -217,7 +210,7 @@ def test_a_journal_of_another_job_and_a_damaged_one_are_refused(apart: Callable[
     def refusal(*flags: str) -> str:
         files = ("--secret-file", str(first.secret), "--journal", str(first.journal))
         ended = subprocess.run(
-            [COMMAND, "rendezvous", *flags, *files],
+            [FARANDOLE, "rendezvous", *flags, *files],
             check=False,
             env=clean_environment(),
             stdout=subprocess.PIPE,

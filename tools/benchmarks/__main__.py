@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 from benchmarks import collectives, elastic, network, operation, report, sets
 
-TABLES: dict[str, Callable[[int], str]] = {
-    "network": lambda rounds: network.markdown(network.measure(rounds)),
-    "sets": lambda rounds: sets.markdown(sets.measure(rounds), rounds),
-    "elastic": lambda rounds: elastic.markdown(elastic.measure(rounds)),
+TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
+    "network": lambda given: network.markdown(network.measure(given.rounds)),
+    "sets": lambda given: sets.markdown(sets.measure(given.rounds), given.rounds),
+    "elastic": lambda given: elastic.markdown(elastic.measure(given.rounds, given.horovod_python)),
 }
 """What is measured in so many rounds and comes to one table, by its command."""
 
@@ -39,6 +39,7 @@ def parse() -> argparse.Namespace:
 
     change = commands.add_parser("elastic", help="a worker is killed, joins, leaves: how long the others wait")
     change.add_argument("--rounds", type=int, default=10)
+    change.add_argument("--horovod-python", default="", metavar="PATH", help="an interpreter that has Horovod")
     change.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
 
     one = commands.add_parser("op", help="one work under Farandole alone, for profilers")
@@ -55,7 +56,7 @@ def main() -> int:
         operation.profile(arguments.work, arguments.np, arguments.seconds, not arguments.no_board)
         return 0
     if arguments.command in TABLES:
-        text = TABLES[arguments.command](arguments.rounds)
+        text = TABLES[arguments.command](arguments)
         print(text)
         if arguments.write:
             report.write(arguments.command, text)

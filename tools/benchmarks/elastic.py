@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import statistics
 import subprocess
@@ -10,6 +11,7 @@ import tempfile
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import NamedTuple
 
 from benchmarks.crew import ROOT
 from benchmarks.report import machine, row, verdict
@@ -19,23 +21,25 @@ DEADLINE_S = 120
 AT_STEP = 300
 
 # Every line tells a time in ms of the clock that all processes of a machine share. KILL: the victim's last one. TOLD: a
-# survivor was told. GO: the last step before and the first step after the members changed, from so many to so many.
-FARANDOLE = f"""
+# survivor was told. GO: the last step before and the first step after the members changed, from so many to so many, and
+# how many completed steps were taken back. The victim is alone on its host, since Horovod ends all workers of a host on
+# which one has failed.
+HOROVOD = f"""
 import os, signal, sys, time
 import torch, horovod.torch as hvd
 
 def now():
     return time.monotonic() * 1e3
 
-scenario, wanted = sys.argv[1], int(sys.argv[2])
-victim = scenario == "kill" and os.environ["HOROVOD_RANK"] == "2"
+wanted = int(sys.argv[1])
+victim = sys.argv[2:] == [os.environ["HOROVOD_HOSTNAME"]]
 hvd.init()
 state = hvd.elastic.TorchState(model=torch.nn.Linear(100, 10), step=0)
-before, last = 0, 0.0
+before, last, done = 0, 0.0, 0
 
 @hvd.elastic.run
 def train(state):
-    global before, last
+    global before, last, done
     began, size = state.step, hvd.size()
     while size != wanted or state.step < began + {AT_STEP}:
         if victim and state.step == {AT_STEP}:
@@ -48,15 +52,15 @@ def train(state):
             raise
         state.step += 1
         if size != before:
-            print(f"GO {{before}} {{size}} {{last:.3f}} {{now():.3f}}", flush=True)
+            print(f"GO {{before}} {{size}} {{last:.3f}} {{now():.3f}} {{done - began}}", flush=True)
             before = size
-        last = now()
+        last, done = now(), state.step
         state.commit()
 
 train(state)
 """
 
-# The same with what PyTorch brings: every worker is started anew.
+# The same with what PyTorch brings: every worker is started anew, and they find each other through a new store.
 TORCHRUN = f"""
 import os, signal, time
 import torch, torch.distributed as dist
@@ -69,7 +73,7 @@ again = int(os.environ["TORCHELASTIC_RESTART_COUNT"]) > 0
 for step in range({AT_STEP}):
     dist.all_reduce(torch.ones(1000))
     if step == 0 and again:
-        print(f"GO 4 4 0 {{now():.3f}}", flush=True)
+        print(f"GO 4 4 0 {{now():.3f}} 0", flush=True)
 if not again and dist.get_rank() == 2:
     print(f"KILL {{now():.3f}}", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -79,21 +83,51 @@ dist.destroy_process_group()
 """
 
 
+# By default all restarts share one store, in which the workers of PyTorch 2.15 find the addresses of those before them.
+TORCHRUN_SETTINGS = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+VICTIMS_HOST = "127.0.0.1"
+HOSTS = f"localhost:{RANKS - 1},{VICTIMS_HOST}:1"
+
+
 @dataclass
 class Elastic:
-    """Milliseconds by round."""
+    """Milliseconds by round, and steps."""
 
     told: list[float] = field(default_factory=list)
     regrouped: list[float] = field(default_factory=list)
     killed: list[float] = field(default_factory=list)
     joined: list[float] = field(default_factory=list)
     removed: list[float] = field(default_factory=list)
+    lost_by_kill: list[int] = field(default_factory=list)
+    lost_by_removal: list[int] = field(default_factory=list)
     torchrun: list[float] = field(default_factory=list)
+    horovod: list[float] = field(default_factory=list)
 
 
-def _run(command: list[str], hosts: Path, change: tuple[int, str] | None = None, must_end_well: bool = True) -> str:
+class Change(NamedTuple):
+    """Of one member that was there before: its last step before the members changed, its first one after."""
+
+    last: float
+    first: float
+    steps_lost: int
+
+
+def _run(
+    command: list[str],
+    hosts: Path,
+    change: tuple[int, str] | None = None,
+    settings: dict[str, str] | None = None,
+    must_end_well: bool = True,
+) -> str:
     """What a job says. Once so many members have begun, the hosts are these."""
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **(settings or {})},
+    )
     said = ""
     assert process.stdout is not None
     for line in process.stdout:
@@ -116,68 +150,91 @@ def _times(said: str, word: str) -> list[float]:
     return [float(each) for each in re.findall(rf"{word} ([0-9.]+)", said)]
 
 
-def _pauses(said: str, size: int) -> list[float]:
+def _changes(said: str, size: int) -> list[Change]:
     """Of those who were there before and came to be so many."""
-    found = re.findall(rf"GO [1-9]\d* {size} ([0-9.]+) ([0-9.]+)", said)
-    return [float(after) - float(before) for before, after in found]
+    found = re.findall(rf"GO [1-9]\d* {size} ([0-9.]+) ([0-9.]+) (-?\d+)", said)
+    return [Change(float(last), float(first), int(lost)) for last, first, lost in found]
 
 
-def _round(into: Elastic, folder: Path) -> None:
+def _pause(changes: list[Change]) -> float:
+    return max(each.first - each.last for each in changes)
+
+
+def _steps_lost(changes: list[Change]) -> int:
+    return max(each.steps_lost for each in changes)
+
+
+def _round(into: Elastic, folder: Path, horovod_python: str) -> None:
     ours, theirs, hosts, script = (folder / name for name in ("ours.py", "theirs.py", "hosts.txt", "hosts.sh"))
-    ours.write_text(FARANDOLE)
+    ours.write_text(HOROVOD)
     theirs.write_text(TORCHRUN)
     script.write_text(f"#!/bin/sh\ncat {hosts}\n")
     script.chmod(0o755)
-    run = [str(ROOT / ".venv/bin/horovodrun"), "--min-np", "2", "--max-np", str(RANKS)]
+    sizes = ["--min-np", "2", "--max-np", str(RANKS)]
+    run = [str(ROOT / ".venv/bin/horovodrun"), *sizes]
     found = [*run, "--host-discovery-script", str(script)]
     python = str(ROOT / ".venv/bin/python")
+    killed = ["-np", str(RANKS), "-H", HOSTS]
 
-    said = _run([*run, "-np", str(RANKS), "-H", f"localhost:{RANKS}", python, str(ours), "kill", "3"], hosts)
-    kill, told = _times(said, "KILL")[0], max(_times(said, "TOLD"))
-    first = max(float(each) for each in re.findall(r"GO 4 3 [0-9.]+ ([0-9.]+)", said))
+    said = _run([*run, *killed, python, str(ours), "3", VICTIMS_HOST], hosts)
+    kill, told, changes = _times(said, "KILL")[0], max(_times(said, "TOLD")), _changes(said, 3)
+    first = max(each.first for each in changes)
     into.told.append(told - kill)
     into.regrouped.append(first - told)
     into.killed.append(first - kill)
+    into.lost_by_kill.append(_steps_lost(changes))
 
     _write(hosts, "localhost:3\n")
-    said = _run([*found, "-np", "3", python, str(ours), "join", "4"], hosts, (3, "localhost:4\n"))
-    into.joined.append(max(_pauses(said, 4)))
+    said = _run([*found, "-np", "3", python, str(ours), "4"], hosts, (3, "localhost:4\n"))
+    into.joined.append(_pause(_changes(said, 4)))
 
     _write(hosts, "localhost:3\n127.0.0.1:1\n")
-    said = _run([*found, "-np", "4", python, str(ours), "leave", "3"], hosts, (4, "localhost:3\n"))
-    into.removed.append(max(_pauses(said, 3)))
+    said = _run([*found, "-np", "4", python, str(ours), "3"], hosts, (4, "localhost:3\n"))
+    into.removed.append(_pause(_changes(said, 3)))
+    into.lost_by_removal.append(_steps_lost(_changes(said, 3)))
 
-    said = _run(
-        [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4", "--max-restarts=1", str(theirs)],
-        hosts,
-        must_end_well=False,
-    )
-    again = [float(each) for each in re.findall(r"GO 4 4 0 ([0-9.]+)", said)]
-    if len(again) == RANKS:  # its workers do not always find each other again
-        into.torchrun.append(max(again) - _times(said, "KILL")[0])
+    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}", "--max-restarts=1"]
+    said = _run([python, *torchrun, str(theirs)], hosts, settings=TORCHRUN_SETTINGS, must_end_well=False)
+    if len(_changes(said, RANKS)) == RANKS:
+        into.torchrun.append(max(each.first for each in _changes(said, RANKS)) - _times(said, "KILL")[0])
+
+    if horovod_python:
+        launch = [horovod_python, "-m", "horovod.runner.launch", *sizes, *killed, horovod_python, str(ours)]
+        said = _run([*launch, "3", VICTIMS_HOST], hosts, must_end_well=False)
+        if len(_changes(said, 3)) == 3:
+            into.horovod.append(max(each.first for each in _changes(said, 3)) - _times(said, "KILL")[0])
 
 
-def measure(rounds: int) -> Elastic:
+def measure(rounds: int, horovod_python: str) -> Elastic:
     """In each round all of it, one after the other."""
     measured = Elastic()
     with tempfile.TemporaryDirectory(prefix="farandole-bench-") as folder:
         for number in range(rounds):
-            _round(measured, Path(folder))
+            _round(measured, Path(folder), horovod_python)
             print(f"bench: members that change: round {number + 1} of {rounds}", file=sys.stderr)
     return measured
 
 
 def markdown(measured: Elastic) -> str:
     """The table."""
+    rounds = len(measured.killed)
 
     def line(what: str, times: list[float], wanted: float | None = None) -> str:
+        if len(times) < rounds:
+            what += f" (came to it in {len(times)} of {rounds} rounds)"
         if not times:
-            return row(what, "never came to it", "report")
+            return row(what, "", "report")
         middle = statistics.median(times)
         text = f"{middle:.0f} ({min(times):.0f} to {max(times):.0f})"
         if wanted is None:
             return row(what, text, "report")
         return row(what, verdict(text, middle <= wanted), f"≤ {wanted:g}")
+
+    def steps(what: str, lost: list[int], wanted: int | None = None) -> str:
+        text = str(max(lost))
+        return row(
+            what, text if wanted is None else verdict(text, max(lost) <= wanted), "report" if wanted is None else "0"
+        )
 
     lines = [
         row(f"{RANKS} workers on one host, ms", "median (least to most)", "wanted"),
@@ -185,13 +242,13 @@ def markdown(measured: Elastic) -> str:
         line("SIGKILL of one, to the survivors' first completed step", measured.killed, 250),
         line("of that: until the last survivor is told", measured.told),
         line("of that: from then on, with the state given to all", measured.regrouped, 50),
+        steps("completed steps that are taken back, at the most", measured.lost_by_kill),
         line("one more joins: pause of the others, with the state given to all", measured.joined, 100),
         line("a host with one worker is taken out: pause of the others", measured.removed, 50),
-        line(
-            "torchrun, SIGKILL of one, to the first completed step of all, started anew"
-            f" (in {len(measured.torchrun)} of {len(measured.killed)} rounds)",
-            measured.torchrun,
-        ),
+        steps("completed steps that are taken back, at the most", measured.lost_by_removal, 0),
+        line("torchrun, SIGKILL of one, to the first completed step of all, started anew", measured.torchrun),
     ]
+    if measured.horovod:
+        lines.append(line("Horovod, SIGKILL of one, to the survivors' first completed step", measured.horovod))
     today = datetime.now(timezone.utc).strftime("%Y-%m-%d")
-    return "\n".join([f"Measured {today} on {machine()}; {len(measured.killed)} rounds.", "", *lines]) + "\n"
+    return "\n".join([f"Measured {today} on {machine()}; {rounds} rounds, all in turns.", "", *lines]) + "\n"

@@ -12,6 +12,7 @@
 #include "tools/farandole/arguments.hpp"
 #include "tools/farandole/config_file.hpp"
 #include "tools/farandole/elastic_options.hpp"
+#include "tools/farandole/help_layout.hpp"
 
 namespace farandole {
 
@@ -20,53 +21,6 @@ namespace {
 error wrong(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
 }
-
-constexpr std::string_view examples = R"(
-Everything from the first word that is no option on is the command; its own options are left alone.
-
-Examples:
-  {program} -np 4 python train.py --epochs 3       four processes on this machine
-  {program} -np 2 -H localhost:4 python train.py   two of the four slots of this machine
-  {program} -np 4 --output-filename logs python train.py
-                                                   also keeps each rank's output in logs/rank.N/
-  {program} -np 2 python -m pytest tests           a distributed test
-  {program} -np 4 --min-np 2 -H localhost:4 python train.py
-                                                   elastic: goes on as long as two workers are left
-  {program} -np 4 --min-np 2 --max-np 8 --host-discovery-script ./hosts.sh python train.py
-                                                   elastic: the script prints the hosts of the moment
-  {program} --check-build                          what this build can do, and all settings
-A worker that fails ends the job, and its exit code is the launcher's. In an elastic job (--min-np or
---host-discovery-script) the others go on; the training script must be written for it (hvd.elastic.run).
-)";
-
-/// Long names behind one dash, as argparse has them and CLI11 has not.
-struct alias {
-  const char* option;
-  const char* name;
-};
-constexpr alias aliases[] = {{"--num-proc", "-np"},
-                             {"--check-build", "-cb"},
-                             {"--hostfile", "-hostfile"},
-                             {"--prefix-output-with-timestamp", "-prefix-timestamp"}};
-
-const char* alias_of(const std::string& option) {
-  for (const auto& each : aliases)
-    if (option == each.option)
-      return each.name;
-  return nullptr;
-}
-
-/// Shows the aliases among an option's names, and no more of its rules than its type.
-class formatter : public CLI::Formatter {
-  std::string make_option_opts(const CLI::Option* option) const override {
-    return option->get_expected_min() == 0 ? "" : " " + option->get_type_name();
-  }
-  std::string make_option_name(const CLI::Option* option, bool positional) const override {
-    const auto name = CLI::Formatter::make_option_name(option, positional);
-    const char* also = positional ? nullptr : alias_of(option->get_name(false, false));
-    return also ? std::string(also) + "," + name : name;
-  }
-};
 
 /// What the options say, before anything is concluded from it.
 struct given {
@@ -185,9 +139,7 @@ void add_later_options(CLI::App& app, given& into) {
 
 std::unique_ptr<CLI::App> make_app(const std::string& program, given& into) {
   auto app = std::make_unique<CLI::App>("Starts a distributed training job.", program);
-  auto layout = std::make_shared<formatter>();
-  layout->column_width(44);
-  app->formatter(layout);
+  app->formatter(help_layout());
   app->set_help_flag("-h,--help", "Prints this.");
   app->option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   add_launch_options(*app, into);
@@ -197,13 +149,11 @@ std::unique_ptr<CLI::App> make_app(const std::string& program, given& into) {
   add_settings(*app, into);
   app->option_defaults()->group("Elastic jobs");
   add_elastic_options(*app, into.elastic);
+  app->get_option("--elastic-timeout")->group("Elastic jobs");
   app->option_defaults()->group("Options");
   add_later_options(*app, into);
   app->get_option("--blacklist-cooldown-range")->multi_option_policy(CLI::MultiOptionPolicy::Throw);
-  std::string footer(examples);
-  for (auto at = footer.find("{program}"); at != std::string::npos; at = footer.find("{program}"))
-    footer.replace(at, 9, program);
-  app->footer(footer);
+  app->footer(help_footer(program));
   return app;
 }
 

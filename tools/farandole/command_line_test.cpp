@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <fstream>
 #include <map>
+#include <sstream>
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -141,6 +142,21 @@ TEST_CASE("the version, the report and help need nothing else", "[command line]"
   CHECK(contains(help.text, "HOROVOD_FUSION_THRESHOLD"));
   CHECK_FALSE(contains(help.text, "--no-autotune"));
   CHECK_FALSE(contains(help.text, "Excludes"));
+}
+
+TEST_CASE("help fits a terminal, and tells of elastic jobs in one place", "[command line]") {
+  const auto help = parsed({"--help"}).text;
+  std::istringstream lines(help);
+  for (std::string line; std::getline(lines, line);)
+    CHECK(line.size() <= 118);
+  const auto elastic = help.find("\nElastic jobs:\n");
+  REQUIRE(elastic != std::string::npos);
+  const auto group = help.substr(elastic, help.find("\n\n", elastic + 1) - elastic);
+  for (const char* name : {"--min-np,--min-num-proc", "--max-np,--max-num-proc", "--slots-per-host,--slots",
+                           "--elastic-timeout", "--reset-limit", "--blacklist-cooldown-range"})
+    CHECK(contains(group, name));
+  CHECK(contains(help, "program that prints the hosts"));
+  CHECK_FALSE(contains(help, "{program}"));
 }
 
 TEST_CASE("modes that are not offered yet are refused by name", "[command line]") {

@@ -59,7 +59,7 @@ void add_place(changes& what, const placement& place, const job_facts& job) {
     all += (all.empty() ? "" : ",") + each;
   what["NCCL_SOCKET_IFNAME"] = all;
   if (job.most > 0)
-    what["HOROVOD_ELASTIC_MAX_NP"] = std::to_string(job.most);
+    what["FARANDOLE_MAX_NP"] = std::to_string(job.most);
   if (job.launcher > 0)
     what["FARANDOLE_LAUNCHER_PROCESS"] = std::to_string(job.launcher);
   if (job.tcp_only)

@@ -85,15 +85,14 @@ TEST_CASE("what was not given is not set", "[environment]") {
   const auto got = worker_environment({}, second, job, settings::built_in());
   CHECK_FALSE(value(got, "HOROVOD_FUSION_THRESHOLD"));
   CHECK_FALSE(value(got, "HOROVOD_ELASTIC"));
-  CHECK_FALSE(value(got, "HOROVOD_ELASTIC_MAX_NP"));
+  CHECK_FALSE(value(got, "FARANDOLE_MAX_NP"));
   CHECK_FALSE(value(got, "HOROVOD_AUTOTUNE"));
 }
 
 TEST_CASE("workers of an elastic job know how many they may come to be", "[environment]") {
   auto elastic = job;
   elastic.most = 8;
-  CHECK(value(worker_environment({}, second, elastic, settings::built_in()), "HOROVOD_ELASTIC_MAX_NP") ==
-        "8");
+  CHECK(value(worker_environment({}, second, elastic, settings::built_in()), "FARANDOLE_MAX_NP") == "8");
 }
 
 TEST_CASE("a tuner that is switched off is not spoken of, and its log goes with it", "[environment]") {

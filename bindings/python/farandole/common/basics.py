@@ -112,7 +112,7 @@ class HorovodBasics:
         return job.where().size
 
     def max_size(self) -> int:
-        """The most processes that the job may come to have: ``HOROVOD_ELASTIC_MAX_NP``, or ``size()`` without it."""
+        """The most processes that the job may come to have: ``FARANDOLE_MAX_NP``, or ``size()`` without it."""
         return membership.max_size(self.size())
 
     def local_size(self) -> int:

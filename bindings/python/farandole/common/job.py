@@ -17,6 +17,13 @@ from farandole.common.exceptions import HorovodInternalError
 NOT_STARTED = "Farandole has not been initialized; call init() first"
 
 
+def refusal(why: str) -> HorovodInternalError:
+    """What is raised where an operation cannot be called now; ``why`` says what to do."""
+    problem = HorovodInternalError(why)
+    problem.kind = "precondition"
+    return problem
+
+
 class _NotStarted:
     """Stands where the runtime will be."""
 
@@ -26,9 +33,7 @@ class _NotStarted:
 
     def submit(self, *_: object) -> NoReturn:
         """Refuses."""
-        problem = HorovodInternalError(NOT_STARTED)
-        problem.kind = "precondition"
-        raise problem
+        raise refusal(NOT_STARTED)
 
     submit_kept = submit
     submit_group = submit

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import logging
 import os
-from typing import Any, Iterator, List, NamedTuple, NoReturn, Optional, Sequence
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
 
 from farandole.common import job
-from farandole.common.exceptions import HorovodInternalError
 
 CHANGES = "elastic.changes"
 """What members agree under. The operations of the interface begin with their own names, so that none is called this."""
@@ -19,12 +19,24 @@ CHANGES = "elastic.changes"
 _INT64 = 5  # the native module's number
 _MAX = 4
 
-_COLLECTIVE_TOO_EARLY = (
-    "this process has joined a job that was running already, and called a collective operation before the function "
-    "that elastic.run decorates: the other members are inside of theirs and would never answer. The rule: in an "
-    "elastic job, everything that communicates belongs into the decorated function; what must be the same on all "
-    "ranks belongs into the state, which is given to all when the function begins"
+_THE_RULE = (
+    "The rule: in an elastic job, everything that communicates belongs into the function that elastic.run decorates; "
+    "what must be the same on all ranks belongs into the state, which is given to all when the function begins"
 )
+
+_REFUSED_OUTSIDE = (
+    "this process has joined a job that was running already, and called a collective operation before the function "
+    "that elastic.run decorates: the other members are inside of theirs and would never answer. " + _THE_RULE
+)
+
+_TOLD_OUTSIDE = (
+    "a collective operation was called before the function that elastic.run decorates. Those who are there from the "
+    "start can do so; a worker that joins later will fail at it, since nobody would answer. " + _THE_RULE
+)
+
+_COMMUNICATES = ("submit", "submit_kept", "submit_group", "add_process_set", "remove_process_set")
+
+_log = logging.getLogger("farandole.elastic")
 
 
 class Change(NamedTuple):
@@ -56,7 +68,7 @@ def is_elastic() -> bool:
 
 def max_size(size: int) -> int:
     """The most members that a job of now ``size`` may come to have."""
-    text = os.environ.get("HOROVOD_ELASTIC_MAX_NP", "").strip()
+    text = os.environ.get("FARANDOLE_MAX_NP", "").strip()
     return max(int(text), size) if text.isdigit() else size
 
 
@@ -178,30 +190,27 @@ _in_loop = False
 
 
 class _OutsideLoop:
-    """Stands before the runtime of a process that joined late, until it comes to where the others are."""
+    """Stands before the runtime until this process comes to its elastic loop. Who joined late is refused, since the
+    others are in theirs; who was there from the start is told once, before a late one is refused."""
 
-    def __init__(self, runtime: Any) -> None:
+    def __init__(self, runtime: Any, late: bool) -> None:
         self.runtime = runtime
+        self.late = late
 
     def __getattr__(self, name: str) -> Any:
+        if name in _COMMUNICATES:
+            if self.late:
+                raise job.refusal(_REFUSED_OUTSIDE)
+            job.runtime = self.runtime
+            if job.where().rank == 0:
+                _log.warning(_TOLD_OUTSIDE)
         return getattr(self.runtime, name)
-
-    def submit(self, *_: object) -> NoReturn:
-        """Refuses."""
-        problem = HorovodInternalError(_COLLECTIVE_TOO_EARLY)
-        problem.kind = "precondition"
-        raise problem
-
-    submit_kept = submit
-    submit_group = submit
-    add_process_set = submit
-    remove_process_set = submit
 
 
 def joined() -> None:
-    """This process has joined a generation: if late, it waits with collectives until its elastic loop begins."""
-    if not _in_loop and is_elastic() and getattr(job.runtime, "joined_late", False):
-        job.runtime = _OutsideLoop(job.runtime)
+    """This process has joined a generation: what it may do until its elastic loop begins depends on when."""
+    if not _in_loop and is_elastic():
+        job.runtime = _OutsideLoop(job.runtime, getattr(job.runtime, "joined_late", False))
 
 
 def enter_loop() -> None:

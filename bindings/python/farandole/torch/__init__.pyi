@@ -494,7 +494,7 @@ def local_size() -> int:
     """Processes of the job on this host."""
 
 def max_size() -> int:
-    """The most processes that the job may come to have: ``HOROVOD_ELASTIC_MAX_NP``, or ``size()`` without it."""
+    """The most processes that the job may come to have: ``FARANDOLE_MAX_NP``, or ``size()`` without it."""
 
 def mpi_built() -> bool:
     """Whether MPI is built in."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from farandole.common.elastic import run_fn
+from farandole.common.elastic import ObjectState, State, run_fn
 from farandole.torch import mpi_ops
 from farandole.torch.elastic.sampler import ElasticSampler
 from farandole.torch.elastic.state import TorchState

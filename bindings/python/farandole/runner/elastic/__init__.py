@@ -1,0 +1,1 @@
+"""What tools around elastic jobs import: ``constants`` and ``worker``."""

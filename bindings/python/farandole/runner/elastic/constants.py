@@ -1,0 +1,9 @@
+"""What the launcher says of elastic jobs, for those who look for it in its output."""
+
+from __future__ import annotations
+
+RESET_LIMIT_EXCEEDED_MESSAGE = (
+    "The job was ended because its reset limit is exceeded: its workers changed (failed, joined or left) "
+    "more often than --reset-limit {} allows. Look for the first failure above, or give a higher limit."
+)
+"""Why a job of too many resets has ended; to be formatted with the limit."""

@@ -1,0 +1,7 @@
+"""How a worker's state is told that hosts have joined or left, by those who know more than the launcher."""
+
+from __future__ import annotations
+
+from farandole.common.elastic.notices import HostsUpdatedRequest as HostsUpdatedRequest
+from farandole.common.elastic.notices import HostUpdateResult as HostUpdateResult
+from farandole.common.elastic.notices import WorkerNotificationManager as WorkerNotificationManager

@@ -1,0 +1,169 @@
+"""What an elastic job holds to: limits that it was given, discovery that goes wrong, workers that talk too early."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Callable
+
+from elastic_jobs import TRAINING, Hosts, beginnings, of_size
+from horovod.runner.elastic.constants import RESET_LIMIT_EXCEEDED_MESSAGE
+from launched import Job, needs_launcher
+
+pytestmark = needs_launcher
+
+
+def test_the_reset_limit_ends_the_job_in_the_words_that_tools_look_for(elastic: Callable[..., Job]) -> None:
+    job = elastic(TRAINING, ["-np", "3", "--min-np", "1", "--reset-limit", "0", "-H", "localhost:3"], "2", "1")
+    assert job.end() == 1, job.text
+    assert RESET_LIMIT_EXCEEDED_MESSAGE.format(0) in job.text
+
+
+def test_a_host_that_failed_gets_a_new_worker_after_its_cooldown(elastic: Callable[..., Job]) -> None:
+    flags = ["-np", "2", "--min-np", "1", "--blacklist-cooldown-range", "1", "2", "-H", "localhost:2"]
+    job = elastic(TRAINING, flags, "2", "1")
+    assert job.end() == 0, job.text
+    assert "host localhost gets no new workers for " in job.text
+    assert of_size(job.text, 1) == [(0, 0)]
+    assert of_size(job.text, 2) == [(0, 0), (0, 0), (1, 1), (2, 1)]
+
+
+def test_a_job_that_finds_too_few_slots_for_too_long_says_what_to_do(elastic: Callable[..., Job], hosts: Hosts) -> None:
+    hosts.are("localhost:1")
+    job = elastic(TRAINING, ["-np", "2", "--elastic-timeout", "1", "--host-discovery-script", str(hosts.script)], "2")
+    assert job.end() == 1, job.text
+    assert "waited 1 s (--elastic-timeout) for more slots" in job.text
+    assert "Add hosts" in job.text
+    assert not beginnings(job.text)
+
+
+# ---- discovery ----
+
+
+def test_discovery_that_fails_at_the_first_call_ends_the_job_with_what_it_said(
+    elastic: Callable[..., Job], hosts: Hosts
+) -> None:
+    hosts.come_by("echo halfway:1; echo the inventory is away >&2; exit 3\n")
+    job = elastic(TRAINING, ["-np", "1", "--host-discovery-script", str(hosts.script)], "1")
+    assert job.end() == 1, job.text
+    assert f"the host discovery script {hosts.script} exited with code 3" in job.text
+    assert "halfway:1" in job.text and "the inventory is away" in job.text
+    assert "job has been shutdown" in job.text
+    assert not beginnings(job.text)
+
+
+WRONG = {
+    "echo the inventory is away; exit 3": "the inventory is away",
+    "echo localhost:2; echo '<html>502</html>'": "line 2 of the discovered hosts, '<html>502</html>', is no host",
+    "echo localhost:-1": "line 1 of the discovered hosts, 'localhost:-1', is no host",
+    "echo localhost:0": "line 1 of the discovered hosts, 'localhost:0', has no slots",
+    "echo localhost:1; echo localhost:1": "line 2 of the discovered hosts, 'localhost:1', is a host that was printed",
+    "exec sleep 1000": "did not end within 1 s (FARANDOLE_DISCOVERY_TIMEOUT) and was killed",
+}
+"""What the script does, and what the launcher says of it."""
+
+
+def test_discovery_that_goes_wrong_later_is_told_with_its_line_and_the_hosts_stay(
+    elastic: Callable[..., Job], hosts: Hosts
+) -> None:
+    hosts.are("localhost:2")
+    flags = ["-np", "2", "--max-np", "3", "--host-discovery-script", str(hosts.script)]
+    job = elastic(TRAINING, flags, "3", FARANDOLE_DISCOVERY_TIMEOUT="1")
+    job.read_until(lambda text: len(beginnings(text)) == 2)
+    for commands, told in WRONG.items():
+        hosts.come_by(commands + "\n")
+        job.read_until(lambda text, told=told: told in text)
+        hosts.are("localhost:2")
+    hosts.are("localhost:9")  # more than --max-np
+    assert job.end() == 0, job.text
+    assert of_size(job.text, 3) == [(0, 0), (1, 1), (2, 2)]
+    assert len(beginnings(job.text)) == 5  # nobody left or came meanwhile
+    assert "last commit" not in job.text
+    assert job.text.count("the job goes on with the hosts that it knows") >= len(WRONG) - 1
+
+
+# ---- before the elastic loop ----
+
+BROADCASTS_BEFORE = """
+import os, pathlib, sys
+import torch, horovod.torch as hvd
+
+end = pathlib.Path(sys.argv[1])
+hvd.init()
+model = torch.nn.Linear(2, 1)
+hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+state = hvd.elastic.TorchState(model=model, step=0)
+
+@hvd.elastic.run
+def train(state):
+    print(f"BEGIN slot {os.environ['HOROVOD_RANK']} rank {hvd.rank()} of {hvd.size()} step {state.step} "
+          f"pid {os.getpid()}", flush=True)
+    while not int(hvd.allreduce(torch.tensor([int(end.exists())]), op=hvd.Max, name="end")):
+        state.step += 1
+        state.commit()
+
+train(state)
+"""
+
+
+def test_a_collective_before_the_loop_fails_on_who_joins_and_is_told_to_the_others(
+    elastic: Callable[..., Job], hosts: Hosts, tmp_path: Path
+) -> None:
+    hosts.are("localhost:2")
+    flags = ["-np", "2", "--max-np", "3", "--host-discovery-script", str(hosts.script)]
+    job = elastic(BROADCASTS_BEFORE, flags, str(tmp_path / "end"))
+    job.read_until(lambda text: len(beginnings(text)) == 2)
+    rule = "The rule: in an elastic job, everything that communicates belongs into the function that elastic.run"
+    assert len(re.findall(rf"(?m)^\[0\]<stderr>:.*a worker that joins later will fail at it.*{rule}", job.text)) == 1
+    hosts.are("localhost:3")
+    job.read_until(
+        lambda text: re.search(rf"(?m)^\[2\]<stderr>:.*joined a job that was running.*{rule}", text) is not None
+    )
+    job.read_until(lambda text: len([each for each in beginnings(text) if each.size == 2]) == 4)  # without it again
+    (tmp_path / "end").touch()
+    assert job.end() == 0, job.text
+    assert of_size(job.text, 2) == [(0, 0), (0, 0), (1, 1), (1, 1)]
+
+
+# ---- what resets leave behind ----
+
+RESETS = """
+import os
+import torch, horovod.torch as hvd
+
+hvd.init()
+state = hvd.elastic.TorchState(model=torch.nn.Linear(100, 100), step=0)
+seen = []
+
+def held():
+    with open("/proc/self/status") as status:
+        said = dict(line.split(":", 1) for line in status)
+    return int(said["RssAnon"].split()[0]), int(said["Threads"]), len(os.listdir("/proc/self/fd"))
+
+@hvd.elastic.run
+def train(state):
+    while len(seen) <= 130:
+        total = hvd.allreduce(torch.ones(200000), op=hvd.Sum, name="big")
+        assert total[0] == hvd.size() == 2
+        hvd.allreduce(torch.ones(100), name="small")
+        state.step += 1
+        state.commit()
+        seen.append(held())
+        if len(seen) <= 130:
+            raise hvd.HorovodInternalError("scripted")
+
+train(state)
+# The most of several: connections open and close beside the steps.
+before, after = ([max(each) for each in zip(*part)] for part in (seen[10:30], seen[110:130]))
+print(f"HELD {after[0] - before[0]} KiB more, threads and descriptors {before[1:]} {after[1:]}", flush=True)
+"""
+
+
+def test_what_a_member_holds_is_the_same_after_a_hundred_resets(elastic: Callable[..., Job]) -> None:
+    job = elastic(RESETS, ["-np", "2", "--min-np", "1", "-H", "localhost:2"])
+    assert job.end() == 0, job.text
+    held = re.findall(r"HELD (-?\d+) KiB more, threads and descriptors (\[.*?\]) (\[.*?\])", job.text)
+    assert len(held) == 2, job.text
+    for more_kib, before, after in held:
+        assert int(more_kib) < 2048, job.text
+        assert before == after, job.text

@@ -1,0 +1,110 @@
+#include "tools/farandole/help_layout.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <sstream>
+#include <string_view>
+
+namespace farandole {
+
+namespace {
+
+constexpr std::size_t name_width = 44;
+constexpr std::size_t line_width = 110;
+
+constexpr std::string_view footer = R"(
+Everything from the first word that is no option on is the command; its own options are left alone.
+
+Examples:
+  {program} -np 4 python train.py --epochs 3       four processes on this machine
+  {program} -np 2 -H localhost:4 python train.py   two of the four slots of this machine
+  {program} -np 4 --output-filename logs python train.py
+                                                   also keeps each rank's output in logs/rank.N/
+  {program} -np 2 python -m pytest tests           a distributed test
+  {program} -np 4 --min-np 2 -H localhost:4 python train.py
+                                                   elastic: goes on as long as two workers are left
+  {program} -np 4 --min-np 2 --max-np 8 --host-discovery-script ./hosts.sh python train.py
+                                                   elastic: the script prints the hosts of the moment
+  {program} --check-build                          what this build can do, and all settings
+
+A worker that fails ends the job, and its exit code is the launcher's.
+
+In an elastic job (--min-np or --host-discovery-script) the others go on; the training script must be written for
+it (hvd.elastic.run). A discovery script is any program that prints the hosts that may be used now:
+  #!/bin/sh
+  echo localhost:4
+Workers are started on hosts that it prints, and leave those that it prints no more. If its first call fails, the
+job ends; later on, what is wrong is told and the last good hosts stay. 'farandole drain RANK|HOST' lets workers
+go by name.
+)";
+
+/// Long names behind one dash, as argparse has them.
+struct alias {
+  const char* option;
+  const char* name;
+};
+constexpr alias aliases[] = {{"--num-proc", "-np"},
+                             {"--check-build", "-cb"},
+                             {"--hostfile", "-hostfile"},
+                             {"--prefix-output-with-timestamp", "-prefix-timestamp"}};
+
+std::string wrapped(const std::string& text, std::size_t width) {
+  std::istringstream words(text);
+  std::string result, word;
+  std::size_t used = 0;
+  while (words >> word) {
+    if (used > 0 && used + 1 + word.size() > width) {
+      result += '\n';
+      used = 0;
+    } else if (used > 0) {
+      result += ' ';
+      ++used;
+    }
+    result += word;
+    used += word.size();
+  }
+  return result;
+}
+
+/// Shows the aliases among an option's names, and no more of its rules than its type.
+class layout : public CLI::Formatter {
+  std::string make_usage(const CLI::App*, std::string program) const override {
+    return "Usage: " + program + " -np N [options] command ...\n";
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_expected_min() == 0 ? "" : " " + option->get_type_name();
+  }
+  std::string make_option_name(const CLI::Option* option, bool positional) const override {
+    const auto name = CLI::Formatter::make_option_name(option, positional);
+    const char* also = positional ? nullptr : alias_of(option->get_name(false, false));
+    return also ? std::string(also) + "," + name : name;
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    return wrapped(option->get_description(), line_width - name_width);
+  }
+};
+
+} // namespace
+
+const char* alias_of(const std::string& option) {
+  for (const auto& each : aliases)
+    if (option == each.option)
+      return each.name;
+  return nullptr;
+}
+
+std::shared_ptr<CLI::FormatterBase> help_layout() {
+  auto result = std::make_shared<layout>();
+  result->column_width(name_width);
+  return result;
+}
+
+std::string help_footer(const std::string& program) {
+  constexpr std::string_view place = "{program}";
+  std::string text(footer);
+  for (auto at = text.find(place); at != std::string::npos; at = text.find(place, at + program.size()))
+    text.replace(at, place.size(), program);
+  return text;
+}
+
+} // namespace farandole
