@@ -250,6 +250,7 @@ int launcher::run(const elastic_job& job) {
   spec.slot_exited = exit_reporter(parts_->rendezvous);
   spec.finished = watch.finished();
   spec.slot_retired = [rendezvous](std::int32_t slot) { caf::anon_send(rendezvous, slot_retired{slot}); };
+  spec.nobody_comes = [rendezvous] { caf::anon_send(rendezvous, nobody_comes{}); };
   spec.answer_drain = [rendezvous](const drain_answered& what) { caf::anon_send(rendezvous, what); };
   const auto driver = parts_->system.get().spawn(elastic_driver, spec, &parts_->writer);
   caf::anon_send(rendezvous, watch_generations{driver});
