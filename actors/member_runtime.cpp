@@ -77,6 +77,7 @@ error member_runtime::join(const member_start& how) {
     setup.rendezvous_ip = *remote;
     setup.rendezvous_port = static_cast<std::uint16_t>(values_.integer(setting::rendezvous_port));
     setup.bind_ip = *own;
+    setup.links = link_settings::of(values_);
     setup.links.credentials = std::make_shared<const tls_credentials>(secret);
     setup.links.connect_timeout = values_.duration(setting::start_timeout);
     setup.links.connect_timeout_setting = values_.cited(setting::start_timeout);

@@ -149,6 +149,7 @@ error launcher::start_own(parts& made, const launcher_options& options) {
   rendezvous_options how;
   how.members = options.members;
   how.settings = options.values;
+  how.links = link_settings::of(options.values);
   how.links.credentials = std::make_shared<const tls_credentials>(options.secret);
   how.links.log = &made.log;
   how.bind_ip = options.bind_ip;
@@ -177,6 +178,7 @@ void launcher::start_remote(const launcher_options& options) {
   remote_rendezvous_spec spec;
   spec.ip = options.remote_ip;
   spec.port = options.port;
+  spec.links = link_settings::of(options.values);
   spec.links.credentials = std::make_shared<const tls_credentials>(options.secret);
   spec.links.connect_timeout = options.values.duration(setting::start_timeout);
   spec.links.connect_timeout_setting = options.values.cited(setting::start_timeout);
