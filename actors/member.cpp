@@ -4,6 +4,7 @@
 
 #include "actors/post.hpp"
 #include "actors/set/set_keeper.hpp"
+#include "elastic/path_objection.hpp"
 
 namespace farandole {
 
@@ -104,6 +105,8 @@ void member_state::welcomed(const welcome& what) {
     if (setup_.log)
       setup_.log->warning(difference);
 
+  if (auto why = objection_to_path(setup_.settings))
+    return fail_start(std::move(why));
   shared.tree = tree_of(shared.members, setup_.settings);
   shared.sets.patience(setup_.settings.duration(setting::start_timeout));
   shared.elastic = elastic();

@@ -200,6 +200,16 @@ TEST_CASE("a job whose members stay ends when one is lost while others connect, 
   CHECK(why.error().text == "rank 1 on elsewhere was killed by signal 9 before all members were connected");
 }
 
+TEST_CASE("a process of an elastic job refuses oneCCL when it starts, and says what to do") {
+  options how;
+  how.read_environment = false;
+  how.settings = {{"HOROVOD_ELASTIC", "1"}, {"HOROVOD_CPU_OPERATIONS", "ccl"}};
+  const auto why = runtime::start(how);
+  REQUIRE_FALSE(why);
+  CHECK(why.error().kind == error_kind::precondition);
+  CHECK_THAT(why.error().text, Catch::Contains("Unset HOROVOD_CPU_OPERATIONS"));
+}
+
 namespace {
 
 /// What a process has.
