@@ -162,6 +162,7 @@ struct generation_over {
 /// Something in this member's part of the generation broke; it cannot go on.
 struct generation_broken {
   std::string reason;
+  error_kind kind = error_kind::unknown;
 };
 
 /// The leader's own lane, or the one that reports to it, has finished the bundle of this sequence number.
@@ -305,6 +306,9 @@ struct slot_retired {
   std::int32_t slot = 0;
 };
 
+/// Elastic jobs: training has come to its end somewhere, and no process is started any more.
+struct nobody_comes {};
+
 /// These slots' members are a generation from now on.
 struct generation_formed {
   std::uint64_t generation = 0;
@@ -360,15 +364,16 @@ struct listener_started {
   caf::actor handle;
 };
 
-using rendezvous_actor = caf::typed_actor<caf::reacts_to<listener_started>,
-                                          /// From the host driver.
-                                          caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>,
-                                          caf::reacts_to<slot_retired>, caf::reacts_to<watch_generations>,
-                                          caf::reacts_to<drain_answered>, caf::reacts_to<link_stayed_down>,
-                                          caf::reacts_to<member_reported>, caf::reacts_to<regroup_overdue>,
-                                          /// Refuse new members, close all links, end.
-                                          caf::reacts_to<close_atom>, caf::reacts_to<link_opened>,
-                                          caf::reacts_to<link_received>, caf::reacts_to<link_closed>>;
+using rendezvous_actor =
+    caf::typed_actor<caf::reacts_to<listener_started>,
+                     /// From the host driver.
+                     caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>, caf::reacts_to<slot_retired>,
+                     caf::reacts_to<nobody_comes>, caf::reacts_to<watch_generations>,
+                     caf::reacts_to<drain_answered>, caf::reacts_to<link_stayed_down>,
+                     caf::reacts_to<member_reported>, caf::reacts_to<regroup_overdue>,
+                     /// Refuse new members, close all links, end.
+                     caf::reacts_to<close_atom>, caf::reacts_to<link_opened>, caf::reacts_to<link_received>,
+                     caf::reacts_to<link_closed>>;
 
 // ---- a process set's actors ----------------------------------------------------------------------
 
@@ -436,6 +441,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::introduction)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_exited)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_started)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_retired)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::nobody_comes)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_formed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_leaving)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::drain_asked)

@@ -4,6 +4,7 @@
 
 #include "actors/post.hpp"
 #include "actors/set/set_keeper.hpp"
+#include "elastic/path_objection.hpp"
 
 namespace farandole {
 
@@ -104,6 +105,8 @@ void member_state::welcomed(const welcome& what) {
     if (setup_.log)
       setup_.log->warning(difference);
 
+  if (auto why = objection_to_path(setup_.settings))
+    return fail_start(std::move(why));
   shared.tree = tree_of(shared.members, setup_.settings);
   shared.sets.patience(setup_.settings.duration(setting::start_timeout));
   shared.elastic = elastic();
@@ -129,7 +132,7 @@ void member_state::start_generation() {
   how.sets = sets_;
   how.ready = [me] { caf::anon_send(me, ready_atom::value); };
   how.drained = [me] { caf::anon_send(me, drained_atom::value); };
-  how.broke = [me](const error& what) { caf::anon_send(me, generation_broken{what.text}); };
+  how.broke = [me](const error& what) { caf::anon_send(me, generation_broken{what.text, what.kind}); };
   auto entered = [this](const set_actors& actors) {
     worker_ = actors.worker;
     mover_ = actors.mover;
@@ -195,11 +198,17 @@ void member_state::lost_peer(const peer_gone& what) {
   self->delayed_send(self, suspicion, retry_atom::value);
 }
 
-void member_state::broke(const std::string& reason) {
+void member_state::broke(const std::string& reason, error_kind kind) {
   if (stage_ == stage::out)
     return;
   if (setup_.log)
     setup_.log->error(reason);
+  // Whoever could not be reached is lost, or about to be: those who can be are in the next generation.
+  const bool lost_another = kind == error_kind::disconnected || kind == error_kind::timed_out;
+  if (stage_ == stage::joining && elastic() && tree_ && lost_another) {
+    report(setup_.shared->rank, "cannot go on: " + reason);
+    return fail_start({error_kind::disconnected, reason});
+  }
   if (stage_ == stage::joining)
     return fail_start({error_kind::unknown, reason});
   report(setup_.shared->rank, "cannot go on: " + reason);
@@ -328,7 +337,7 @@ member_actor::behavior_type member_root(member_actor::stateful_pointer<member_st
       [&state](const peer_gone& what) { state.lost_peer(what); },
       [&state](ready_atom) { state.connected(); },
       [&state](const member_fault& what) { state.faulted(what); },
-      [&state](const generation_broken& what) { state.broke(what.reason); },
+      [&state](const generation_broken& what) { state.broke(what.reason, what.kind); },
       [&state](leave_atom) { state.leave(); },
       [&state](withdraw_atom) { state.withdraw(); },
       [&state](const generation_over&) { state.ended_in_order(); },

@@ -55,7 +55,7 @@ struct member_state {
   void call_rendezvous();
   void lost_peer(const peer_gone& what);
   void connected();
-  void broke(const std::string& reason);
+  void broke(const std::string& reason, error_kind kind = error_kind::unknown);
   void faulted(const member_fault& what);
   void leave();
   void withdraw();

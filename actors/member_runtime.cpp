@@ -15,14 +15,14 @@ namespace {
 // How long the rendezvous may take to answer; it is asked again at the next commit.
 constexpr std::chrono::seconds answer_time{1};
 
+} // namespace
+
 log_options log_of(const settings& values) {
   log_options options;
   options.level = log_level_from(values.text(setting::log_level)).value_or(log_level::warning);
   options.hide_time = values.flag(setting::log_hide_time);
   return options;
 }
-
-} // namespace
 
 member_runtime::member_runtime(settings values)
     : values_(std::move(values)), log_(log_of(values_)), standing_(std::make_shared<farandole::standing>()) {}
@@ -60,8 +60,8 @@ error member_runtime::join(const member_start& how) {
   setup.introduce.progress = how.progress;
   setup.introduce.keeps_sets = how.sets_before.has_value();
   setup.introduce.sets = how.sets_before.value_or(std::vector<kept_set>{});
-  setup.introduce.epoch = *epoch_ = how.epoch;
-  setup.obeyed = epoch_;
+  setup.introduce.epoch = *how.epoch;
+  setup.obeyed = epoch_ = how.epoch;
   if (auto& where = values_.text(setting::rendezvous_address); !where.empty()) {
     if (secret.empty())
       return {error_kind::precondition,
@@ -77,6 +77,7 @@ error member_runtime::join(const member_start& how) {
     setup.rendezvous_ip = *remote;
     setup.rendezvous_port = static_cast<std::uint16_t>(values_.integer(setting::rendezvous_port));
     setup.bind_ip = *own;
+    setup.links = link_settings::of(values_);
     setup.links.credentials = std::make_shared<const tls_credentials>(secret);
     setup.links.connect_timeout = values_.duration(setting::start_timeout);
     setup.links.connect_timeout_setting = values_.cited(setting::start_timeout);
@@ -87,7 +88,7 @@ error member_runtime::join(const member_start& how) {
   member_ = system_->get().spawn(member_root, std::move(setup));
   // Who comes later to an elastic job waits for the others' next commit.
   const auto patience = values_.flag(setting::elastic) ? setting::elastic_timeout : setting::start_timeout;
-  if (started.wait_for(values_.duration(patience)) != std::future_status::ready)
+  if (started.wait_until(how.until) != std::future_status::ready)
     return {error_kind::timed_out, "the job did not come together within " + values_.cited(patience) +
                                        ": rank " + std::to_string(values_.integer(setting::rank)) + " of " +
                                        std::to_string(values_.integer(setting::size)) +

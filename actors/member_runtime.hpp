@@ -28,13 +28,20 @@ struct member_start {
   injected_faults faults;
   std::uint64_t progress = 0;                            ///< where the training state stands
   std::optional<std::vector<kept_set>> sets_before = {}; ///< of the generation before, by id; slots
-  std::uint64_t epoch = 0; ///< the highest that this process has obeyed, in runtimes before this one
+  /// The highest that this process has obeyed, in runtimes before this one and in this one; also where the
+  /// start fails.
+  std::shared_ptr<std::atomic<std::uint64_t>> epoch = std::make_shared<std::atomic<std::uint64_t>>(0);
+  /// The start gives up, as the start timeout says, or in an elastic job the elastic timeout.
+  std::chrono::steady_clock::time_point until = {};
 };
+
+/// How a runtime of these settings logs.
+log_options log_of(const settings& values);
 
 class member_runtime {
 public:
-  /// Joins the job that the settings name, or MPI. Blocks at most the start timeout.
-  /// `faults`: for tests; none otherwise.
+  /// Joins the job that the settings name, or MPI, in one generation. `disconnected`: an elastic job, and
+  /// another member was lost before all were connected.
   static expected<std::unique_ptr<member_runtime>> start(settings values, member_start how);
   ~member_runtime();
   member_runtime(const member_runtime&) = delete;
@@ -78,7 +85,7 @@ private:
   settings values_;
   logger log_;
   std::shared_ptr<farandole::standing> standing_;
-  std::shared_ptr<std::atomic<std::uint64_t>> epoch_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+  std::shared_ptr<std::atomic<std::uint64_t>> epoch_;
   std::unique_ptr<mpi_start> mpi_; ///< may serve the rendezvous: goes after the member
   std::unique_ptr<loop_system> system_;
   member_actor member_;

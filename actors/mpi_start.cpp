@@ -164,6 +164,7 @@ error mpi_start::serve(const settings& values, const std::string& given, logger&
   rendezvous_options how;
   how.members.size = job_->group.size;
   how.settings = values;
+  how.links = link_settings::of(values);
   how.links.credentials = std::make_shared<const tls_credentials>(*secret);
   how.links.log = &log;
   how.bind_ip = *ip;

@@ -49,6 +49,7 @@ void rendezvous_state::begin(rendezvous_options how, membership members) {
   how_ = std::move(how);
   if (how_.apart && how_.journal && how_.journal->found())
     launcher_ = how_.journal->found()->launcher;
+  running_ = members_.running();
   if (members_.generation() > 0)
     self->delayed_send(self, how_.settings.duration(setting::regroup_timeout),
                        regroup_overdue{members_.generation()});
@@ -168,6 +169,10 @@ void rendezvous_state::retired(const slot_retired& what) {
   carry_out(members_.retire(what.slot));
 }
 
+void rendezvous_state::complete() {
+  carry_out(members_.nobody_comes());
+}
+
 void rendezvous_state::overdue(const regroup_overdue& what) {
   carry_out(members_.give_up_waiting(what.generation));
 }
@@ -225,7 +230,8 @@ void rendezvous_state::carry_out(const membership_decision& what) {
     tell(one.to, encode(address{one.what.generation, 0, -1}, one.what));
   if (!what.admissions.empty())
     tell_launcher();
-  if (!what.notices.empty() && !members_.running())
+  // Who lives and does not come again is not waited for for ever, however the generation ended.
+  if (std::exchange(running_, members_.running()) && !running_)
     self->delayed_send(self, how_.settings.duration(setting::regroup_timeout),
                        regroup_overdue{members_.generation()});
 }
@@ -254,6 +260,7 @@ rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<re
       [&state](const slot_exited& what) { state.exited(what); },
       [&state](const slot_started& what) { state.started(what); },
       [&state](const slot_retired& what) { state.retired(what); },
+      [&state](const nobody_comes&) { state.complete(); },
       [&state](const watch_generations& what) { state.watched_by(what); },
       [&state](const drain_answered& what) { state.answer(what); },
       [&state](const regroup_overdue& what) { state.overdue(what); },

@@ -57,6 +57,7 @@ struct rendezvous_state {
   void exited(const slot_exited& what);
   void started(const slot_started& what);
   void retired(const slot_retired& what);
+  void complete();
   void watched_by(const watch_generations& what) { watcher_ = what.who; }
   void answer(const drain_answered& what);
   void overdue(const regroup_overdue& what);
@@ -97,6 +98,7 @@ private:
   link_id launcher_link_ = 0;        ///< 0: there is none
   std::set<link_id> askers_;         ///< who wants members out, and hears how it goes
   std::map<link_id, hello> early_;   ///< of slots that a launcher who is away may have started
+  bool running_ = false;             ///< a generation, when it was last looked at
   bool closing_ = false;
 };
 

@@ -28,6 +28,8 @@ void rendezvous_state::take_slots(link_id link, const slot_report& said) {
     if (slot.ended)
       carry_out(members_.exit(slot.number, slot.how));
   }
+  if (said.complete)
+    complete();
   if (is_new)
     tell_all_to_launcher();
   for (const auto& [from, early] : std::exchange(early_, {}))

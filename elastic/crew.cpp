@@ -115,7 +115,7 @@ auto crew::ended(std::int32_t slot, int code, time_point now, double uniform) ->
   if (over_)
     return out;
   if (!who.retired && code == 0)
-    finishing_ = true;
+    out.complete = !std::exchange(finishing_, true);
   else if (!who.retired)
     fail(slot, who, code, now, uniform, out);
   // Workers that have not got in would wait in vain, or begin the training anew.

@@ -47,6 +47,7 @@ public:
     std::vector<std::int32_t> retire;    ///< let these workers leave in order; how they end does not matter
     std::vector<std::string> lines;      ///< tell people
     std::optional<time_point> call_next; ///< call due() then
+    bool complete = false;               ///< training has come to its end: nothing is started any more
     bool over = false;                   ///< the outcome is certain: end who is still running
   };
 

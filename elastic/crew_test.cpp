@@ -51,8 +51,11 @@ TEST_CASE("a job whose workers all end well ends with 0") {
   auto job = two_running();
   const auto first = job.ended(1, 0, t0, 0);
   CHECK_FALSE(first.over);
+  CHECK(first.complete);
   CHECK(first.lines.empty());
-  CHECK(job.ended(0, 0, t0, 0).over);
+  const auto last = job.ended(0, 0, t0, 0);
+  CHECK(last.over);
+  CHECK_FALSE(last.complete); // said once
   CHECK(job.code() == 0);
   CHECK_FALSE(job.first_failure());
 }

@@ -82,6 +82,10 @@ public:
   /// Elastic: this slot is to leave by plan. It stays until all members leave the generation.
   membership_decision retire(std::int32_t slot);
 
+  /// Elastic: no process is started any more. Who waits for a generation that can no longer have enough
+  /// members is turned away, now or later.
+  membership_decision nobody_comes();
+
   /// A member asks to be in the next generation. Refused with the reason when its wire version, size or slot
   /// cannot be, when its slot is taken by another process, or when it is not wanted any more.
   membership_decision join(route from, const hello& request);
@@ -138,6 +142,9 @@ private:
   std::optional<route> same_process(const hello& request) const;
   std::optional<refused> objection(const hello& request) const;
   void start_if_ready(membership_decision& out);
+  bool may_start(std::size_t waiting) const;
+  void refuse_if_in_vain(membership_decision& out);
+  void take_as_new_who_begins_anew(std::vector<candidate>& waiting);
   void start_generation(std::vector<candidate> chosen, membership_decision& out);
   /// Before the seats take their new ranks.
   surviving_sets surviving_sets_of(const std::vector<member>& all) const;
@@ -160,6 +167,7 @@ private:
   bool removals_only_ = true; ///< those were
   bool lost_somebody_ = true; ///< the next generation's members do not all stand at the same step
   bool running_ = false;
+  bool nobody_comes_ = false; ///< but those who are known
 };
 
 } // namespace farandole

@@ -1,20 +1,10 @@
-#include "elastic/membership.hpp"
+#include "elastic/membership_testing.hpp"
 
 #include <catch2/catch.hpp>
 
 using namespace farandole;
 
 namespace {
-
-hello from_slot(std::int32_t slot, std::int32_t size, const std::string& host = "a") {
-  hello value;
-  value.slot = slot;
-  value.size = size;
-  value.host = host;
-  value.host_name = host;
-  value.address = "127.0.0.1:" + std::to_string(5000 + slot);
-  return value;
-}
 
 // Routes are 100 + slot in the first generation.
 membership three_running() {
@@ -165,28 +155,6 @@ TEST_CASE("a member that reports a broken generation ends it for the others") {
 }
 
 // ---- elastic jobs ----------------------------------------------------------------------------------
-
-namespace {
-
-// Slots 0.. with routes 100 + slot; the job may have one to `most` members.
-membership elastic_running(std::int32_t size, std::int32_t most, std::int32_t least = 1) {
-  membership job{{.size = size, .elastic = true, .least = least, .most = most}, 1};
-  for (std::int32_t slot = 0; slot < size; ++slot) {
-    job.expect(slot);
-    job.join(static_cast<route>(100 + slot), from_slot(slot, 1));
-  }
-  return job;
-}
-
-std::vector<std::int32_t> slots_of(const membership_decision& what) {
-  std::vector<std::int32_t> slots;
-  if (!what.admissions.empty())
-    for (auto& one : what.admissions[0].welcome.members)
-      slots.push_back(one.slot);
-  return slots;
-}
-
-} // namespace
 
 TEST_CASE("survivors form the next generation as soon as the last of them has come, in their old order") {
   auto job = elastic_running(4, 4);

@@ -55,6 +55,8 @@ struct Slots {
   # Drawn by the launcher: one rendezvous serves one launcher's job.
   epoch @2 :UInt64;
   slots @3 :List(Slot);
+  complete @4 :Bool;
+  # No other will be started any more.
 }
 
 struct Formed {

@@ -71,6 +71,7 @@ envelope encode(const address& from, const slot_report& value) {
     to.setWireVersion(value.wire_version);
     to.setJob(value.job);
     to.setEpoch(value.epoch);
+    to.setComplete(value.complete);
     auto slots = to.initSlots(static_cast<kj::uint>(value.slots.size()));
     for (kj::uint i = 0; i < slots.size(); ++i) {
       auto& one = value.slots[i];
@@ -140,6 +141,7 @@ expected<slot_report> decode_slot_report(const envelope& message) {
                                  return;
                                value.job = from.getJob();
                                value.epoch = from.getEpoch();
+                               value.complete = from.getComplete();
                                auto slots = from.getSlots();
                                if (!so_far.require(slots.size() <= slot_limit, "there are too many slots"))
                                  return;

@@ -26,7 +26,7 @@ TEST_CASE("what is said after a rendezvous was away arrives as it was sent") {
 
 TEST_CASE("what a launcher says to a rendezvous, and hears, arrives as it was sent") {
   const slot_report report{
-      wire_version, 11, 6, {{0, false, false, {}}, {1, true, true, "was killed by signal 9"}}};
+      wire_version, 11, 6, {{0, false, false, {}}, {1, true, true, "was killed by signal 9"}}, true};
   CHECK(*decode_slot_report(travelled(encode(somewhere, report))) == report);
   const formed news{3, 7, {0, 2, 5}};
   CHECK(*decode_formed(travelled(encode(somewhere, news))) == news);

@@ -50,6 +50,7 @@ enum class setting : std::uint16_t {
   // Deadlines.
   start_timeout,
   operation_timeout,
+  link_timeout,
   shutdown_timeout,
   exit_grace,
   discovery_timeout,

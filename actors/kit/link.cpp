@@ -4,6 +4,8 @@
 #include "actors/kit/link_parts.hpp"
 #include "actors/kit/sockets.hpp"
 
+#include "messages/settings.hpp"
+
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -166,6 +168,7 @@ private:
 
   void shake_hands(tls_side side) {
     phase_ = phase::shaking;
+    limit_silence(watch_.get(), start_.settings.silence);
     watch_.want(true, false);
     tls_.emplace(start_.settings.credentials, side);
     digest({});
@@ -182,7 +185,8 @@ private:
     if (got == 0)
       end(lost());
     else if (errno != EAGAIN && errno != EINTR)
-      end(lost() + ": " + text_of_errno(errno));
+      end(lost() + ": " + text_of_errno(errno) +
+          (tells_silence(errno) ? ", no answer within " + start_.settings.silence_setting : ""));
     return false;
   }
 
@@ -345,6 +349,13 @@ caf::behavior link(link_self* self, const link_start& start) {
 }
 
 } // namespace
+
+link_settings link_settings::of(const settings& values) {
+  link_settings links;
+  links.silence = values.duration(setting::link_timeout);
+  links.silence_setting = values.cited(setting::link_timeout);
+  return links;
+}
 
 descriptor_watch watch_for(caf::event_based_actor* self, descriptor fd) {
   return loop_of(self->system()).watch(std::move(fd), [self](watch_event event) {

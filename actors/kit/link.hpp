@@ -33,6 +33,8 @@ public:
   virtual void dial(const std::string& ip, std::uint16_t port, caf::actor owner, link_id id) = 0;
 };
 
+class settings;
+
 struct link_settings {
   std::shared_ptr<link_maker> simulated;              ///< none: sockets
   std::shared_ptr<const tls_credentials> credentials; ///< never empty, where there are sockets
@@ -40,10 +42,15 @@ struct link_settings {
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds{10}; ///< to the end of the TLS handshake
   std::chrono::nanoseconds close_timeout = std::chrono::seconds{5};    ///< to send what is queued
   std::string connect_timeout_setting = "connect timeout";             ///< named in the error when it passes
+  std::chrono::nanoseconds silence = std::chrono::seconds{30}; ///< of the peer's host; then the link ends
+  std::string silence_setting = "link timeout";                ///< named in the error then
   std::size_t queue_bytes = std::size_t{256}
                             << 20; ///< unsent beyond this: the peer is too slow, the link closes
   unsigned handshakes = 64;        ///< per listener, at once; who comes later waits in the backlog
   logger* log = nullptr;           ///< outlives the link
+
+  /// With as much silence as these settings allow.
+  static link_settings of(const settings& values);
 };
 
 /// Accepts links for `owner`. Numbers of accepted links have the highest bit set. Stops when the owner ends.

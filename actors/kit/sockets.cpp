@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
@@ -12,11 +13,6 @@
 namespace farandole {
 
 namespace {
-
-/// A dead host is noticed after about this many seconds of silence, without waking this process.
-constexpr int keepalive_idle_s = 15;
-constexpr int keepalive_interval_s = 5;
-constexpr int keepalive_count = 3;
 
 struct socket_address {
   sockaddr_storage storage{};
@@ -61,10 +57,6 @@ void set(int socket, int level, int option, int value) {
 
 void tune(int socket) {
   set(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
-  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, keepalive_idle_s);
-  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, keepalive_interval_s);
-  set(socket, IPPROTO_TCP, TCP_KEEPCNT, keepalive_count);
 }
 
 error system_error(const std::string& what) {
@@ -128,6 +120,24 @@ accepted_socket accept_one(int listener) {
     return {{}, errno};
   tune(socket.get());
   return {std::move(socket), 0};
+}
+
+// Probes begin after half of the time; the connection ends when all of it has passed. What was sent and not
+// acknowledged stops the probes, and would be sent again for a quarter of an hour: so that has a limit too.
+void limit_silence(int socket, std::chrono::nanoseconds longest) {
+  const auto ms = std::chrono::ceil<std::chrono::milliseconds>(longest).count();
+  const auto seconds_of = [&](std::int64_t parts) {
+    return static_cast<int>(std::clamp<std::int64_t>(ms / parts / 1000, 1, 32767)); // what the kernel takes
+  };
+  set(socket, SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(socket, IPPROTO_TCP, TCP_KEEPIDLE, seconds_of(2));
+  set(socket, IPPROTO_TCP, TCP_KEEPINTVL, seconds_of(6));
+  set(socket, IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(ms));
+}
+
+bool tells_silence(int error) {
+  return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
 }
 
 std::string peer_of(int socket) {

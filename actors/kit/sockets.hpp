@@ -1,8 +1,9 @@
-// TCP sockets as links need them: non-blocking, closed on exec, no delay for small writes, and a dead host
-// noticed by keep-alive. Addresses are numbers ("127.0.0.1", "::1"): nothing in here looks up a name, so
-// nothing blocks.
+// TCP sockets as links need them: non-blocking, closed on exec, no delay for small writes, and a host that
+// has vanished noticed by its silence. Addresses are numbers ("127.0.0.1", "::1"): nothing in here looks up a
+// name, so nothing blocks.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 
@@ -25,6 +26,13 @@ struct accepted_socket {
   int error = 0; ///< of the system, when the socket is empty
 };
 accepted_socket accept_one(int listener);
+
+/// A connection ends with an error (see tells_silence) when the peer's host has not acknowledged what was
+/// sent for so long, or, where nothing was sent, has not answered the kernel's probes. Without this process
+/// being woken; one that is stopped still answers.
+void limit_silence(int socket, std::chrono::nanoseconds longest);
+/// Whether this error of the system may mean so.
+bool tells_silence(int error);
 
 /// "127.0.0.1:4711".
 std::string peer_of(int socket);

@@ -144,6 +144,8 @@ void elastic_driver_state::follow(const crew::step& step) {
     retire(slot);
   for (const auto& where : step.starts)
     start_worker(where);
+  if (step.complete && spec_.nobody_comes)
+    spec_.nobody_comes();
   if (step.call_next)
     self_->delayed_send(self_, *step.call_next - now(self_), due_atom::value);
   if (step.over)

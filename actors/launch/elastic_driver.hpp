@@ -58,6 +58,8 @@ struct elastic_driver_spec {
   /// Called on the loop: this worker is to leave in order at the next occasion. One that is no member gets
   /// SIGTERM as well.
   std::function<void(std::int32_t slot)> slot_retired;
+  /// Called on the loop, once: no process is started any more.
+  std::function<void()> nobody_comes;
   /// Called on the loop: the answer to a drain, which comes twice: at once, and when all of them are out.
   std::function<void(const drain_answered& what)> answer_drain;
   /// Called on the loop, once, when all is over: with the launcher's exit code. The actor is gone after it.

@@ -216,6 +216,7 @@ namespace {
 struct driven {
   std::promise<int> code;
   std::promise<std::int32_t> exited, retired;
+  std::promise<bool> complete;
   std::promise<draining> planned, out; ///< answers to a drain
   output_writer writer;
   loop_system system;
@@ -238,6 +239,7 @@ struct driven {
         exited.set_value(slot);
     };
     spec.slot_retired = [this](std::int32_t slot) { retired.set_value(slot); };
+    spec.nobody_comes = [this] { complete.set_value(true); };
     spec.answer_drain = [this](const drain_answered& what) {
       CHECK(what.link == 7);
       (what.what.all_out ? out : planned).set_value(what.what);
@@ -297,6 +299,20 @@ TEST_CASE("a worker that was told to end is let go, and its code does not matter
   CHECK(driven::soon(driver.retired) == 1);
   std::ofstream(place.path + "/go");
   CHECK(driven::soon(driver.exited) == 1);
+  std::ofstream(place.path + "/done");
+  CHECK(driven::soon(driver.code) == 0);
+}
+
+TEST_CASE("when a worker has ended well, the rendezvous hears that nobody comes any more", "[elastic]") {
+  const folder place;
+  auto job = job_of(place, await_file + "case $SLOT in 1) await go;; *) await done;; esac", 1, 2, 2);
+  job.hosts = {{"localhost", 2}};
+  driven driver(job);
+  caf::anon_send(driver.actor, generation_formed{1, {0, 1}});
+  auto told = driver.complete.get_future();
+  CHECK(told.wait_for(std::chrono::seconds(0)) == std::future_status::timeout);
+  std::ofstream(place.path + "/go");
+  CHECK(told.wait_for(std::chrono::seconds(30)) == std::future_status::ready);
   std::ofstream(place.path + "/done");
   CHECK(driven::soon(driver.code) == 0);
 }

@@ -149,6 +149,7 @@ error launcher::start_own(parts& made, const launcher_options& options) {
   rendezvous_options how;
   how.members = options.members;
   how.settings = options.values;
+  how.links = link_settings::of(options.values);
   how.links.credentials = std::make_shared<const tls_credentials>(options.secret);
   how.links.log = &made.log;
   how.bind_ip = options.bind_ip;
@@ -177,6 +178,7 @@ void launcher::start_remote(const launcher_options& options) {
   remote_rendezvous_spec spec;
   spec.ip = options.remote_ip;
   spec.port = options.port;
+  spec.links = link_settings::of(options.values);
   spec.links.credentials = std::make_shared<const tls_credentials>(options.secret);
   spec.links.connect_timeout = options.values.duration(setting::start_timeout);
   spec.links.connect_timeout_setting = options.values.cited(setting::start_timeout);
@@ -250,6 +252,7 @@ int launcher::run(const elastic_job& job) {
   spec.slot_exited = exit_reporter(parts_->rendezvous);
   spec.finished = watch.finished();
   spec.slot_retired = [rendezvous](std::int32_t slot) { caf::anon_send(rendezvous, slot_retired{slot}); };
+  spec.nobody_comes = [rendezvous] { caf::anon_send(rendezvous, nobody_comes{}); };
   spec.answer_drain = [rendezvous](const drain_answered& what) { caf::anon_send(rendezvous, what); };
   const auto driver = parts_->system.get().spawn(elastic_driver, spec, &parts_->writer);
   caf::anon_send(rendezvous, watch_generations{driver});

@@ -30,7 +30,7 @@ struct remote_rendezvous_spec {
 using remote_rendezvous_actor = caf::typed_actor<
     /// From the host driver.
     caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>, caf::reacts_to<slot_retired>,
-    caf::reacts_to<drain_answered>,
+    caf::reacts_to<nobody_comes>, caf::reacts_to<drain_answered>,
     /// Who is told of generations; also, as by a signal, that the rendezvous will never serve this job.
     caf::reacts_to<watch_generations>,
     /// INTERNAL: it is time to look for the rendezvous again.
@@ -70,6 +70,7 @@ private:
   link_id number_ = 0;
   std::uint64_t epoch_ = 0; ///< the highest seen
   redial calls_;
+  bool complete_ = false; ///< no slot will be started any more
   bool met_ = false;
   bool closing_ = false;
   bool failed_ = false;

@@ -101,6 +101,117 @@ TEST_CASE("a process that the launcher has not started is turned away") {
 
 namespace {
 
+/// A process that says hello and never connects: whoever is welcomed with it waits for it.
+class mute {
+public:
+  mute(const job& where, std::int32_t slot, std::int32_t size = 1) {
+    link_settings links;
+    links.credentials = std::make_shared<const tls_credentials>(secret);
+    dial(system_.get(), "127.0.0.1", where.port(), caf::actor_cast<caf::actor>(self_), 1, links);
+    hello me;
+    me.slot = slot;
+    me.size = size;
+    me.host = me.host_name = "elsewhere";
+    me.address = "127.0.0.1:1";
+    me.process = 1'000'000 + slot;
+    self_->receive(
+        [&](const link_opened& what) {
+          link_ = what.handle;
+          caf::anon_send(link_, encode(address{}, me));
+        },
+        caf::after(patience) >> [] { FAIL("the rendezvous was not reached"); });
+  }
+  ~mute() { caf::anon_send(link_, close_atom::value); }
+
+  void await_welcome() {
+    bool welcomed = false;
+    self_->receive_while([&] { return !welcomed; })(
+        [&](const link_received& what) { welcomed = what.message.kind() == wire::Envelope::Body::WELCOME; },
+        caf::after(patience) >> [] { FAIL("no welcome came"); });
+  }
+
+private:
+  static constexpr std::chrono::seconds patience{30};
+  loop_system system_;
+  caf::scoped_actor self_{system_.get()};
+  caf::actor link_;
+};
+
+} // namespace
+
+TEST_CASE("a member that is lost while others first connect sends them to the next generation") {
+  const elastic_job job(3, 3);
+  auto first = job.start(0), second = job.start(1);
+  mute third(job, 2);
+  third.await_welcome();
+  job.tell(slot_exited{2, "was killed by signal 9"});
+  std::vector<member_ptr> members;
+  members.push_back(elastic_job::in(first));
+  members.push_back(elastic_job::in(second));
+  CHECK(counted(members) == 2.0F);
+  CHECK(members[0]->generation() == 2);
+  CHECK(members[0]->must_sync());
+  CHECK_FALSE(members[0]->joined_late());
+  CHECK_FALSE(members[1]->joined_late());
+}
+
+TEST_CASE(
+    "a member that is lost while others connect again keeps neither them nor who is new from going on") {
+  const elastic_job job(2, 4);
+  auto members = job.together({0, 1});
+  auto added = std::async(std::launch::async, [&] { return members[1]->add_process_set({1}); });
+  REQUIRE(members[0]->add_process_set({1}));
+  REQUIRE(added.get());
+  job.tell(slot_started{2});
+  job.tell(slot_started{3});
+  mute third(job, 2);
+  auto fourth = job.start(3);
+  told_of(members, 2);
+  std::vector<starting> again;
+  for (std::size_t slot : {0, 1}) {
+    auto how = job.options_of(static_cast<std::int32_t>(slot));
+    how.sets_before = members[slot]->kept_sets();
+    members[slot].reset();
+    again.push_back(elastic_job::start(how));
+  }
+  third.await_welcome();
+  job.tell(slot_exited{2, "was killed by signal 9"});
+  members.clear();
+  for (auto& one : again)
+    members.push_back(elastic_job::in(one));
+  members.push_back(elastic_job::in(fourth));
+  CHECK(counted(members) == 3.0F);
+  CHECK(members[0]->generation() == 3);
+  CHECK_FALSE(members[0]->joined_late());
+  CHECK(members[2]->joined_late());
+  for (auto& one : members)
+    CHECK(one->process_sets().at(1) == std::vector<std::int32_t>{1});
+}
+
+TEST_CASE("a job whose members stay ends when one is lost while others connect, and says so") {
+  job fixed(2);
+  auto first = elastic_job::start(fixed.options_of(0));
+  mute second(fixed, 1, 2);
+  second.await_welcome();
+  caf::anon_send(fixed.rendezvous(), slot_exited{1, "was killed by signal 9"});
+  const auto why = first.get();
+  REQUIRE_FALSE(why);
+  CHECK(why.error().kind == error_kind::unknown);
+  CHECK(why.error().text == "rank 1 on elsewhere was killed by signal 9 before all members were connected");
+}
+
+TEST_CASE("a process of an elastic job refuses oneCCL when it starts, and says what to do") {
+  options how;
+  how.read_environment = false;
+  how.settings = {{"HOROVOD_ELASTIC", "1"}, {"HOROVOD_CPU_OPERATIONS", "ccl"}};
+  const auto why = runtime::start(how);
+  REQUIRE_FALSE(why);
+  CHECK(why.error().kind == error_kind::precondition);
+  CHECK_THAT(why.error().text, Catch::Contains("Unset HOROVOD_CPU_OPERATIONS"));
+}
+
+namespace {
+
 /// What a process has.
 struct belongings {
   std::size_t heap_bytes =

@@ -29,6 +29,9 @@
 
 namespace farandole {
 
+class settings;
+struct member_start;
+
 struct options {
   /// Settings by environment variable name ("HOROVOD_RANK"); they beat the environment.
   std::map<std::string, std::string> settings;
@@ -121,7 +124,8 @@ private:
 class runtime {
 public:
   /// Joins the job that the settings name and returns when this member's connections are up; a job of one
-  /// when they name none. Blocks at most the start timeout, in an elastic job the elastic timeout.
+  /// when they name none. Blocks at most the start timeout, in an elastic job the elastic timeout: there,
+  /// when another member is lost before all are connected, this one waits for the generation after.
   /// `dismissed`: the job goes on without this process.
   static expected<std::unique_ptr<runtime>> start(const options& how = {});
 
@@ -220,6 +224,10 @@ public:
 private:
   class state;
   explicit runtime(std::unique_ptr<state> built);
+  /// Into one generation.
+  static expected<std::unique_ptr<runtime>> start_once(const settings& values, const member_start& wanted,
+                                                       const std::vector<std::vector<std::int32_t>>& lists,
+                                                       const std::vector<set_rule>& rules);
   std::unique_ptr<state> state_;
 };
 

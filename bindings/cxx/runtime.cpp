@@ -1,6 +1,3 @@
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
@@ -8,46 +5,17 @@
 #include "actors/member_runtime.hpp"
 #include "actors/set/injected_fault.hpp"
 #include "actors/this_host.hpp"
+#include "bindings/cxx/birth_mark.hpp"
 #include "bindings/cxx/farandole.hpp"
 #include "bindings/cxx/known_sets.hpp"
 #include "collectives/paths/mpi/mpi_library.hpp"
+#include "elastic/start_tries.hpp"
 #include "messages/membership.hpp"
 #include "messages/set_change.hpp"
 
 namespace farandole {
 
 namespace {
-
-// Memory that a forked child finds zeroed: how a call knows, at the cost of one load, that it is in the
-// process where the runtime lives.
-class birth_mark {
-public:
-  birth_mark() : page_(static_cast<volatile int*>(map())) {
-    if (page_)
-      *page_ = 1;
-  }
-  birth_mark(const birth_mark&) = delete;
-  birth_mark& operator=(const birth_mark&) = delete;
-  ~birth_mark() {
-    if (page_)
-      munmap(const_cast<int*>(page_), size());
-  }
-  bool here() const { return page_ ? *page_ == 1 : process_ == getpid(); }
-
-private:
-  static std::size_t size() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
-  static void* map() {
-    auto* page = mmap(nullptr, size(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (page == MAP_FAILED)
-      return nullptr;
-    if (madvise(page, size(), MADV_WIPEONFORK) == 0)
-      return page;
-    munmap(page, size());
-    return nullptr;
-  }
-  volatile int* page_;
-  pid_t process_ = getpid();
-};
 
 error in_child() {
   return {error_kind::precondition,
@@ -83,7 +51,10 @@ error refuse(std::string text) {
 }
 
 // A job that others have left already has been joined all the same; the first operation says that it is over.
-bool may_do_without(const set_change& sets, const error& why) {
+// Where members may change, one that was lost means another try.
+bool may_do_without(const set_change& sets, const error& why, bool elastic) {
+  if (elastic && why.kind == error_kind::disconnected)
+    return false;
   return sets.sets.empty() && why.kind != error_kind::invalid_argument && why.kind != error_kind::timed_out;
 }
 
@@ -172,7 +143,7 @@ error runtime::state::found_sets(std::vector<std::vector<std::int32_t>> lists,
   if (!place.elastic && !place.sets_kept && rules.empty())
     wanted->change = {set_change_kind::found, 0, std::move(lists)};
   const auto founded = change_sets(wanted->change, until);
-  if (!founded && !may_do_without(wanted->change, founded.error()))
+  if (!founded && !may_do_without(wanted->change, founded.error(), place.elastic))
     return founded.error();
   known.begin(std::move(wanted->sets));
   return {};
@@ -189,20 +160,40 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
   auto secret = how.secret.empty() ? job_secret(*values) : expected<std::string>(how.secret);
   if (!secret)
     return secret.error();
-  const auto patience = values->duration(setting::start_timeout);
   auto faults = faults_of(lookup);
   if (!faults)
     return faults.error();
-  auto member = member_runtime::start(std::move(*values), {*secret,
-                                                           {how.mpi_ranks, launched_by_mpi(lookup)},
-                                                           std::move(*faults),
-                                                           how.progress,
-                                                           how.sets_before,
-                                                           how.epoch});
+  const auto patience = values->flag(setting::elastic) ? setting::elastic_timeout : setting::start_timeout;
+  member_start wanted;
+  wanted.secret = *secret;
+  wanted.mpi = {how.mpi_ranks, launched_by_mpi(lookup)};
+  wanted.faults = std::move(*faults);
+  wanted.progress = how.progress;
+  wanted.sets_before = how.sets_before;
+  *wanted.epoch = how.epoch;
+  wanted.until = clock::now() + values->duration(patience);
+  start_tries tries(values->flag(setting::elastic), wanted.until, values->cited(patience));
+  for (;;) {
+    auto started = start_once(*values, wanted, lists, how.set_rules);
+    if (started)
+      return started;
+    if (auto problem = tries.after(started.error(), clock::now()))
+      return problem;
+    logger(log_of(*values))
+        .warning("members changed before all had come together, and this process tries again: " +
+                 started.error().text);
+  }
+}
+
+expected<std::unique_ptr<runtime>> runtime::start_once(const settings& values, const member_start& wanted,
+                                                       const std::vector<std::vector<std::int32_t>>& lists,
+                                                       const std::vector<set_rule>& rules) {
+  const auto patience = values.duration(setting::start_timeout);
+  auto member = member_runtime::start(values, wanted);
   if (!member)
     return member.error();
   std::unique_ptr<runtime> started(new runtime(std::make_unique<state>(std::move(*member))));
-  if (auto problem = started->state_->found_sets(std::move(lists), how.set_rules, clock::now() + patience))
+  if (auto problem = started->state_->found_sets(lists, rules, clock::now() + patience))
     return problem;
   return started;
 }

@@ -47,6 +47,7 @@ public:
   }
 
   const rendezvous_actor& rendezvous() const { return actor_; }
+  std::uint16_t port() const { return port_; }
 
   template <class Each>
   void run(Each each, const std::vector<std::vector<std::int32_t>>& sets = {}) {

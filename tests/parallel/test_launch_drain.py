@@ -158,6 +158,24 @@ def test_a_host_is_drained_by_name(start: Callable[..., Job]) -> None:
     assert_left(job, [2], [(0, 0), (1, 1)])
 
 
+def test_of_two_jobs_the_named_one_is_drained_and_the_other_goes_on_untouched(start: Callable[..., Job]) -> None:
+    one = three(start)
+    other = start(["-np", "2", "--min-np", "1", "-H", "localhost:2"], 1)
+    other.read_until(lambda text: len(beginnings(text)) == 2)
+    names = [f"script-{each.process.pid}" for each in (one, other)]
+    code, said = drain("1")
+    assert code == 1
+    assert "several jobs run; name one with --job:" in said
+    assert all(re.search(rf"^  {name} ", said, re.MULTILINE) for name in names), said
+    code, said = drain("--job", names[0], "1")
+    assert code == 0, said
+    assert_left(one, [1], [(0, 0), (2, 1)])
+    code, said = drain("1")  # it is the only one now
+    assert code == 0, said
+    assert_left(other, [1], [(0, 0)])
+    assert of_size(other.text, 2) == [(0, 0), (1, 1)]  # once, at its start
+
+
 def test_drains_that_cannot_be_are_refused_and_the_launchers_end_is_the_workers(
     start: Callable[..., Job], folder_of_jobs: Path
 ) -> None:

@@ -273,6 +273,29 @@ def test_strangers_are_turned_away_with_the_reason(
     job.is_told_to_end()
 
 
+def test_a_member_of_an_earlier_generation_is_told_so_and_comes_as_a_new_one(
+    apart: Callable[..., Rendezvous], launch: Callable[..., Training], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FARANDOLE_REGROUP_TIMEOUT", "2")
+    sizes = ("-np", "3", "--min-np", "1")
+    rendezvous = apart(*sizes)
+    job = launch(rendezvous, *sizes, "-H", "localhost:3")
+    members = job.members(3)
+    job.makes_steps()
+    # Two do not come back to the rendezvous in time, and the third goes on without them.
+    for slot in (0, 2):
+        os.kill(members[slot], signal.SIGSTOP)
+    rendezvous.kill()
+    rendezvous.start()
+    assert job.members(1) == {1: members[1]}
+    os.kill(members[2], signal.SIGCONT)
+    job.read_until(lambda text: re.search(r"\[2\]<stderr>:.*job has ended this generation while", text) is not None)
+    assert job.members(2) == {1: members[1], 2: members[2]}
+    os.kill(members[0], signal.SIGCONT)
+    job.read_until(lambda text: re.search(r"BEGIN slot 0 rank 2 of 3", text) is not None)
+    job.is_told_to_end()
+
+
 def test_a_launcher_keeps_a_journal_of_its_own(tmp_path: Path) -> None:
     journal = tmp_path / "journal"
     command = ["-np", "1", "--min-np", "1", "-H", "localhost:1", "--journal", str(journal)]

@@ -190,6 +190,7 @@ private:
       caf::anon_send(rendezvous_, slot_exited{slot, how});
     };
     spec.slot_retired = [this](std::int32_t slot) { caf::anon_send(rendezvous_, slot_retired{slot}); };
+    spec.nobody_comes = [this] { caf::anon_send(rendezvous_, nobody_comes{}); };
     spec.finished = [this](int code) {
       ended_ = true;
       code_ = code;
@@ -400,15 +401,14 @@ private:
                        [&](const std::string& line) { return line.find(part) != std::string::npos; });
   }
 
-  // A process ends by itself when it first joins and another one is lost; and when it has waited in vain,
-  // because there are too few.
+  // A process ends by itself when it has waited in vain, because there are too few.
   bool excused(const elastic_worker& worker) const {
     const bool disturbed = last_fault_ != caf::actor_clock::time_point{};
     const auto finished = std::any_of(workers_.begin(), workers_.end(),
                                       [](const auto& each) { return each.second->finished(); });
     if (worker.failure().kind == error_kind::timed_out)
       return said("for more slots") || said("no other hosts can come") || (disturbed && finished);
-    return disturbed && !worker.was_in();
+    return worker.failure().kind == error_kind::precondition && disturbed && finished;
   }
 
   // Nothing may be left that still holds something of this job.

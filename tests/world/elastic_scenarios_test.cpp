@@ -120,6 +120,28 @@ TEST_CASE("elastic scenario: a second member dies while the others come together
   CHECK(report.generations == 2);
 }
 
+TEST_CASE("elastic scenario: a member dies while all first connect, and nobody else ends") {
+  const auto report = played(
+      calm(3), once(1, a_welcome, [](elastic_world& world, std::int32_t, std::int32_t) { world.kill(1); }));
+  CHECK(report.code == 0);
+  CHECK(report.finished == 2);
+  CHECK(report.last_slots == slots{0, 2});
+}
+
+TEST_CASE(
+    "elastic scenario: a member that leaves as planned and never comes again is not waited for for ever") {
+  auto options = with_more(calm(3), 1500ms, {{"host-a", 1}, {"host-b", 1}});
+  const auto report = played(options, [done = false](elastic_world& world, std::int32_t from, std::int32_t,
+                                                     const envelope& message) mutable {
+    if (!done && from == 1 && is(message, wire::Envelope::Body::FAREWELL)) {
+      done = true;
+      world.block_rendezvous(1, true, true, true);
+    }
+  });
+  CHECK(report.code == 0);
+  CHECK(report.last_slots == slots{0});
+}
+
 TEST_CASE("elastic scenario: rank 0 dies, and the oldest that is left follows it") {
   const auto report =
       played(calm(3), once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {

@@ -82,7 +82,7 @@ void elastic_worker::start() {
     return;
   started_ = true;
   stage_.log.note([&] { return who() + " starts on " + host_; });
-  init();
+  begin();
 }
 
 void elastic_worker::kill(int signal) {
@@ -103,6 +103,12 @@ void elastic_worker::exit(int code, int signal) {
 }
 
 // ---- the runtime (actors/member_runtime.cpp) -----------------------------------------------------
+
+void elastic_worker::begin() {
+  tries_ = tries_in_a_row;
+  patience_ = stage_.system.clock().now() + stage_.values.duration(setting::elastic_timeout);
+  init();
+}
 
 void elastic_worker::init() {
   ++incarnation_;
@@ -149,8 +155,7 @@ void elastic_worker::started(const error& problem) {
   if (problem) {
     stage_.log.note([&] { return who() + " could not join: " + problem.text; });
     const bool lost_another = problem.kind == error_kind::disconnected || problem.kind == error_kind::unknown;
-    const bool again =
-        coming_.reset && lost_another && --tries_ > 0 && stage_.system.clock().now() < patience_;
+    const bool again = lost_another && --tries_ > 0 && stage_.system.clock().now() < patience_;
     return leave([this, problem, again] {
       if (again)
         return init();
@@ -339,9 +344,7 @@ void elastic_worker::failed(const error& problem) {
 }
 
 void elastic_worker::regroup() {
-  tries_ = tries_in_a_row;
-  patience_ = stage_.system.clock().now() + stage_.values.duration(setting::elastic_timeout);
-  leave([this] { init(); });
+  leave([this] { begin(); });
 }
 
 // ---- operations ----------------------------------------------------------------------------------

@@ -80,6 +80,7 @@ private:
   void think(then what);
 
   // The runtime.
+  void begin();
   void init();
   void await_start(duration wait);
   void started(const error& problem);

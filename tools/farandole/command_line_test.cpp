@@ -270,6 +270,12 @@ TEST_CASE("elastic options that cannot be are refused with what to do", "[comman
     CHECK(contains(refusal({"-np", "2", "--host-discovery-script", script.path, "true"}), "chmod +x"));
 }
 
+TEST_CASE("an elastic job cannot have oneCCL's path, and says what to do", "[command line]") {
+  const words job{"-np", "2", "--min-np", "1", "-H", "localhost:2", "true"};
+  for (const std::string name : {"HOROVOD_CPU_OPERATIONS", "FARANDOLE_CPU_PATH"})
+    CHECK(contains(refusal(job, around({{name, "ccl"}})), "Unset " + name));
+}
+
 TEST_CASE("an elastic job may keep a journal, or have its rendezvous elsewhere", "[command line]") {
   const words job{"-np", "2", "--min-np", "1", "-H", "localhost:2"};
   const auto with = [&](words options) {

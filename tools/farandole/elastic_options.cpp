@@ -8,6 +8,8 @@
 #include <chrono>
 #include <filesystem>
 
+#include "elastic/path_objection.hpp"
+
 namespace farandole {
 
 namespace {
@@ -119,7 +121,9 @@ error plan_elasticity(const CLI::App& app, const elastic_options& options, run_r
   request.journal = options.journal;
   if (auto problem = find_rendezvous(options, request))
     return problem;
-  return request.values.assign(setting::elastic, "1", setting_source::flag);
+  if (auto problem = request.values.assign(setting::elastic, "1", setting_source::flag))
+    return problem;
+  return objection_to_path(request.values);
 }
 
 error find_script(std::string& script) {

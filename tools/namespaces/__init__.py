@@ -122,11 +122,20 @@ class Hosts:
         )
         return process.read_until(re.escape(self.addresses[0]) + r":(\d+)\s").group(1)
 
-    def job(self, script: str, per_host: int = 1, settings: Optional[Dict[str, str]] = None) -> List[Process]:
-        """One job over all hosts, its workers by rank; each runs the script with `hvd` imported."""
+    def job(
+        self,
+        script: str,
+        per_host: int = 1,
+        settings: Optional[Dict[str, str]] = None,
+        rendezvous_settings: Optional[Dict[str, str]] = None,
+    ) -> List[Process]:
+        """One job over all hosts, its workers by rank; each runs the script with `hvd` imported.
+
+        The rendezvous has the same settings, unless it is given its own.
+        """
         hosts = len(self.addresses)
         size = hosts * per_host
-        port = self.rendezvous(size, settings)
+        port = self.rendezvous(size, settings if rendezvous_settings is None else rendezvous_settings)
         program = self._folder / f"worker{next(_numbers)}.py"
         program.write_text("import horovod.torch as hvd\nimport torch\n\n" + textwrap.dedent(script))
         workers = []
@@ -158,6 +167,10 @@ class Hosts:
             bucket = ["tbf", "rate", rate, "burst", "256kb", "latency", "50ms"]
             command = ["tc", "-n", self._host(number), "qdisc", "add", "dev", "net0", "root", *bucket]
             subprocess.run(command, check=True, capture_output=True, text=True, timeout=30)
+
+    def cut(self, number: int) -> None:
+        """Pulls a host's cable: nothing passes any more, and neither end is told."""
+        _ip("-n", f"{self._name}s", "link", "set", f"port{number}", "nomaster")
 
     def remove(self) -> None:
         for process in self._processes:

@@ -1,0 +1,82 @@
+// Members that begin anew or wait in vain: where a generation does not become what it was to be.
+#include "elastic/membership_testing.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole;
+
+TEST_CASE("who was lost with its first generation begins anew, and takes no sets from those who go on") {
+  auto job = elastic_running(2, 4);
+  for (const std::int32_t slot : {2, 3}) {
+    job.expect(slot);
+    job.join(static_cast<route>(300 + slot), from_slot(slot, 1));
+  }
+  const auto again = [](std::int32_t slot) {
+    auto said = from_slot(slot, 1);
+    said.keeps_sets = true;
+    said.sets = {{{0, false, 0}, 1, {1}}};
+    return said;
+  };
+  job.leave(101, 1);
+  job.join(201, again(1));
+  job.leave(100, 1);
+  REQUIRE(job.join(200, again(0)).admissions.size() == 4);
+  job.exit(2, "was killed by signal 9"); // before 3 was connected
+  job.join(303, from_slot(3, 1));
+  job.join(301, again(1));
+  const auto formed = job.join(300, again(0));
+  REQUIRE(formed.admissions.size() == 3);
+  for (std::size_t rank : {0, 1, 2}) {
+    const auto& told = formed.admissions[rank].welcome;
+    CHECK(told.sets == std::vector<kept_set>{{{0, false, 0}, 1, {1}}});
+    CHECK(told.joined_late == (rank == 2));
+    CHECK(told.must_sync);
+  }
+}
+
+TEST_CASE("where all begin anew after a loss, nobody is late") {
+  auto job = elastic_running(3, 3);
+  job.exit(2, "was killed by signal 9");
+  job.join(200, from_slot(0, 1));
+  const auto formed = job.join(201, from_slot(1, 1));
+  REQUIRE(formed.admissions.size() == 2);
+  CHECK_FALSE(formed.admissions[0].welcome.joined_late);
+  CHECK_FALSE(formed.admissions[1].welcome.joined_late);
+}
+
+TEST_CASE("who waits for a generation that can never come is told so, as soon as that is certain") {
+  auto job = elastic_running(3, 3, 2);
+  for (const route each : {100, 101, 102})
+    job.leave(each, 1);
+  job.join(202, from_slot(2, 1));
+  job.exit(0, "exited with code 0");
+  CHECK(job.nobody_comes().refusals.empty()); // 1 has left, lives, and may come again
+  const auto told = job.exit(1, "exited with code 0");
+  REQUIRE(told.refusals.size() == 1);
+  CHECK(told.refusals[0].to == 202);
+  CHECK(told.refusals[0].why.reason.find("no other generation") != std::string::npos);
+  CHECK(told.refusals[0].why.reason.find("2 members that a generation needs (--min-np) 1 is left") !=
+        std::string::npos);
+  CHECK_FALSE(told.refusals[0].why.dismissed);
+  CHECK(job.join(203, from_slot(2, 1)).refusals.size() == 1);
+}
+
+TEST_CASE("when nobody is started any more, a job that runs is left alone, and those who are enough go on") {
+  auto job = elastic_running(3, 3, 2);
+  CHECK(job.nobody_comes().refusals.empty());
+  CHECK(job.exit(0, "exited with code 0").refusals.empty());
+  job.join(201, from_slot(1, 1));
+  CHECK(slots_of(job.join(202, from_slot(2, 1))) == std::vector{1, 2});
+}
+
+TEST_CASE("a first generation does not wait for a slot that has ended, if those who are left are enough") {
+  for (const std::int32_t least : {2, 3}) {
+    membership job{{.size = 3, .elastic = true, .least = least, .most = 3}, 1};
+    for (std::int32_t slot = 0; slot < 3; ++slot)
+      job.expect(slot);
+    job.join(100, from_slot(0, 3));
+    CHECK(job.exit(1, "exited with code 3").admissions.empty()); // 2 may still come
+    const auto last = job.join(102, from_slot(2, 3));
+    CHECK(slots_of(last) == (least == 2 ? std::vector{0, 2} : std::vector<int>{}));
+  }
+}

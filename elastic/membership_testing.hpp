@@ -1,0 +1,41 @@
+// For tests of membership: hellos, and elastic jobs that run already.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "elastic/membership.hpp"
+
+namespace farandole {
+
+inline hello from_slot(std::int32_t slot, std::int32_t size, const std::string& host = "a") {
+  hello value;
+  value.slot = slot;
+  value.size = size;
+  value.host = host;
+  value.host_name = host;
+  value.address = "127.0.0.1:" + std::to_string(5000 + slot);
+  return value;
+}
+
+/// Slots 0.. with routes 100 + slot; the job may have one to `most` members.
+inline membership elastic_running(std::int32_t size, std::int32_t most, std::int32_t least = 1) {
+  membership job{{.size = size, .elastic = true, .least = least, .most = most}, 1};
+  for (std::int32_t slot = 0; slot < size; ++slot) {
+    job.expect(slot);
+    job.join(static_cast<route>(100 + slot), from_slot(slot, 1));
+  }
+  return job;
+}
+
+/// Of the generation that forms; none: there is none.
+inline std::vector<std::int32_t> slots_of(const membership_decision& what) {
+  std::vector<std::int32_t> slots;
+  if (!what.admissions.empty())
+    for (auto& one : what.admissions[0].welcome.members)
+      slots.push_back(one.slot);
+  return slots;
+}
+
+} // namespace farandole

@@ -1,0 +1,44 @@
+// Whether a process that could not join its job tries once more. When a member is lost while the others
+// connect, the generation ends for all of them, and none of them is to blame: in an elastic job they are in
+// the next one. Not for ever: who never gets in is not helped by another try.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "messages/error.hpp"
+
+namespace farandole {
+
+class start_tries {
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  /// `until`, and the setting that says so: nothing is tried any more.
+  start_tries(bool elastic, time_point until, std::string setting)
+      : elastic_(elastic), until_(until), setting_(std::move(setting)) {}
+
+  /// A try has ended so. Kind none: once more; otherwise what the caller is told.
+  error after(const error& why, time_point now) {
+    if (!elastic_ || why.kind != error_kind::disconnected)
+      return why;
+    ++ended_;
+    const bool too_late = now >= until_;
+    if (!too_late && ended_ < most)
+      return {};
+    return {error_kind::timed_out,
+            "the job did not come together " +
+                (too_late ? "within " + setting_ : std::to_string(most) + " times in a row") +
+                ": each time a member was lost before all were connected; the last time, " + why.text};
+  }
+
+  static constexpr int most = 100;
+
+private:
+  bool elastic_;
+  time_point until_;
+  std::string setting_;
+  int ended_ = 0;
+};
+
+} // namespace farandole

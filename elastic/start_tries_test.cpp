@@ -1,0 +1,42 @@
+#include "elastic/start_tries.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole;
+using namespace std::chrono_literals;
+
+namespace {
+
+const start_tries::time_point t0{};
+const error loss{error_kind::disconnected, "rank 2 on here was killed by signal 9"};
+
+start_tries tries(bool elastic = true) {
+  return {elastic, t0 + 600s, "elastic timeout = 600 s"};
+}
+
+} // namespace
+
+TEST_CASE("a member that is lost while others connect means another try, in an elastic job only") {
+  CHECK_FALSE(tries().after(loss, t0 + 599s));
+  CHECK(tries(false).after(loss, t0).text == loss.text);
+}
+
+TEST_CASE("what is no loss is not tried again") {
+  for (const auto kind : {error_kind::unknown, error_kind::precondition, error_kind::dismissed,
+                          error_kind::timed_out, error_kind::invalid_argument}) {
+    const auto told = tries().after({kind, "why"}, t0);
+    CHECK(told.kind == kind);
+    CHECK(told.text == "why");
+  }
+}
+
+TEST_CASE("who never gets in gives up, and says how the last try ended") {
+  auto late = tries().after(loss, t0 + 600s);
+  CHECK(late.kind == error_kind::timed_out);
+  CHECK_THAT(late.text, Catch::Contains("within elastic timeout = 600 s") && Catch::Contains(loss.text));
+
+  auto often = tries();
+  for (int i = 1; i < start_tries::most; ++i)
+    REQUIRE_FALSE(often.after(loss, t0));
+  CHECK_THAT(often.after(loss, t0).text, Catch::Contains("100 times in a row"));
+}

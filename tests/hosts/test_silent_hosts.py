@@ -1,0 +1,52 @@
+"""A host that vanishes without a word: the links to it end when it has been silent for as long as the setting says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from namespaces import Hosts
+
+# Rank 1's request for "early" has come to rank 0 when "both" is done: it comes before it on the same link.
+SCRIPT = """
+import os, time
+from horovod.common.exceptions import HorovodInternalError
+
+hvd.init()
+early = hvd.allreduce_async(torch.ones(4), name="early") if hvd.rank() == 1 else None
+hvd.allreduce(torch.ones(4), name="both")
+print("ready", flush=True)
+end = time.monotonic() + 100
+while not os.path.exists("CUT"):
+    assert time.monotonic() < end
+    time.sleep(0.01)
+try:
+    if early is not None:
+        hvd.synchronize(early)
+    else:
+        hvd.allreduce(torch.ones(4), name="WANTED")
+except HorovodInternalError as lost:
+    print(f"ended {lost.kind}: {lost}", flush=True)
+"""
+
+
+@pytest.mark.parametrize("hosts", [2], indirect=True, ids=["two-hosts"])
+@pytest.mark.parametrize("wanted", ["early", "other"], ids=["something-unanswered", "nothing-on-its-way"])
+def test_a_host_that_vanishes_is_noticed_by_its_silence(hosts: Hosts, tmp_path: Path, wanted: str) -> None:
+    # Only the members' own link may notice: neither the rendezvous' nor an operation's deadline comes before.
+    cut = tmp_path / "cut"
+    workers = hosts.job(
+        SCRIPT.replace("CUT", str(cut)).replace("WANTED", wanted),
+        settings={"FARANDOLE_LINK_TIMEOUT": "4", "HOROVOD_GLOO_TIMEOUT_SECONDS": "600"},
+        rendezvous_settings={"FARANDOLE_LINK_TIMEOUT": "3600"},
+    )
+    for worker in workers:
+        worker.read_until(r"^ready\n")
+    hosts.cut(1)
+    cut.touch()
+    problem = workers[0].read_until(r"^ended disconnected: (.*)\n").group(1)
+    assert re.search(r"\brank 1\b", problem), problem
+    workers[0].read_until(r"the peer is gone: .*, no answer within link timeout \(FARANDOLE_LINK_TIMEOUT\) = 4 s")
+    assert workers[0].end() == 0, workers[0].text
+    workers[1].read_until(r"^ended disconnected: .*\brank 0\b")
