@@ -9,6 +9,7 @@
 
 #include "tests/world/dice.hpp"
 #include "tests/world/elastic_launcher.hpp"
+#include "tests/world/elastic_service.hpp"
 #include "tests/world/simulation.hpp"
 
 namespace farandole::testing {
@@ -18,7 +19,8 @@ public:
   using time_point = caf::actor_clock::time_point;
 
   /// All of them outlive this. The faults are those of the stage's options.
-  elastic_faults(simulation& world, elastic_stage& stage, elastic_launcher& launcher);
+  elastic_faults(simulation& world, elastic_stage& stage, elastic_launcher& launcher,
+                 elastic_service& service);
 
   /// A message is about to be handed over: what is due comes now.
   void arriving(process_id from, process_id to);
@@ -28,6 +30,7 @@ public:
   void note(const std::string& text);
 
   void kill(std::int32_t slot);
+  void after(std::chrono::nanoseconds wait, std::function<void()> how);
 
   std::size_t happened() const { return next_; }
   bool any() const { return last_ != time_point{}; }
@@ -35,15 +38,16 @@ public:
   time_point last() const { return last_; }
 
 private:
+  bool can_hit(const fault& what, process_id worker) const;
   void apply(const fault& what, process_id from, process_id to);
   void reorder(const fault& what);
   void partition(const fault& what, process_id who);
-  void cut(process_id who, bool both, bool blocked);
-  void after(const fault& what, std::function<void()> how);
+  void end_rendezvous(const fault& what);
 
   simulation& world_;
   elastic_stage& stage_;
   elastic_launcher& launcher_;
+  elastic_service& service_;
   dice draw_;
   std::size_t next_ = 0;
   bool stopped_ = false;

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "actors/rendezvous.hpp"
 #include "tests/world/elastic_faults.hpp"
 
 namespace farandole::testing {
@@ -43,12 +42,10 @@ public:
         plane_(options.seed, {[this](const set_key& set, std::int32_t place, std::int32_t members,
                                      const lane_job& job) { log_.ran(set, place, members, job); },
                               [this](const std::string& text) { log_.problem(text); }}),
-        stage_{world_.system(), options_, net_, plane_, log_, settings_of(options)}, launcher_(stage_),
-        faults_(world_, stage_, launcher_) {
+        stage_{world_.system(), options_, net_, plane_, log_, settings_of(options), {}, 0}, launcher_(stage_),
+        service_(stage_), faults_(world_, stage_, launcher_, service_) {
     world_.step_limit(steps_allowed);
-    begin_ = world_.now();
-    start_rendezvous();
-    launcher_.start(caf::actor_cast<caf::actor>(rendezvous_));
+    launcher_.start(service_.for_launcher());
   }
 
   ~elastic_run() override { take_down(); }
@@ -86,18 +83,22 @@ public:
     faults_.note("the way between slot " + std::to_string(slot) + " and the rendezvous is " +
                  (blocked ? "blocked" : "free"));
     if (there)
-      net_.block(elastic_worker::id_of(slot), launcher_process, blocked);
+      net_.block(elastic_worker::id_of(slot), service_.latest(), blocked);
     if (back)
-      net_.block(launcher_process, elastic_worker::id_of(slot), blocked);
+      net_.block(service_.latest(), elastic_worker::id_of(slot), blocked);
   }
   void break_rendezvous_link(std::int32_t slot, std::chrono::nanoseconds late) override {
     faults_.note("the link between slot " + std::to_string(slot) + " and the rendezvous breaks");
-    net_.break_links(elastic_worker::id_of(slot), launcher_process, late);
+    net_.break_links(elastic_worker::id_of(slot), service_.latest(), late);
   }
   void find(std::vector<host_slots> hosts) override {
     faults_.note("discovery finds other hosts");
     launcher_.find(std::move(hosts));
   }
+  void after(std::chrono::nanoseconds wait, std::function<void()> what) override {
+    faults_.after(wait, std::move(what));
+  }
+  elastic_service& service() override { return service_; }
 
 private:
   static net_options net_of(const elastic_options& options) {
@@ -114,7 +115,7 @@ private:
     };
     who.broken = [this](process_id a, process_id b) {
       log_.note([&] { return "a link breaks between " + name_of(a) + " and " + name_of(b); });
-      if (a == launcher_process || b == launcher_process)
+      if (service_.is_rendezvous(a) || service_.is_rendezvous(b))
         log_.cut_off(std::max(a, b) - 1);
     };
     who.problem = [this](const std::string& text) { log_.problem(text); };
@@ -122,7 +123,9 @@ private:
   }
 
   static std::string name_of(process_id who) {
-    return who == launcher_process ? "the rendezvous" : "slot " + std::to_string(who - 1);
+    return who > launcher_process    ? "slot " + std::to_string(who - 1)
+           : who == launcher_process ? "the launcher"
+                                     : "the rendezvous";
   }
 
   std::string time_text() const {
@@ -135,24 +138,14 @@ private:
     return std::max(faults_.last(), begin_ + options_.hosts.back().at) + patience;
   }
 
-  void start_rendezvous() {
-    rendezvous_options how;
-    how.members = {options_.processes, true, options_.fewest, options_.most};
-    how.settings = stage_.values;
-    how.links.simulated = net_.links_of(launcher_process);
-    how.bind_ip = simulated_net::address_of(launcher_process);
-    auto service = farandole::start_rendezvous(world_.system(), how);
-    assert(service);
-    rendezvous_ = service->actor;
-    stage_.rendezvous_port = service->port;
-  }
-
   void sent(process_id from, const envelope& message) {
-    if (from != launcher_process)
+    if (!service_.is_rendezvous(from))
       return;
     if (message.kind() == wire::Envelope::Body::WELCOME) {
-      if (const auto what = decode_welcome(message))
+      if (const auto what = decode_welcome(message)) {
         log_.welcomed(*what);
+        service_.sends(from, *what);
+      }
     } else if (message.kind() == wire::Envelope::Body::LOST) {
       if (const auto what = decode_lost(message); what && what->generation != lost_generation_) {
         lost_generation_ = what->generation;
@@ -164,7 +157,8 @@ private:
       }
     }
     // Whom the rendezvous has waited for long enough comes as a new one.
-    if (lost_generation_ == log_.generations() && world_.now() - lost_at_ >= seconds(30))
+    if ((lost_generation_ == log_.generations() && world_.now() - lost_at_ >= seconds(30)) ||
+        world_.now() >= service_.gives_up_at())
       for (const auto& [slot, worker] : launcher_.workers())
         log_.cut_off(slot);
   }
@@ -187,7 +181,7 @@ private:
     }
     if (launcher_.code() == 0 && report.finished == 0)
       log_.problem("the job ended well, and nobody came to the end of training");
-    if (launcher_.code() != 0 && launcher_.said().empty())
+    if (launcher_.code() != 0 && launcher_.said().empty() && service_.said().empty())
       log_.problem("the job failed, and no reason was told");
   }
 
@@ -195,8 +189,8 @@ private:
   // because there are too few.
   bool excused(const elastic_worker& worker) const {
     const auto& workers = launcher_.workers();
-    const auto finished = std::any_of(workers.begin(), workers.end(),
-                                      [](const auto& each) { return each.second->finished(); });
+    const auto finished =
+        std::any_of(workers.begin(), workers.end(), [](const auto& each) { return each.second->finished(); });
     if (worker.failure().kind == error_kind::timed_out)
       return launcher_.said("for more slots") || launcher_.said("no other hosts can come") ||
              (faults_.any() && finished);
@@ -210,26 +204,25 @@ private:
     scenario_ = {};
     faults_.stop();
     launcher_.take_down();
-    caf::anon_send(rendezvous_, close_atom::value);
+    service_.close();
     world_.run_for(seconds(60));
-    caf::anon_send_exit(rendezvous_, caf::exit_reason::kill);
-    rendezvous_ = nullptr;
+    service_.take_down();
     world_.run_until_quiet();
   }
 
   elastic_options options_;
   elastic_scenario scenario_;
   simulation world_;
+  const caf::actor_clock::time_point begin_ = world_.now();
   elastic_log log_;
   simulated_net net_;
   data_plane plane_;
   elastic_stage stage_;
   elastic_launcher launcher_;
+  elastic_service service_;
   elastic_faults faults_;
-  caf::actor_clock::time_point begin_{};
   std::uint64_t lost_generation_ = 0;
   caf::actor_clock::time_point lost_at_{};
-  rendezvous_actor rendezvous_;
   bool taken_down_ = false;
 };
 
