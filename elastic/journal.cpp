@@ -1,12 +1,6 @@
 #include "elastic/journal.hpp"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -28,44 +22,6 @@ error refused(const std::string& path, const std::string& why) {
   return {error_kind::precondition, "the journal " + path + " cannot be used: " + why};
 }
 
-bool write_all(int fd, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const auto count = ::write(fd, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR)
-      continue;
-    if (count <= 0)
-      return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
-  return true;
-}
-
-bool read_all(int fd, std::vector<std::byte>& bytes) {
-  std::array<std::byte, 65536> piece;
-  for (;;) {
-    const auto count = ::read(fd, piece.data(), piece.size());
-    if (count < 0 && errno == EINTR)
-      continue;
-    if (count <= 0)
-      return count == 0;
-    bytes.insert(bytes.end(), piece.begin(), piece.begin() + count);
-  }
-}
-
-std::string this_process() {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  return "process " + std::to_string(::getpid()) + " on " + host.data();
-}
-
-/// So that a new name is still there when the machine comes up again.
-bool sync_folder_of(const std::string& path) {
-  const auto slash = path.rfind('/');
-  const auto folder = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-  const descriptor opened{::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-  return opened && ::fsync(opened.get()) == 0;
-}
-
 /// Where forgetting a change would let two generations have one number, or two rendezvous one epoch. The rest
 /// is told again by members and launcher.
 bool must_last(const job_image& before, const job_image& now) {
@@ -75,8 +31,8 @@ bool must_last(const job_image& before, const job_image& now) {
 
 } // namespace
 
-expected<std::unique_ptr<journal>> journal::open(const std::string& path) {
-  std::unique_ptr<journal> made(new journal(path));
+expected<std::unique_ptr<journal>> journal::open(const std::string& path, std::shared_ptr<disk> where) {
+  std::unique_ptr<journal> made(new journal(path, std::move(where)));
   if (auto problem = made->lock())
     return problem;
   if (auto problem = made->read())
@@ -85,34 +41,23 @@ expected<std::unique_ptr<journal>> journal::open(const std::string& path) {
 }
 
 error journal::lock() {
-  lock_ = descriptor{::open((path_ + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
-  if (!lock_)
-    return refused(path_, "its lock file " + path_ + ".lock cannot be opened: " + reason());
-  if (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
-    std::vector<std::byte> text;
-    const bool known = errno == EWOULDBLOCK && read_all(lock_.get(), text) && !text.empty();
-    if (errno != EWOULDBLOCK)
-      return refused(path_, "it cannot be locked: " + reason());
-    const auto holder = known ? std::string(reinterpret_cast<const char*>(text.data()), text.size())
-                              : std::string("another process");
-    return refused(path_, holder.substr(0, holder.find('\n')) + " has it; end that rendezvous first");
-  }
-  const auto name = this_process() + "\n";
-  // Only for people: that it is locked does not hang on it.
-  [[maybe_unused]] const bool named =
-      ::ftruncate(lock_.get(), 0) == 0 && write_all(lock_.get(), std::as_bytes(std::span(name)));
-  return {};
+  std::string holder;
+  lock_ = disk_->lock(path_ + ".lock", holder);
+  if (lock_)
+    return {};
+  if (errno != EWOULDBLOCK)
+    return refused(path_, "its lock file " + path_ + ".lock cannot be locked: " + reason());
+  return refused(path_, (holder.empty() ? "another process" : holder) + " has it; end that rendezvous first");
 }
 
 error journal::read() {
-  file_ = descriptor{::open(path_.c_str(), O_RDWR | O_APPEND | O_CLOEXEC)};
+  file_ = disk_->open(path_);
+  if (!file_ && errno == ENOENT)
+    return {};
   if (!file_)
-    return errno == ENOENT ? error{} : refused(path_, reason());
-  struct stat what {};
-  if (::fstat(file_.get(), &what) != 0 || !S_ISREG(what.st_mode))
-    return refused(path_, "it is no regular file");
+    return refused(path_, errno == EINVAL ? "it is no regular file" : reason());
   std::vector<std::byte> bytes;
-  if (!read_all(file_.get(), bytes))
+  if (!file_->read(bytes))
     return refused(path_, reason());
   auto content = replay(bytes);
   if (!content)
@@ -123,7 +68,7 @@ error journal::read() {
     return {};
   repaired_ = "the journal " + path_ + " ends in a record that was not written to its end (byte " +
               std::to_string(bytes_) + " of " + std::to_string(bytes.size()) + "); it is cut off there";
-  if (::ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0)
+  if (!file_->cut(bytes_))
     return refused(path_, "its torn end cannot be cut off: " + reason());
   return {};
 }
@@ -142,13 +87,13 @@ error journal::remember(const job_image& now) {
 
 error journal::rewrite(const job_image& now) {
   const auto fresh = path_ + ".new";
-  descriptor file{::open(fresh.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600)};
+  auto file = disk_->create(fresh);
   auto bytes = journal_header();
   const auto entry = journal_entry(journal_record::snapshot, now);
   bytes.insert(bytes.end(), entry.begin(), entry.end());
-  if (!file || !write_all(file.get(), bytes) || ::fsync(file.get()) != 0)
+  if (!file || !file->append(bytes) || !file->sync())
     return failed(fresh);
-  if (::rename(fresh.c_str(), path_.c_str()) != 0 || !sync_folder_of(path_))
+  if (!disk_->rename(fresh, path_))
     return failed(path_);
   file_ = std::move(file);
   bytes_ = snapshot_bytes_ = bytes.size();
@@ -157,18 +102,18 @@ error journal::rewrite(const job_image& now) {
 
 error journal::append(const job_image& now) {
   const auto entry = journal_entry(journal_record::change, difference(*written_, now));
-  if (!write_all(file_.get(), entry)) {
+  if (!file_->append(entry)) {
     auto problem = failed(path_);
     // Half a record must not stay in the middle.
-    if (::ftruncate(file_.get(), static_cast<off_t>(bytes_)) != 0)
-      file_.close();
+    if (!file_->cut(bytes_))
+      file_.reset();
     return problem;
   }
   bytes_ += entry.size();
-  if (must_last(*written_, now) && ::fdatasync(file_.get()) != 0) {
+  if (must_last(*written_, now) && !file_->sync()) {
     // After a failed sync nobody knows what the disk has: the next change begins a new file.
     auto problem = failed(path_);
-    file_.close();
+    file_.reset();
     return problem;
   }
   return {};

@@ -13,8 +13,8 @@
 #include <span>
 #include <string>
 
+#include "elastic/disk.hpp"
 #include "elastic/journal_format.hpp"
-#include "messages/descriptor.hpp"
 
 namespace farandole {
 
@@ -22,7 +22,8 @@ class journal {
 public:
   /// Takes the lock, reads what is there and cuts off a torn end. The error says who has the lock, or from
   /// which byte on the file cannot be believed.
-  static expected<std::unique_ptr<journal>> open(const std::string& path);
+  static expected<std::unique_ptr<journal>> open(const std::string& path,
+                                                 std::shared_ptr<disk> where = local_disk());
 
   /// What the file held; none: it is new.
   const std::optional<job_image>& found() const { return found_; }
@@ -35,7 +36,7 @@ public:
   error remember(const job_image& now);
 
 private:
-  explicit journal(std::string path) : path_(std::move(path)) {}
+  journal(std::string path, std::shared_ptr<disk> where) : path_(std::move(path)), disk_(std::move(where)) {}
 
   error lock();
   error read();
@@ -44,8 +45,9 @@ private:
   error failed(const std::string& what) const;
 
   std::string path_;
-  descriptor lock_;
-  descriptor file_; ///< none: the next change makes a new one
+  std::shared_ptr<disk> disk_;
+  std::unique_ptr<disk_lock> lock_;
+  std::unique_ptr<disk_file> file_; ///< null: the next change makes a new one
   std::optional<job_image> found_;
   std::optional<job_image> written_; ///< by this process
   std::string repaired_;

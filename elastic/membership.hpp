@@ -130,6 +130,7 @@ private:
     bool awaited = false;       ///< the next generation does not start without it
     bool retired = false;       ///< is to leave
     bool ended = false;         ///< its process is gone for good
+    bool untold = false;        ///< is in by the word of an earlier rendezvous, which may have told nobody
     std::string end_reason;
     std::int32_t last_rank = -1; ///< of the last generation, unless it was lost in it
     /// By which it was in the running generation before the process came again. Either a farewell comes by

@@ -26,7 +26,7 @@ membership membership::restored(const job_image& image, std::uint64_t epoch) {
   job.running_ = image.running;
   for (const auto& from : image.seats) {
     auto& to = job.seats_[from.slot];
-    to.in_generation = from.in_generation;
+    to.in_generation = to.untold = from.in_generation;
     to.awaited = from.awaited;
     to.retired = from.retired;
     to.ended = from.ended;

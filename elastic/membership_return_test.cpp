@@ -46,6 +46,39 @@ membership started_again() {
 
 } // namespace
 
+TEST_CASE("a generation that was written down and told to nobody has made nobody a member") {
+  auto two = membership{{2, true, 1, 3}, old_epoch};
+  for (std::int32_t slot = 0; slot < 3; ++slot)
+    two.expect(slot);
+  two.join(100, hello_of(0));
+  two.join(101, hello_of(1));
+  two.report(100, {1, 0, "lost a link"});
+  two.join(200, hello_of(0, old_epoch));
+  two.join(202, hello_of(2));
+  REQUIRE(two.join(201, hello_of(1, old_epoch)).admissions.size() == 3); // lost with the rendezvous
+  auto job = membership::restored(two.image(), new_epoch);
+  job.join(300, hello_of(0, old_epoch));
+  job.join(302, hello_of(2));
+  const auto formed = job.join(301, hello_of(1, old_epoch));
+  REQUIRE(formed.admissions.size() == 3);
+  for (const auto& one : formed.admissions) {
+    CHECK(one.welcome.generation == 3);
+    CHECK(one.welcome.must_sync);
+    CHECK(one.welcome.joined_late == (one.to == 302));
+    CHECK(one.welcome.members.back().slot == 2);
+  }
+}
+
+TEST_CASE("of a first generation that was told to nobody, no member comes late to the second") {
+  auto job = started_again();
+  job.join(300, hello_of(0));
+  job.join(301, hello_of(1));
+  const auto formed = job.join(302, hello_of(2));
+  REQUIRE(formed.admissions.size() == 3);
+  for (const auto& one : formed.admissions)
+    CHECK_FALSE(one.welcome.joined_late);
+}
+
 TEST_CASE("members come back into the generation that they were in") {
   auto job = started_again();
   CHECK(job.running());

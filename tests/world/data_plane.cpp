@@ -15,7 +15,21 @@ constexpr std::uint64_t ends_after_us = 200;
 // Of other sets' lanes than the global one: as set_tree.cpp has it.
 constexpr std::chrono::seconds patience{10};
 
+set_key key_of(const set_setup& how) {
+  auto key = global_set_of(how.generation, how.shared->members);
+  key.number = how.place->number;
+  return key;
+}
+
 } // namespace
+
+set_key global_set_of(std::uint64_t generation, const std::vector<member>& members) {
+  std::uint64_t hash = members.size();
+  for (const auto& one : members)
+    for (const unsigned char letter : one.address)
+      hash = dice::mixed(hash * 31 + letter);
+  return {generation, hash, 0};
+}
 
 // What a lane thread does, as an actor.
 class data_plane::lane_state {
@@ -29,7 +43,7 @@ public:
     how_ = how;
     ended_ = std::move(ended);
     who_ = who;
-    key_ = {how.generation, how.place->number};
+    key_ = key_of(how);
     const auto ranks = how.ranks();
     members_ = ranks.size();
     place_ =
@@ -175,7 +189,7 @@ mover_actor data_plane::lane(caf::event_based_actor* parent, const set_setup& ho
   });
   const auto ranks = how.ranks();
   const auto place = std::find(ranks.begin(), ranks.end(), how.shared->rank) - ranks.begin();
-  places_[who].emplace_back(set_key{how.generation, how.place->number}, static_cast<std::int32_t>(place));
+  places_[who].emplace_back(key_of(how), static_cast<std::int32_t>(place));
   return caf::actor_cast<mover_actor>(spawned);
 }
 

@@ -25,10 +25,13 @@ namespace farandole::testing {
 /// A process set of one generation, by its number in envelopes.
 struct set_key {
   std::uint64_t generation = 0;
+  std::uint64_t members = 0; ///< a hash of their addresses: two rendezvous may make two of one generation
   std::uint32_t number = 0;
 
   friend auto operator<=>(const set_key&, const set_key&) = default;
 };
+
+set_key global_set_of(std::uint64_t generation, const std::vector<member>& members);
 
 /// To a lane: its bundle has moved, or never will.
 struct bundle_moved {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/world/elastic_play.hpp"
+#include "tests/world/elastic_service.hpp"
 
 namespace farandole {
 class envelope;
@@ -42,9 +43,15 @@ public:
   virtual void block_rendezvous(std::int32_t slot, bool there, bool back, bool blocked) = 0;
   virtual void break_rendezvous_link(std::int32_t slot, std::chrono::nanoseconds late) = 0;
   virtual void find(std::vector<host_slots> hosts) = 0;
+
+  /// Does it so much later.
+  virtual void after(std::chrono::nanoseconds wait, std::function<void()> what) = 0;
+  /// Where it is apart it can end, and come again.
+  virtual elastic_service& service() = 0;
 };
 
-/// Called before each message is handed over; slots, or -1 for the rendezvous.
+/// Called before each message is handed over; slots, or -1 for the launcher and a rendezvous with it, and
+/// less for one apart.
 using elastic_scenario =
     std::function<void(elastic_world& world, std::int32_t from, std::int32_t to, const envelope& message)>;
 

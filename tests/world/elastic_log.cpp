@@ -1,6 +1,7 @@
 #include "tests/world/elastic_log.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace farandole::testing {
 
@@ -31,33 +32,42 @@ void elastic_log::problem(const std::string& text) {
 }
 
 void elastic_log::welcomed(const welcome& what) {
-  if (what.generation < generation_)
-    return problem(of(what.generation) + "it goes back from " + std::to_string(generation_));
-  if (what.generation > generation_ + 1)
-    problem(of(what.generation) + "it follows " + std::to_string(generation_));
-  generation_ = what.generation;
-  auto& now = generations_[generation_];
-  if (now.late.empty()) {
+  const auto key = global_set_of(what.generation, what.members);
+  const bool known = generations_.contains(key);
+  if (!known && !doubled_) {
+    if (what.generation < last_.generation)
+      return problem(of(what.generation) + "it goes back from " + std::to_string(last_.generation));
+    if (what.generation == last_.generation)
+      return problem(of(what.generation) + "rank " + std::to_string(what.rank) + " is told of other members");
+    if (what.generation > last_.generation + 1 + untold_)
+      problem(of(what.generation) + "it follows " + std::to_string(last_.generation));
+  }
+  auto& now = generations_[key];
+  if (!known) {
+    before_ = std::exchange(last_, key);
+    untold_ = 0;
     now.first = what;
     now.late.resize(what.members.size());
     note([&] {
-      std::string text = "generation " + std::to_string(generation_) + " of slots";
+      std::string text = "generation " + std::to_string(what.generation) + " of slots";
       for (const auto& one : what.members)
         text += " " + std::to_string(one.slot);
       return text + (what.must_sync ? ", which must sync" : ", which need not sync");
     });
   }
   if (what.members != now.first.members || what.epoch != now.first.epoch)
-    return problem(of(generation_) + "rank " + std::to_string(what.rank) + " is told of other members");
+    return problem(of(what.generation) + "rank " + std::to_string(what.rank) + " is told of other members");
   if (what.must_sync != now.first.must_sync)
-    problem(of(generation_) + "rank " + std::to_string(what.rank) + " is told otherwise whether to sync");
+    problem(of(what.generation) + "rank " + std::to_string(what.rank) + " is told otherwise whether to sync");
   now.late[static_cast<std::size_t>(what.rank)] = what.joined_late;
-  check_order(now);
+  if (!doubled_)
+    check_order(now);
 }
 
 // Who was in comes first, in the order that was.
 void elastic_log::check_order(const generation& now) {
-  const auto before = generations_.find(generation_ - 1);
+  const auto generation = now.first.generation;
+  const auto before = generations_.find(before_);
   std::int32_t last = -1;
   bool late_seen = false;
   for (const auto& one : now.first.members) {
@@ -65,14 +75,14 @@ void elastic_log::check_order(const generation& now) {
     if (!late)
       continue;
     const auto rank = before == generations_.end() ? -1 : rank_of(one.slot, before->second.first.members);
-    const auto who = of(generation_) + "slot " + std::to_string(one.slot);
+    const auto who = of(generation) + "slot " + std::to_string(one.slot);
     if (*late && rank >= 0 && !cut_off_.contains(one.slot))
       problem(who + " was in, was not cut off, and is told that it came late");
-    if (!*late && generation_ > 1 && rank < 0)
+    if (!*late && before != generations_.end() && rank < 0)
       problem(who + " was not in, and is not told that it came late");
     if (!*late && late_seen)
       problem(who + " was in, and ranks behind one that came late");
-    if (!*late && generation_ > 1 && rank < last)
+    if (!*late && before != generations_.end() && rank < last)
       problem(who + " ranks behind one that it ranked before");
     if (*late && !now.first.must_sync)
       problem(who + " came late, and nobody need sync");
@@ -94,39 +104,47 @@ void elastic_log::ran(const set_key& set, std::int32_t place, std::int32_t membe
     problem(of(set.generation) + "set " + std::to_string(set.number) + ": " + log.problems()[i]);
 }
 
-void elastic_log::trains(std::uint64_t generation, std::int32_t slot, const training_state& from) {
-  auto& now = generations_[generation];
+void elastic_log::brought(const set_key& set, const std::string& name, std::uint64_t count,
+                          const std::vector<std::int64_t>& result) {
+  const auto [first, is_new] = results_[set].try_emplace({name, count}, result);
+  if (!is_new && first->second != result)
+    problem(of(set.generation) + name + " brings " + std::to_string(result.at(0)) + " to one member and " +
+            std::to_string(first->second.at(0)) + " to another");
+}
+
+void elastic_log::trains(const set_key& global, std::int32_t slot, const training_state& from) {
+  auto& now = generations_[global];
   note([&] {
-    return "slot " + std::to_string(slot) + " trains in generation " + std::to_string(generation) + " from " +
-           text_of(from);
+    return "slot " + std::to_string(slot) + " trains in generation " + std::to_string(global.generation) +
+           " from " + text_of(from);
   });
   if (!now.begins) {
     now.begins = from;
-    if (from.round < safe_.round && somebody_stayed(now))
-      problem(of(generation) + "training goes back to " + text_of(from) + ", although all had committed " +
-              text_of(safe_));
+    if (from.round < safe_.round && somebody_stayed(now) && !doubled_)
+      problem(of(global.generation) + "training goes back to " + text_of(from) +
+              ", although all had committed " + text_of(safe_));
     safe_ = from;
   } else if (*now.begins != from) {
-    problem(of(generation) + "slot " + std::to_string(slot) + " begins from " + text_of(from) +
+    problem(of(global.generation) + "slot " + std::to_string(slot) + " begins from " + text_of(from) +
             ", another one from " + text_of(*now.begins));
   }
 }
 
-void elastic_log::committed(std::uint64_t generation, const training_state& what) {
-  if (generation == generation_ && what.round > safe_.round)
+void elastic_log::committed(const set_key& global, const training_state& what) {
+  if (global == last_ && what.round > safe_.round)
     safe_ = what;
 }
 
 std::vector<std::int32_t> elastic_log::slots() const {
   std::vector<std::int32_t> all;
-  if (const auto now = generations_.find(generation_); now != generations_.end())
+  if (const auto now = generations_.find(last_); now != generations_.end())
     for (const auto& one : now->second.first.members)
       all.push_back(one.slot);
   return all;
 }
 
 std::uint64_t elastic_log::hash() const {
-  auto hash = generation_;
+  auto hash = last_.generation;
   for (const auto& [set, log] : sets_)
     hash = dice::mixed(hash ^ dice::mixed(set.generation * 64 + set.number) ^ log.hash());
   return dice::mixed(hash + static_cast<std::uint64_t>(safe_.digest));

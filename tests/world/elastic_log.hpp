@@ -1,6 +1,6 @@
-// What must hold in an elastic job, looked at whenever something happens: in which order bundles run, who is
-// told what of a generation, with which state members train, what becomes of the state. And the transcript of
-// it all, where somebody wants to read it.
+// What must hold in an elastic job, looked at whenever something happens: in which order bundles run, what
+// they bring, who is told what of a generation, with which state members train, what becomes of the state.
+// And the transcript of it all, where somebody wants to read it.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "messages/membership.hpp"
@@ -39,18 +40,29 @@ public:
       transcript_.push_back(now_() + " " + text());
   }
   void problem(const std::string& text);
+  bool has_transcript() const { return static_cast<bool>(now_); }
 
   /// The rendezvous sends this.
   void welcomed(const welcome& what);
   /// The rendezvous has lost this slot's link although its process may live: it may come as a new one.
   void cut_off(std::int32_t slot) { cut_off_.insert(slot); }
-  void ran(const set_key& set, std::int32_t place, std::int32_t members, const lane_job& job);
-  /// A member begins to train in a generation.
-  void trains(std::uint64_t generation, std::int32_t slot, const training_state& from);
-  /// A member has heard that all have committed this state.
-  void committed(std::uint64_t generation, const training_state& what);
+  /// What it last wrote down it may have told nobody: one more generation may be missing here.
+  void rendezvous_ended() { ++untold_; }
+  /// From now on there may be two of one generation. What holds between generations is not looked at any
+  /// more, but all that holds within one.
+  void rendezvous_doubled() { doubled_ = true; }
+  bool is_doubled() const { return doubled_; }
 
-  std::uint64_t generations() const { return generation_; }
+  void ran(const set_key& set, std::int32_t place, std::int32_t members, const lane_job& job);
+  /// The operation of this name, the `count`th of it in this set, ended well with this result on a member.
+  void brought(const set_key& set, const std::string& name, std::uint64_t count,
+               const std::vector<std::int64_t>& result);
+  /// A member begins to train in a generation.
+  void trains(const set_key& global, std::int32_t slot, const training_state& from);
+  /// A member has heard that all have committed this state.
+  void committed(const set_key& global, const training_state& what);
+
+  std::uint64_t generations() const { return last_.generation; }
   const std::vector<std::string>& problems() const { return problems_; }
   const std::vector<std::string>& transcript() const { return transcript_; }
   /// Slots of the last generation, by rank.
@@ -67,9 +79,13 @@ private:
   bool somebody_stayed(const generation& which) const;
 
   clock_text now_;
-  std::uint64_t generation_ = 0;
-  std::map<std::uint64_t, generation> generations_;
+  set_key last_;                              ///< generation
+  set_key before_;                            ///< the one before it that anybody was told of
+  std::map<set_key, generation> generations_; ///< by their global sets
   std::map<set_key, chronicle> sets_;
+  std::map<set_key, std::map<std::pair<std::string, std::uint64_t>, std::vector<std::int64_t>>> results_;
+  std::uint64_t untold_ = 0; ///< generations that may have been, since the last one
+  bool doubled_ = false;
   std::set<std::int32_t> cut_off_;
   training_state safe_; ///< what all had committed at last
   std::vector<std::string> problems_;

@@ -20,8 +20,6 @@ struct fault_row {
   std::uint64_t longest_ms;
 };
 
-// The rendezvous that dies and comes again, and a journal that cannot be written, have their rows here once
-// there is a journal.
 constexpr fault_row rows[] = {
     {fault_kind::link_lost, "link lost", 4, 0, 0},
     {fault_kind::delay, "delay", 2, 5, 2000},
@@ -33,6 +31,8 @@ constexpr fault_row rows[] = {
     {fault_kind::clock_jump, "clock jump", 1, 100, 40'000},
     {fault_kind::discovery_lies, "discovery lies", 1, 500, 10'000},
     {fault_kind::discovery_flaps, "discovery flaps", 1, 500, 10'000},
+    {fault_kind::rendezvous_death, "rendezvous death", 6, 10, 40'000},
+    {fault_kind::disk_full, "full disk", 3, 10, 20'000},
 };
 static_assert(std::size(rows) == fault_kind_count);
 
@@ -49,15 +49,28 @@ fault_kind drawn_kind(dice& draw) {
   return fault_kind::death;
 }
 
+bool can_happen(fault_kind kind, bool script, bool apart) {
+  switch (kind) {
+  case fault_kind::discovery_lies:
+  case fault_kind::discovery_flaps:
+    return script;
+  case fault_kind::rendezvous_death:
+  case fault_kind::disk_full:
+    return apart;
+  default:
+    return true;
+  }
+}
+
 // Some faults come close together: what a job makes of the second depends on how far it is with the first.
-std::vector<fault> drawn_faults(dice& draw, bool script) {
+std::vector<fault> drawn_faults(dice& draw, bool script, bool apart) {
   constexpr std::uint64_t job_messages = 500;
   std::vector<fault> all(draw.below(5));
   std::uint64_t last = 0;
   for (auto& one : all) {
     do
       one.kind = drawn_kind(draw);
-    while (!script && (one.kind == fault_kind::discovery_lies || one.kind == fault_kind::discovery_flaps));
+    while (!can_happen(one.kind, script, apart));
     const auto& row = rows[static_cast<std::size_t>(one.kind)];
     one.at_message = last != 0 && draw.one_in(2) ? last + draw.below(60) : draw.below(job_messages);
     one.lasts = milliseconds(row.shortest_ms);
@@ -133,7 +146,8 @@ elastic_options elastic_options::drawn(std::uint64_t seed) {
   options.jitter_us = draw.one_in(3) ? 3000 : 200;
   options.delayed = draw.one_in(2) ? 50 : 5;
   options.relays = draw.one_in(3);
-  options.faults = drawn_faults(draw, script);
+  options.apart = draw.one_in(2);
+  options.faults = drawn_faults(draw, script, options.apart);
   return options;
 }
 

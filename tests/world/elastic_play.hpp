@@ -25,8 +25,11 @@ enum class fault_kind : std::uint8_t {
   clock_jump,        ///< time goes on, and nobody could do anything meanwhile
   discovery_lies,    ///< for a while, discovery fails, or finds no host, or leaves one out
   discovery_flaps,   ///< for a while, a host comes and goes with each answer
+  rendezvous_death,  ///< it ends, maybe in the midst of a write, maybe with its machine; another one comes
+                     ///< later
+  disk_full,         ///< for a while, the journal cannot be written
 };
-inline constexpr std::size_t fault_kind_count = 10;
+inline constexpr std::size_t fault_kind_count = 12;
 std::string_view to_string(fault_kind kind);
 
 struct fault {
@@ -51,6 +54,7 @@ struct elastic_options {
   std::int32_t fewest = 1;
   std::int32_t most = 6;
   bool cooldown = false;
+  bool apart = false;             ///< the rendezvous runs apart from the launcher, with a journal
   std::vector<found_hosts> hosts; ///< the first at 0; one alone: they are fixed, and there is no script
 
   // The training function.

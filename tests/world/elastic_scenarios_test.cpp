@@ -226,12 +226,109 @@ TEST_CASE("elastic scenario: a member whose link breaks while it is welcomed kee
   CHECK_FALSE(told(report, "did not come together"));
 }
 
+TEST_CASE("elastic scenario: training goes on without a rendezvous, and another one lets members change") {
+  auto options = calm(3);
+  options.apart = true;
+  auto gone = once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
+    world.service().end(false);
+    world.after(1500ms, [&world] { world.service().start(); });
+  });
+  // Once one of them is back in its generation.
+  auto lost = once(1, wire::Envelope::Body::RESUMED,
+                   [](elastic_world& world, std::int32_t, std::int32_t) { world.kill(1); });
+  const auto report = played(options, [=](elastic_world& world, std::int32_t from, std::int32_t to,
+                                          const envelope& message) mutable {
+    gone(world, from, to, message);
+    lost(world, from, to, message);
+  });
+  CHECK(report.code == 0);
+  CHECK(report.generations == 2);
+  CHECK(report.last_slots == slots{0, 2});
+  CHECK(told(report, "training goes on, but the job's members cannot change until it is back"));
+}
+
+TEST_CASE("elastic scenario: a rendezvous ends as it tells of a generation, and nobody trains in half of it") {
+  for (const bool machine : {false, true}) {
+    auto options = calm(3);
+    options.apart = true;
+    auto lost = once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) { world.kill(0); });
+    auto gone = once(2, a_welcome, [=](elastic_world& world, std::int32_t, std::int32_t) {
+      world.service().end(machine);
+      world.after(200ms, [&world] { world.service().start(); });
+    });
+    const auto report = played(options, [=](elastic_world& world, std::int32_t from, std::int32_t to,
+                                            const envelope& message) mutable {
+      lost(world, from, to, message);
+      gone(world, from, to, message);
+    });
+    CHECK(report.code == 0);
+    CHECK(report.last_slots == slots{1, 2});
+  }
+}
+
+TEST_CASE("elastic scenario: with the disk full the job goes on, and later the journal does") {
+  auto options = calm(4);
+  options.apart = true;
+  auto full = once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
+    world.service().fill_disk(true);
+    world.kill(3);
+  });
+  auto room = once(2, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
+    world.service().fill_disk(false);
+    world.kill(2);
+  });
+  // It knows of all that happened meanwhile.
+  auto gone = once(3, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
+    world.service().end(false);
+    world.after(500ms, [&world] { world.service().start(); });
+  });
+  auto lost = once(3, wire::Envelope::Body::RESUMED,
+                   [](elastic_world& world, std::int32_t, std::int32_t) { world.kill(0); });
+  const auto report = played(options, [=](elastic_world& world, std::int32_t from, std::int32_t to,
+                                          const envelope& message) mutable {
+    for (auto* each : {&full, &room, &gone, &lost})
+      (*each)(world, from, to, message);
+  });
+  CHECK(report.code == 0);
+  CHECK(report.generations == 4);
+  CHECK(report.last_slots == slots{1});
+  CHECK(told(report, "No space left on device"));
+}
+
+TEST_CASE("elastic scenario: of two rendezvous on copies of one journal members obey the later, and say so") {
+  int stepped_down = 0;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    INFO("seed " << seed);
+    auto options = calm(4);
+    options.seed = seed;
+    options.apart = true;
+    // Who comes again reaches either, and may have obeyed the other before.
+    auto second = once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
+      world.service().start_second();
+      world.kill(3);
+    });
+    auto lost = once(2, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
+      world.kill(2);
+      world.after(20s, [&world] { world.service().end_lower(); });
+    });
+    const auto report = played(options, [=](elastic_world& world, std::int32_t from, std::int32_t to,
+                                            const envelope& message) mutable {
+      second(world, from, to, message);
+      lost(world, from, to, message);
+    });
+    CHECK(report.code == 0);
+    stepped_down += told(report, "the job's members obey another one");
+  }
+  CHECK(stepped_down > 0);
+}
+
 TEST_CASE("elastic scenario: each kind of fault by itself") {
   for (std::size_t kind = 0; kind < fault_kind_count; ++kind)
     for (const std::uint64_t at : {3, 40, 90, 200}) {
       auto options = calm(3);
       options.rounds = 12;
       options.cooldown = true;
+      options.apart = kind >= static_cast<std::size_t>(fault_kind::rendezvous_death);
       options = with_more(options, 60'000ms, options.hosts.front().hosts);
       options.faults.push_back({static_cast<fault_kind>(kind), at, 1500ms, at * 7 + kind});
       INFO(to_string(options.faults.front()));

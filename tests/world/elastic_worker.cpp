@@ -40,6 +40,11 @@ elastic_worker::elastic_worker(elastic_stage& stage, std::int32_t slot, std::str
                                std::function<void(const process_end&)> ended)
     : stage_(stage), slot_(slot), host_(std::move(host)), ended_(std::move(ended)),
       draw_(stage.options.seed, worker_stream, static_cast<std::uint64_t>(slot)) {
+  if (stage.log.has_transcript())
+    member_log_ = std::make_unique<logger>(
+        log_options{log_level::warning, true}, [this](log_level, std::string_view line) {
+          stage_.log.note([&] { return who() + ": " + std::string(line); });
+        });
   clock_ = stage.system.spawn([this](caf::event_based_actor*) {
     return caf::behavior{[this](const task& what) {
       if (!gone_)
@@ -124,7 +129,10 @@ void elastic_worker::init() {
   setup.introduce.host = setup.introduce.host_name = host_;
   setup.introduce.process = 1000 + slot_;
   setup.introduce.progress = progress_;
-  setup.rendezvous_ip = simulated_net::address_of(launcher_process);
+  setup.introduce.epoch = *obeyed_;
+  setup.obeyed = obeyed_;
+  setup.log = member_log_.get();
+  setup.rendezvous_ip = stage_.rendezvous_ip;
   setup.rendezvous_port = stage_.rendezvous_port;
   setup.bind_ip = simulated_net::address_of(me);
   setup.links.simulated = stage_.net.links_of(me);
@@ -165,9 +173,11 @@ void elastic_worker::started(const error& problem) {
       exit(dismissed && coming_.reset ? 0 : 1, 0);
     });
   }
-  if (shared_->generation <= last_generation_)
+  const bool obeys_another = stage_.log.is_doubled() && *obeyed_ > last_epoch_;
+  if (shared_->generation <= last_generation_ && !obeys_another)
     stage_.log.problem(where() + " is in generation " + std::to_string(shared_->generation) + " now");
   last_generation_ = shared_->generation;
+  last_epoch_ = *obeyed_;
   progress_ = 0;
   set_.reset();
   const auto every = stage_.options.sets_every;
@@ -248,7 +258,7 @@ void elastic_worker::enter() {
 }
 
 void elastic_worker::sync() {
-  ask(*shared_->global->door, "sync", operation::broadcast, reduce_op::sum, {saved_.round, saved_.digest},
+  ask(*shared_->global->door, 0, "sync", operation::broadcast, reduce_op::sum, {saved_.round, saved_.digest},
       [this](const asked& what, const error& problem) {
         if (problem)
           return failed(problem);
@@ -258,7 +268,7 @@ void elastic_worker::sync() {
 }
 
 void elastic_worker::train() {
-  stage_.log.trains(shared_->generation, slot_, state_);
+  stage_.log.trains(set(0), slot_, state_);
   begin_round();
 }
 
@@ -295,7 +305,7 @@ void elastic_worker::submit_next() {
   };
   auto& door = sets ? *set_->door : *shared_->global->door;
   const auto mine = incarnation_;
-  ask(door, "tensor." + std::to_string(tensor), operation::allreduce, reduce_op::sum,
+  ask(door, sets ? set_->number : 0, "tensor." + std::to_string(tensor), operation::allreduce, reduce_op::sum,
       {part_of(slot_, state_.round, tensor)}, told);
   if (mine == incarnation_ && !order_.empty())
     think([this] { submit_next(); });
@@ -316,11 +326,11 @@ void elastic_worker::commit() {
   const auto told = shared_->changes.load();
   const auto changes = static_cast<std::int64_t>(told / 2);
   const std::int64_t somebody_comes = changes > 0 && told % 2 == 0 ? 1 : 0;
-  ask(*shared_->global->door, "elastic.changes", operation::allreduce, reduce_op::max,
+  ask(*shared_->global->door, 0, "elastic.changes", operation::allreduce, reduce_op::max,
       {changes, somebody_comes}, [this](const asked& what, const error& problem) {
         if (problem)
           return failed(problem);
-        stage_.log.committed(shared_->generation, state_);
+        stage_.log.committed(set(0), state_);
         if (what.out[0] <= interrupted_for_)
           return begin_round();
         interrupted_for_ = what.out[0];
@@ -349,12 +359,20 @@ void elastic_worker::regroup() {
 
 // ---- operations ----------------------------------------------------------------------------------
 
-void elastic_worker::ask(door& where, const std::string& name, operation what, reduce_op how,
-                         std::vector<std::int64_t> in, answer told) {
+set_key elastic_worker::set(std::uint32_t number) const {
+  auto key = global_set_of(shared_->generation, shared_->members);
+  key.number = number;
+  return key;
+}
+
+void elastic_worker::ask(door& where, std::uint32_t set_number, const std::string& name, operation what,
+                         reduce_op how, std::vector<std::int64_t> in, answer told) {
   auto one = std::make_shared<asked>();
   one->name = name;
   one->in = std::move(in);
   one->out.resize(one->in.size());
+  one->set = set(set_number);
+  one->count = counts_[{one->set, name}]++;
   signature like;
   like.operation = what;
   like.dtype = dtype::int64;
@@ -377,6 +395,8 @@ void elastic_worker::ask(door& where, const std::string& name, operation what, r
     // The caller's thread wakes some time later.
     after(microseconds(1 + draw_.below(20)), [this, one, told, mine, problem] {
       one->operation = {};
+      if (!problem)
+        stage_.log.brought(one->set, one->name, one->count, one->out);
       if (mine == incarnation_)
         told(*one, problem);
     });

@@ -5,14 +5,18 @@
 
 #include <caf/all.hpp>
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <future>
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "actors/kit/log.hpp"
 #include "actors/launch/process.hpp"
 #include "actors/standing.hpp"
 #include "messages/set_change.hpp"
@@ -31,6 +35,7 @@ struct elastic_stage {
   data_plane& plane;
   elastic_log& log;
   settings values;
+  std::string rendezvous_ip;
   std::uint16_t rendezvous_port = 0;
 };
 
@@ -57,7 +62,6 @@ public:
   /// Why it failed by itself; kind `none` when it did not.
   const error& failure() const { return failure_; }
   /// It has been in a generation.
-  bool was_in() const { return last_generation_ > 0; }
   /// No operation is pending, or was settled more than once.
   void check_settled();
 
@@ -67,6 +71,8 @@ private:
     pending_ptr operation;
     std::vector<std::int64_t> in, out;
     int settled = 0;
+    set_key set;
+    std::uint64_t count = 0; ///< of this name in this set
   };
   /// What comes before the training function is called again.
   struct next {
@@ -104,8 +110,10 @@ private:
   void regroup();
   void exit(int code, int signal);
 
-  void ask(door& where, const std::string& name, operation what, reduce_op how, std::vector<std::int64_t> in,
-           answer told);
+  /// Of the generation that this process is in.
+  set_key set(std::uint32_t number) const;
+  void ask(door& where, std::uint32_t set_number, const std::string& name, operation what, reduce_op how,
+           std::vector<std::int64_t> in, answer told);
   std::int64_t part_of(std::int32_t slot, std::int64_t round, std::size_t tensor) const;
   std::int64_t sum(std::int64_t round, std::size_t tensor, bool in_set) const;
   bool in_set() const { return set_ && set_->door; }
@@ -121,7 +129,8 @@ private:
   bool started_ = false;
   bool gone_ = false;
   error failure_;
-  caf::actor clock_; ///< runs what is to be done later
+  std::unique_ptr<logger> member_log_; ///< where there is a transcript
+  caf::actor clock_;                   ///< runs what is to be done later
 
   std::shared_ptr<standing> shared_;
   std::future<error> start_;
@@ -135,11 +144,14 @@ private:
   int tries_ = 0;
   caf::actor_clock::time_point patience_{};
   std::uint64_t last_generation_ = 0;
+  std::uint64_t last_epoch_ = 0; ///< in which it was told of that one
   std::uint64_t progress_ = 0;
+  std::shared_ptr<std::atomic<std::uint64_t>> obeyed_ = std::make_shared<std::atomic<std::uint64_t>>(0);
   std::int64_t interrupted_for_ = 0;
   training_state state_;
   training_state saved_;
-  std::vector<std::size_t> order_; ///< tensors that are to be submitted
+  std::vector<std::size_t> order_;                                  ///< tensors that are to be submitted
+  std::map<std::pair<set_key, std::string>, std::uint64_t> counts_; ///< of what was asked
   std::size_t in_flight_ = 0;
   std::int64_t digest_ = 0; ///< of this round
   std::deque<std::shared_ptr<asked>> asked_;

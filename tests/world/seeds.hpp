@@ -3,11 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace farandole::testing {
 
 /// The seeds to run where `usual` of them would be run without a word.
 std::vector<std::uint64_t> seeds(std::size_t usual);
+
+/// Calls `play` with each of them, on as many threads as there are cores: each job has one of its own. Where
+/// the process is ended by a signal in the midst of it, as by an assertion, the seed is told.
+void play_all(const std::vector<std::uint64_t>& seeds, const std::function<void(std::uint64_t seed)>& play);
 
 } // namespace farandole::testing

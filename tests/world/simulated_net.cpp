@@ -140,10 +140,10 @@ public:
     if (port == 0)
       port = net_.next_port_++;
     const auto where = bind_ip + ":" + std::to_string(port);
-    net_.listeners_[where] = {who_, owner};
-    auto handle = net_.system_.spawn([net = &net_, where, owner](caf::event_based_actor* self) {
+    net_.listeners_[where].push_back({who_, owner});
+    auto handle = net_.system_.spawn([net = &net_, who = who_, where, owner](caf::event_based_actor* self) {
       auto close = [=] {
-        net->listeners_.erase(where);
+        std::erase_if(net->listeners_[where], [&](const listener& one) { return one.who == who; });
         self->quit();
       };
       self->monitor(owner);
@@ -213,17 +213,25 @@ void simulated_net::connect(process_id from, const std::string& where, caf::acto
                             duration waited) {
   if (ended(from))
     return;
-  const auto found = listeners_.find(where);
-  if (found == listeners_.end() || ended(found->second.who))
+  const auto* found = whoever_listens(where);
+  if (!found)
     return caf::anon_send(owner, link_closed{id, "connecting to " + where + ": connection refused"});
-  const auto to = found->second.who;
+  const auto to = found->who;
   if (!is_blocked(from, to) && !is_blocked(to, from))
-    return open(from, found->second, std::move(owner), id);
+    return open(from, *found, std::move(owner), id);
   if (waited >= connect_timeout)
     return caf::anon_send(owner, link_closed{id, "connecting to " + where + ": timed out"});
   later(look_again, [this, from, where, owner = std::move(owner), id, waited] {
     connect(from, where, owner, id, waited + look_again);
   });
+}
+
+const simulated_net::listener* simulated_net::whoever_listens(const std::string& where) {
+  auto& all = listeners_[where];
+  std::erase_if(all, [&](const listener& one) { return ended(one.who); });
+  if (all.empty())
+    return nullptr;
+  return &all[all.size() == 1 ? 0 : draw_.below(all.size())];
 }
 
 void simulated_net::open(process_id from, const listener& to, caf::actor owner, link_id id) {

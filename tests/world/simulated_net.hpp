@@ -21,7 +21,7 @@
 
 namespace farandole::testing {
 
-/// A simulated process; 0 is the launcher's.
+/// A simulated process; 0 is the launcher's, below are rendezvous apart from it, above are workers.
 using process_id = std::int32_t;
 inline constexpr process_id launcher_process = 0;
 
@@ -63,6 +63,10 @@ public:
   void break_links(process_id a, process_id b, duration late);
   /// Nothing passes from one to the other, or passes again. Links that wait too long end.
   void block(process_id from, process_id to, bool blocked);
+  /// Nothing reaches it, or reaches it again, whoever sends it …
+  void deafen(process_id who, bool blocked) { set(deaf_, who, blocked); }
+  /// … and nothing that it sends reaches anybody.
+  void mute(process_id who, bool blocked) { set(mute_, who, blocked); }
   /// From now on every message takes up to so much longer.
   void slow_down(duration extra) { extra_ = extra; }
   /// … and those of this process too.
@@ -86,7 +90,16 @@ private:
   void connect(process_id from, const std::string& where, caf::actor owner, link_id id, duration waited);
   void open(process_id from, const listener& to, caf::actor owner, link_id id);
   void break_wire(wire& which, duration late, int first);
-  bool is_blocked(process_id from, process_id to) const { return blocked_.contains({from, to}); }
+  bool is_blocked(process_id from, process_id to) const {
+    return blocked_.contains({from, to}) || deaf_.contains(to) || mute_.contains(from);
+  }
+  const listener* whoever_listens(const std::string& where);
+  static void set(std::set<process_id>& which, process_id who, bool blocked) {
+    if (blocked)
+      which.insert(who);
+    else
+      which.erase(who);
+  }
   duration takes(process_id from, process_id to);
   void later(duration when, std::function<void()> what);
 
@@ -98,7 +111,10 @@ private:
   std::map<process_id, duration> slow_;
   std::set<process_id> ended_;
   std::set<std::pair<process_id, process_id>> blocked_;
-  std::map<std::string, listener> listeners_; ///< by "ip:port"
+  std::set<process_id> deaf_;
+  std::set<process_id> mute_;
+  /// By "ip:port"; whoever calls reaches any of them.
+  std::map<std::string, std::vector<listener>> listeners_;
   std::uint16_t next_port_ = 1000;
   link_id next_accepted_ = link_id{1} << 63;
   std::vector<std::weak_ptr<wire>> wires_;

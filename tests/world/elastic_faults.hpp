@@ -1,0 +1,57 @@
+// The faults of a simulated elastic job: each comes when so many messages have arrived, hits who just sent or
+// was to get one, and most pass after a while.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/world/dice.hpp"
+#include "tests/world/elastic_launcher.hpp"
+#include "tests/world/elastic_service.hpp"
+#include "tests/world/simulation.hpp"
+
+namespace farandole::testing {
+
+class elastic_faults {
+public:
+  using time_point = caf::actor_clock::time_point;
+
+  /// All of them outlive this. The faults are those of the stage's options.
+  elastic_faults(simulation& world, elastic_stage& stage, elastic_launcher& launcher,
+                 elastic_service& service);
+
+  /// A message is about to be handed over: what is due comes now.
+  void arriving(process_id from, process_id to);
+  /// Nothing more comes.
+  void stop() { stopped_ = true; }
+  /// Somebody else causes one.
+  void note(const std::string& text);
+
+  void kill(std::int32_t slot);
+  void after(std::chrono::nanoseconds wait, std::function<void()> how);
+
+  std::size_t happened() const { return next_; }
+  bool any() const { return last_ != time_point{}; }
+  /// When the last one has passed; the clock's beginning: there was none.
+  time_point last() const { return last_; }
+
+private:
+  bool can_hit(const fault& what, process_id worker) const;
+  void apply(const fault& what, process_id from, process_id to);
+  void reorder(const fault& what);
+  void partition(const fault& what, process_id who);
+  void end_rendezvous(const fault& what);
+
+  simulation& world_;
+  elastic_stage& stage_;
+  elastic_launcher& launcher_;
+  elastic_service& service_;
+  dice draw_;
+  std::size_t next_ = 0;
+  bool stopped_ = false;
+  time_point last_{};
+};
+
+} // namespace farandole::testing

@@ -1,0 +1,180 @@
+#include "tests/world/elastic_launcher.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+namespace farandole::testing {
+
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::uint64_t launcher_stream = 405;
+constexpr seconds discovery_interval{1};
+
+} // namespace
+
+elastic_launcher::elastic_launcher(elastic_stage& stage)
+    : stage_(stage), draw_(stage.options.seed, launcher_stream), begin_(now()),
+      hosts_(stage.options.hosts.front().hosts) {}
+
+void elastic_launcher::start(const caf::actor& rendezvous) {
+  driver_ = stage_.system.spawn(elastic_driver, spec(rendezvous), nullptr);
+  caf::anon_send(rendezvous, watch_generations{driver_});
+  caf::anon_send(driver_, start_atom::value);
+}
+
+void elastic_launcher::take_down() {
+  for (auto& [slot, worker] : workers_)
+    if (worker->runs())
+      worker->kill(SIGKILL);
+  for (auto& one : std::exchange(slots_, {}))
+    caf::anon_send_exit(one, caf::exit_reason::kill);
+  caf::anon_send_exit(std::exchange(driver_, nullptr), caf::exit_reason::kill);
+  caf::anon_send_exit(std::exchange(discovery_, nullptr), caf::exit_reason::kill);
+}
+
+bool elastic_launcher::said(const char* part) const {
+  return std::any_of(said_.begin(), said_.end(),
+                     [&](const std::string& line) { return line.find(part) != std::string::npos; });
+}
+
+elastic_worker* elastic_launcher::worker(std::int32_t slot) const {
+  const auto found = workers_.find(slot);
+  return found == workers_.end() ? nullptr : found->second.get();
+}
+
+// ---- the driver ----------------------------------------------------------------------------------
+
+elastic_driver_spec elastic_launcher::spec(const caf::actor& rendezvous) {
+  const auto& options = stage_.options;
+  elastic_driver_spec spec;
+  spec.crew.processes = options.processes;
+  spec.crew.fewest = options.fewest;
+  spec.crew.most = options.most;
+  spec.crew.timeout = stage_.values.duration(setting::elastic_timeout);
+  if (options.cooldown)
+    spec.crew.cooldown = blacklist::cooldown{seconds(1), seconds(8)};
+  spec.hosts = hosts_;
+  if (options.hosts.size() > 1)
+    spec.script.emplace();
+  spec.times.grace = seconds(2);
+  spec.seed = options.seed;
+  spec.slot_for = [this, rendezvous](const crew::start& where) -> expected<slot_spec> {
+    caf::anon_send(rendezvous, slot_started{where.slot});
+    places_[where.slot] = where.host;
+    slot_spec slot;
+    slot.slot = where.slot;
+    return slot;
+  };
+  spec.slot_exited = [rendezvous](std::int32_t slot, const std::string& how) {
+    caf::anon_send(rendezvous, slot_exited{slot, how});
+  };
+  spec.slot_retired = [rendezvous](std::int32_t slot) { caf::anon_send(rendezvous, slot_retired{slot}); };
+  spec.nobody_comes = [rendezvous] { caf::anon_send(rendezvous, nobody_comes{}); };
+  spec.finished = [this](int code) {
+    ended_ = true;
+    code_ = code;
+  };
+  auto hands = std::make_shared<simulated_hands>();
+  hands->slot = [this](const slot_spec& what, const slot_owner_actor& driver) {
+    return slot(what.slot, driver);
+  };
+  hands->discoverer = [this](const discovery_owner_actor& driver) { return discoverer(driver); };
+  hands->say = [this](const std::string& line) {
+    said_.push_back(line);
+    stage_.log.note([&] { return "launcher: " + line; });
+  };
+  spec.simulated = hands;
+  return spec;
+}
+
+slot_actor elastic_launcher::slot(std::int32_t number, const slot_owner_actor& driver) {
+  auto spawned = stage_.system.spawn([this, number, driver](caf::event_based_actor* self) {
+    auto ended = [this, self = caf::actor_cast<caf::actor>(self)](const process_end& how) {
+      caf::delayed_anon_send(self, std::chrono::microseconds(draw_.below(how.signal != 0 ? 400'000 : 50'000)),
+                             ended_atom::value);
+    };
+    auto& worker = workers_[number];
+    auto how = std::make_shared<process_end>();
+    worker = std::make_unique<elastic_worker>(stage_, number, places_.at(number),
+                                              [how, ended](const process_end& end) {
+                                                *how = end;
+                                                ended(end);
+                                              });
+    return caf::behavior{
+        [=, this](start_atom) {
+          self->delayed_send(self, milliseconds(1 + draw_.below(300)), tick_atom::value);
+        },
+        [=, this](tick_atom) { workers_.at(number)->start(); },
+        [=, this](signal_atom, int signal) { workers_.at(number)->kill(signal); },
+        [=](ended_atom) {
+          caf::anon_send(driver, slot_ended{number, *how, {}});
+          caf::anon_send(driver, slot_finished{number});
+          self->quit();
+        },
+    };
+  });
+  slots_.push_back(spawned);
+  return caf::actor_cast<slot_actor>(spawned);
+}
+
+// ---- discovery -----------------------------------------------------------------------------------
+
+discoverer_actor elastic_launcher::discoverer(const discovery_owner_actor& driver) {
+  discovery_ = stage_.system.spawn([this, driver](caf::event_based_actor* self) {
+    return caf::behavior{
+        [=, this](run_atom) {
+          caf::anon_send(driver, discovered());
+          self->delayed_send(self, discovery_interval, run_atom::value);
+        },
+        [=](close_atom) { self->quit(); },
+    };
+  });
+  return caf::actor_cast<discoverer_actor>(discovery_);
+}
+
+discovery_result elastic_launcher::discovered() {
+  if (!told_hosts_)
+    for (const auto& one : stage_.options.hosts)
+      if (now() >= begin_ + one.at)
+        hosts_ = one.hosts;
+  discovery_result result;
+  auto& hosts = result.found.hosts = hosts_;
+  ++answers_;
+  if (now() < flaps_until_ && answers_ % 2 == 0)
+    leave_one_out(hosts);
+  if (now() >= lies_until_)
+    return result;
+  if (lie_ % 3 == 0)
+    result.problem = "the script failed";
+  else if (lie_ % 3 == 1)
+    hosts.clear();
+  else
+    leave_one_out(hosts);
+  return result;
+}
+
+void elastic_launcher::leave_one_out(std::vector<host_slots>& hosts) const {
+  if (hosts.size() > 1)
+    hosts.erase(hosts.begin() + static_cast<std::ptrdiff_t>(lie_ % hosts.size()));
+}
+
+void elastic_launcher::find(std::vector<host_slots> hosts) {
+  told_hosts_ = true;
+  hosts_ = std::move(hosts);
+}
+
+void elastic_launcher::lie(time_point until, std::uint64_t how) {
+  lies_until_ = until;
+  lie_ = how;
+}
+
+void elastic_launcher::flap(time_point until, std::uint64_t how) {
+  flaps_until_ = until;
+  lie_ = how;
+}
+
+} // namespace farandole::testing

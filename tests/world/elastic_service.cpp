@@ -1,0 +1,196 @@
+#include "tests/world/elastic_service.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/launch/remote_rendezvous.hpp"
+
+namespace farandole::testing {
+
+namespace {
+
+constexpr std::uint64_t service_stream = 408;
+constexpr const char* first_journal = "journal";
+constexpr std::chrono::seconds time_to_close{10};
+
+} // namespace
+
+elastic_service::elastic_service(elastic_stage& stage)
+    : stage_(stage), draw_(stage.options.seed, service_stream), disk_(stage.options.seed) {
+  stage_.rendezvous_ip = apart() ? "10.1.0.1" : simulated_net::address_of(launcher_process);
+  begin(first_journal);
+  if (apart())
+    call_from_launcher();
+  else
+    for_launcher_ = caf::actor_cast<caf::actor>(lives_.at(launcher_process).actor);
+}
+
+void elastic_service::close() {
+  stopped_ = true;
+  disk_.at_call(0, {});
+  caf::anon_send(for_launcher_, close_atom::value);
+  for (const auto& [who, life] : lives_)
+    if (life.runs)
+      caf::anon_send(life.actor, close_atom::value);
+}
+
+void elastic_service::take_down() {
+  caf::anon_send_exit(std::exchange(for_launcher_, nullptr), caf::exit_reason::kill);
+  for (auto& [who, life] : lives_)
+    caf::anon_send_exit(std::exchange(life.actor, nullptr), caf::exit_reason::kill);
+  if (disk_.refused() && !warned_at_all_)
+    stage_.log.problem("the journal could not be written, and nobody was warned");
+}
+
+void elastic_service::call_from_launcher() {
+  remote_rendezvous_spec spec;
+  spec.ip = stage_.rendezvous_ip;
+  spec.port = stage_.rendezvous_port;
+  spec.links.simulated = stage_.net.links_of(launcher_process);
+  spec.job = draw_.next() | 1U;
+  spec.patience = stage_.values.duration(setting::rendezvous_timeout);
+  spec.patience_setting = stage_.values.cited(setting::rendezvous_timeout);
+  logs_.push_back(std::make_unique<logger>(
+      log_options{log_level::warning, true}, [this](log_level level, std::string_view line) {
+        if (level >= log_level::error)
+          said_.emplace_back(line);
+        stage_.log.note([&] { return "launcher: " + std::string(line); });
+      }));
+  spec.log = logs_.back().get();
+  for_launcher_ = caf::actor_cast<caf::actor>(stage_.system.spawn(remote_rendezvous, spec));
+}
+
+// ---- lives ---------------------------------------------------------------------------------------
+
+void elastic_service::begin(const std::string& journal_path) {
+  const auto who = apart() ? -1 - static_cast<process_id>(lives_.size()) : launcher_process;
+  rendezvous_options how;
+  how.members = {stage_.options.processes, true, stage_.options.fewest, stage_.options.most};
+  how.settings = stage_.values;
+  how.links.simulated = stage_.net.links_of(who);
+  how.bind_ip = stage_.rendezvous_ip;
+  how.port = stage_.rendezvous_port;
+  how.apart = apart();
+  how.draw = static_cast<std::uint32_t>(draw_.next());
+  logs_.push_back(std::make_unique<logger>(
+      log_options{log_level::warning, true},
+      [this, who](log_level, std::string_view line) { hear(who, std::string(line)); }));
+  how.log = logs_.back().get();
+  how.stepped_down = [this, who] { stepped_down(who); };
+  auto& mine = lives_[who];
+  mine.journal_path = journal_path;
+  std::optional<job_image> found;
+  if (apart()) {
+    auto book = journal::open(journal_path, disk_.of(who));
+    if (!book)
+      return stage_.log.problem("a rendezvous cannot start: " + book.error().text);
+    how.journal = std::move(*book);
+    found = how.journal->found();
+    if (const auto& repaired = how.journal->repaired(); !repaired.empty())
+      hear(who, repaired);
+  }
+  mine.epoch = next_epoch(found ? found->epoch : 0, how.draw);
+  stage_.log.note([&] { return "a rendezvous starts, of epoch " + epoch_text(mine.epoch); });
+  const auto service = start_rendezvous(stage_.system, how);
+  if (!service)
+    return stage_.log.problem("a rendezvous cannot start: " + service.error().text);
+  mine.actor = service->actor;
+  stage_.rendezvous_port = service->port;
+  latest_ = who;
+  if (lives_.size() > 1)
+    gives_up_at_ = now() + stage_.values.duration(setting::regroup_timeout);
+  // It may have ended in the midst of it.
+  if (!mine.runs)
+    caf::anon_send_exit(mine.actor, caf::exit_reason::kill);
+}
+
+// What it still says goes out.
+void elastic_service::stepped_down(process_id who) {
+  if (!had_two_)
+    stage_.log.problem("the only rendezvous there is steps down");
+  stage_.system.spawn([this, who](caf::event_based_actor* self) {
+    self->delayed_send(self, time_to_close, tick_atom::value);
+    return caf::behavior{[=, this](tick_atom) {
+      end(who);
+      self->quit();
+    }};
+  });
+}
+
+void elastic_service::hear(process_id who, const std::string& line) {
+  stage_.log.note([&] { return "rendezvous: " + line; });
+  if (line.find("the journal cannot be written") == std::string::npos)
+    return;
+  warned_at_all_ = true;
+  if (!warned_.insert(who).second)
+    stage_.log.problem("a rendezvous warns again of a journal that cannot be written");
+}
+
+std::size_t elastic_service::running() const {
+  return static_cast<std::size_t>(
+      std::count_if(lives_.begin(), lives_.end(), [](const auto& each) { return each.second.runs; }));
+}
+
+void elastic_service::end(process_id who) {
+  auto& life = lives_.at(who);
+  if (!std::exchange(life.runs, false))
+    return;
+  stage_.log.note([&] { return "the rendezvous of epoch " + epoch_text(life.epoch) + " is gone"; });
+  stage_.log.rendezvous_ended();
+  stage_.net.end_process(who);
+  disk_.end_process(who);
+  caf::anon_send_exit(life.actor, caf::exit_reason::kill);
+}
+
+void elastic_service::end(bool machine) {
+  disk_.at_call(0, {});
+  for (const auto& [who, life] : lives_)
+    end(who);
+  if (machine)
+    disk_.end_machine();
+}
+
+void elastic_service::start() {
+  if (!stopped_ && running() == 0)
+    begin(lives_.at(latest_).journal_path);
+}
+
+void elastic_service::start_second() {
+  if (stopped_ || running() != 1)
+    return;
+  had_two_ = true;
+  stage_.log.rendezvous_doubled();
+  const auto copy = std::string(first_journal) + "." + std::to_string(lives_.size());
+  disk_.copy(lives_.at(latest_).journal_path, copy);
+  begin(copy);
+}
+
+void elastic_service::end_lower() {
+  for (const auto& [who, life] : lives_)
+    if (life.epoch < lives_.at(latest_).epoch)
+      end(who);
+}
+
+void elastic_service::fill_disk(bool full) {
+  disk_.at_call(0, {});
+  warned_.clear();
+  disk_.fill(full);
+}
+
+// ---- the journal ---------------------------------------------------------------------------------
+
+void elastic_service::sends(process_id who, const welcome& what) {
+  if (!apart() || disk_.behind())
+    return;
+  const auto sure = replay(disk_.sure(lives_.at(who).journal_path));
+  if (!sure || !sure->job)
+    return stage_.log.problem(
+        "generation " + std::to_string(what.generation) +
+        " is told, and there is no journal: " + (sure ? std::string("it is empty") : sure.error().text));
+  if (sure->job->generation < what.generation || sure->job->epoch != what.epoch)
+    stage_.log.problem("generation " + std::to_string(what.generation) + " of epoch " +
+                       epoch_text(what.epoch) + " is told, and the journal's last is " +
+                       std::to_string(sure->job->generation) + " of epoch " + epoch_text(sure->job->epoch));
+}
+
+} // namespace farandole::testing
