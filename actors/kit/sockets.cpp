@@ -17,6 +17,8 @@ namespace {
 constexpr int keepalive_idle_s = 15;
 constexpr int keepalive_interval_s = 5;
 constexpr int keepalive_count = 3;
+/// Nothing is asked of a host while something sent to it is unconfirmed, so that has a limit of its own.
+constexpr int unconfirmed_ms = (keepalive_idle_s + keepalive_interval_s * keepalive_count) * 1000;
 
 struct socket_address {
   sockaddr_storage storage{};
@@ -65,6 +67,7 @@ void tune(int socket) {
   set(socket, IPPROTO_TCP, TCP_KEEPIDLE, keepalive_idle_s);
   set(socket, IPPROTO_TCP, TCP_KEEPINTVL, keepalive_interval_s);
   set(socket, IPPROTO_TCP, TCP_KEEPCNT, keepalive_count);
+  set(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, unconfirmed_ms);
 }
 
 error system_error(const std::string& what) {

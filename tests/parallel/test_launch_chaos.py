@@ -111,7 +111,7 @@ def test_a_job_goes_on_under_faults_and_nothing_stays_behind(
         "1",
     ]
     job = chaos(*flags)
-    job.read_until(lambda text: "drain  member" in text and len(set(trained(job))) >= 5)
+    job.read_until(lambda text: re.search(r"drain +member", text) is not None and len(set(trained(job))) >= 5)
     (tmp_path / "enough").touch()
     assert job.end() == 0, job.text
     kill, drain = rows(job.text)
@@ -124,6 +124,20 @@ def test_a_job_goes_on_under_faults_and_nothing_stays_behind(
     assert_gone(trained(job))
     assert not [each for each in temporary.rglob("*") if not each.is_dir()]
     assert not list(temporary.glob("farandole-chaos-*"))
+
+
+def test_training_goes_on_without_the_rendezvous_which_comes_back(
+    chaos: Callable[..., Job], tmp_path: Path, temporary: Path
+) -> None:
+    job = chaos("--seed", "1", "--duration", "5", "--every", "3", "--faults", "rendezvous", "-np", "2")
+    job.read_until(lambda text: text.count("the rendezvous is back (epoch 2.") == 2)
+    (tmp_path / "enough").touch()
+    assert job.end() == 0, job.text
+    (row,) = rows(job.text)
+    assert row[1:6] == ["rendezvous", "the rendezvous", "0", "-", "-"]
+    commits = re.fullmatch(r"(\d+) commits meanwhile", row[6])
+    assert commits is not None and int(commits.group(1)) > 0
+    assert not [each for each in temporary.rglob("*") if not each.is_dir()]
 
 
 def test_interrupted_it_ends_the_job(chaos: Callable[..., Job], temporary: Path) -> None:

@@ -46,8 +46,12 @@ struct wishes {
   schedule_options schedule;
   trial_options trial;
   double duration_s = 60, every_s = 10, deadline_s = 60;
-  std::string kinds = "kill,stop,drain,host";
+  std::string kinds = "kill,stop,drain,host,rendezvous";
   bool compare = false, dry_run = false, help = false;
+
+  bool wants(fault_kind kind) const {
+    return std::find(schedule.kinds.begin(), schedule.kinds.end(), kind) != schedule.kinds.end();
+  }
 };
 
 std::unique_ptr<CLI::App> make_app(wishes& into) {
@@ -104,6 +108,7 @@ error read(const std::vector<std::string>& words, CLI::App& app, wishes& into) {
   if (!kinds)
     return kinds.error();
   into.schedule.kinds = std::move(*kinds);
+  into.trial.apart = into.wants(fault_kind::rendezvous) || into.wants(fault_kind::link);
   const auto milliseconds = [](double seconds) {
     return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1e3));
   };
@@ -217,13 +222,23 @@ int report(const wishes& wanted, const result& got, const std::optional<result>&
   return got.code != 0 ? got.code : equal ? 0 : weights_differ;
 }
 
-int carry_out(const wishes& wanted) {
+int carry_out(wishes wanted) {
   const auto schedule = draw_schedule(wanted.schedule);
   if (wanted.dry_run) {
     for (const auto& each : schedule)
       std::cout << to_text(each) << "\n";
     std::cout << std::flush;
     return 0;
+  }
+  std::unique_ptr<host_network> network;
+  if (wanted.wants(fault_kind::link)) {
+    auto made = host_network::make(wanted.trial.processes);
+    if (!made) {
+      std::cerr << "farandole chaos: " << made.error().text << std::endl;
+      return bad_usage;
+    }
+    network = std::move(*made);
+    wanted.trial.network = network.get();
   }
   interrupts signals;
   std::optional<result> undisturbed;

@@ -34,8 +34,10 @@ private:
   struct done {
     fault what;
     double at_ms = 0;
-    std::optional<seat> victim;
-    std::string note;
+    std::optional<seat> victim; ///< nothing: it was left out, or hits no member
+    std::uint64_t generation = 0;
+    std::string hit;  ///< for people
+    std::string note; ///< why it was left out
   };
   struct repair {
     time_point at;
@@ -46,7 +48,9 @@ private:
   std::string hindrance(const fault& what) const;
   void inject(const fault& what, time_point now);
   /// Why it could not be done; empty: it was.
-  std::string hit(const fault& what, const seat& victim, time_point now);
+  std::string hit_member(const fault& what, const seat& victim, time_point now);
+  std::string hit_rendezvous(const fault& what, time_point now);
+  outcome outcome_of(const done& what, double until_ms) const;
 
   trial& on_;
   std::vector<fault> schedule_;
