@@ -137,6 +137,14 @@ std::string disturbance::hit_rendezvous(const fault& what, time_point now) {
   return {};
 }
 
+std::vector<fault> disturbance::left() const {
+  return {schedule_.begin() + static_cast<std::ptrdiff_t>(reached_), schedule_.end()};
+}
+
+std::chrono::milliseconds disturbance::gone(time_point now) const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now - begin_);
+}
+
 std::vector<outcome> disturbance::outcomes() const {
   std::vector<outcome> all;
   for (auto at = done_.begin(); at != done_.end(); ++at) {
@@ -149,7 +157,7 @@ std::vector<outcome> disturbance::outcomes() const {
 }
 
 outcome disturbance::outcome_of(const done& what, double until_ms) const {
-  outcome one{what.what, what.hit, what.note, {}};
+  outcome one{what.what, what.at_ms, what.hit, what.note, {}};
   if (what.hit.empty())
     return one;
   timeline::cause cause{what.at_ms, until_ms, what.generation, -1, row_of(what.what.kind).costs_member};
@@ -158,8 +166,8 @@ outcome disturbance::outcome_of(const done& what, double until_ms) const {
   one.got = on_.seen().recovery_of(cause);
   if (!row_of(what.what.kind).hits_member) {
     const auto lasts = static_cast<double>(what.what.lasts.count());
-    one.note =
-        std::to_string(on_.seen().commits_between(what.at_ms, what.at_ms + lasts)) + " commits meanwhile";
+    const auto commits = on_.seen().commits_between(what.at_ms, what.at_ms + lasts);
+    one.note = std::to_string(commits) + (commits == 1 ? " commit meanwhile" : " commits meanwhile");
   }
   return one;
 }

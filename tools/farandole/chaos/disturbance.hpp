@@ -27,6 +27,9 @@ public:
 
   /// Does what is due.
   void go_on(time_point now);
+  /// Those that it has not come to, and how much of the schedule's time is over.
+  std::vector<fault> left() const;
+  std::chrono::milliseconds gone(time_point now) const;
   /// So far, with what the trial has seen until now.
   std::vector<outcome> outcomes() const;
 

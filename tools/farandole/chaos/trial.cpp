@@ -27,7 +27,6 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-constexpr std::string_view mark = "WEIGHTS ";
 /// The launcher kills its workers five seconds after it was told to end.
 constexpr auto ending_time = 15s;
 
@@ -61,7 +60,7 @@ trial::trial(trial&& other) noexcept
       output_end_(std::move(other.output_end_)), events_(std::move(other.events_)),
       rendezvous_(std::move(other.rendezvous_)), half_line_(std::move(other.half_line_)),
       half_event_(std::move(other.half_event_)), seen_(std::move(other.seen_)),
-      weights_(std::move(other.weights_)), code_(other.code_) {}
+      achieved_(std::move(other.achieved_)), code_(other.code_) {}
 
 trial::~trial() {
   end();
@@ -208,17 +207,13 @@ void trial::read_output() {
       return; // nothing more for now
     half_line_.append(buffer, static_cast<std::size_t>(count));
     for (auto end = half_line_.find('\n'); end != std::string::npos; end = half_line_.find('\n')) {
-      take_line(half_line_.substr(0, end));
+      const auto line = half_line_.substr(0, end);
+      std::cout << line << std::endl;
+      take_line(line, achieved_);
       half_line_.erase(0, end + 1);
     }
   }
   output_.close(); // and poll() passes it over
-}
-
-void trial::take_line(const std::string& line) {
-  std::cout << line << std::endl;
-  if (const auto at = line.find(mark); at != std::string::npos)
-    weights_ = line.substr(at + mark.size());
 }
 
 void trial::read_events() {

@@ -14,6 +14,7 @@
 #include "messages/descriptor.hpp"
 #include "messages/error.hpp"
 #include "tools/farandole/chaos/apart.hpp"
+#include "tools/farandole/chaos/comparison.hpp"
 #include "tools/farandole/chaos/network.hpp"
 #include "tools/farandole/chaos/timeline.hpp"
 
@@ -45,8 +46,7 @@ public:
   int code() const { return code_; }
 
   const timeline& seen() const { return seen_; }
-  /// What the script said behind "WEIGHTS " for the last time.
-  const std::optional<std::string>& weights() const { return weights_; }
+  const achievement& achieved() const { return achieved_; }
 
   /// Nullptr: it is the launcher's.
   apart_rendezvous* rendezvous() { return rendezvous_ ? &*rendezvous_ : nullptr; }
@@ -69,7 +69,6 @@ private:
   error launch();
   void read_output();
   void read_events();
-  void take_line(const std::string& line);
 
   std::string folder_;
   trial_options options_;
@@ -80,7 +79,7 @@ private:
   std::optional<apart_rendezvous> rendezvous_;
   std::string half_line_, half_event_;
   timeline seen_;
-  std::optional<std::string> weights_;
+  achievement achieved_;
   int code_ = 0;
 };
 
