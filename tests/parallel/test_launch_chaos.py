@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import subprocess
@@ -44,6 +45,62 @@ if hvd.rank() == 0:
 """
 
 
+# Keeps the batch whatever the number of workers; a careless one learns less after each reset. Half-way, and not in the
+# first run of all, it waits for the file: every run has a file of events of its own.
+WEIGHING = """
+import os, sys
+import torch, horovod.torch as hvd
+
+enough, kind = sys.argv[1:]
+hvd.init()
+runs = os.path.join(os.path.dirname(enough), "runs")
+mine = os.path.basename(os.path.dirname(os.environ["FARANDOLE_ELASTIC_EVENTS"]))
+os.makedirs(os.path.join(runs, mine), exist_ok=True)
+disturbed = len(os.listdir(runs)) > 1
+parts = hvd.max_size()
+torch.manual_seed(7)
+inputs = torch.randn(40, parts, 5, 4, dtype=torch.float64)
+model = torch.nn.Linear(4, 1, dtype=torch.float64)
+state = hvd.elastic.TorchState(model, torch.optim.SGD(model.parameters(), lr=0.01), step=0)
+
+def gradient_of(batch):
+    share = torch.zeros(4, dtype=torch.float64)
+    for part in range(hvd.rank(), parts, hvd.size()):
+        state.model.zero_grad()
+        ((state.model(batch[part]) - batch[part].sum(1, keepdim=True)) ** 2).mean().backward()
+        share += state.model.weight.grad[0]
+    return hvd.allreduce(share, op=hvd.Sum, name="gradient") / parts
+
+def learn_less():
+    for group in state.optimizer.param_groups:
+        group["lr"] /= 2
+
+if kind == "careless":
+    state.register_reset_callbacks([learn_less])
+
+@hvd.elastic.run
+def train(state):
+    print(f"BEGIN of {hvd.size()} pid {os.getpid()}", flush=True)
+    while state.step < len(inputs):
+        while disturbed and state.step == 20:
+            asked = torch.tensor([float(os.path.exists(enough))])
+            if hvd.allreduce(asked, op=hvd.Sum, name="asked") == hvd.size():
+                break
+            state.commit()
+        gradient = gradient_of(inputs[state.step])
+        state.optimizer.zero_grad()
+        state.model.weight.grad = gradient.reshape(1, 4)
+        state.optimizer.step()
+        state.step += 1
+        state.commit()
+
+train(state)
+if hvd.rank() == 0:
+    print(f"WEIGHTS {' '.join(f'{each:.6f}' for each in state.model.weight[0].tolist())}", flush=True)
+"""
+EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "examples" / "pytorch_mnist_elastic.py"
+
+
 @pytest.fixture
 def temporary(tmp_path: Path) -> Path:
     folder = tmp_path / "temporary"
@@ -52,21 +109,27 @@ def temporary(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def chaos(tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Job]]:
+def start(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Job]]:
     """Starts the tool."""
     jobs: List[Job] = []
     monkeypatch.setenv("TMPDIR", str(temporary))
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(temporary))
-    script = tmp_path / "script.py"
-    script.write_text(textwrap.dedent(SCRIPT))
 
-    def start(*words: str) -> Job:
-        jobs.append(Job(["chaos", *words, sys.executable, str(script), str(tmp_path / "enough")], program=FARANDOLE))
+    def run(*words: str) -> Job:
+        jobs.append(Job(["chaos", *words], program=FARANDOLE))
         return jobs[-1]
 
-    yield start
+    yield run
     for each in jobs:
         each.kill()
+
+
+@pytest.fixture
+def chaos(start: Callable[..., Job], tmp_path: Path) -> Callable[..., Job]:
+    """Trains until the file `enough` is there, with nothing to compare."""
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    return lambda *words: start("--no-compare", *words, sys.executable, str(script), str(tmp_path / "enough"))
 
 
 def trained(job: Job) -> List[int]:
@@ -75,7 +138,7 @@ def trained(job: Job) -> List[int]:
 
 
 def rows(text: str) -> List[List[str]]:
-    """Of the table: time, fault, who, steps, told, training."""
+    """Of the table: run, time, fault, who, steps lost, detection, regroup, note."""
     table = text.split("steps lost", 1)[1].split("\n\n", 1)[0]
     return [re.split(r"\s{2,}", line.strip()) for line in table.splitlines()[1:]]
 
@@ -111,19 +174,34 @@ def test_a_job_goes_on_under_faults_and_nothing_stays_behind(
         "1",
     ]
     job = chaos(*flags)
-    job.read_until(lambda text: "drain  member" in text and len(set(trained(job))) >= 5)
+    job.read_until(lambda text: re.search(r"drain +member", text) is not None and len(set(trained(job))) >= 5)
     (tmp_path / "enough").touch()
     assert job.end() == 0, job.text
     kill, drain = rows(job.text)
-    assert kill[1:3] == ["kill", kill[2]] and kill[2].startswith("rank ")
-    assert int(kill[3]) <= 1  # it commits at every step
-    assert float(kill[4]) >= 0
+    assert kill[2] == "kill" and kill[3].startswith("rank ")
+    assert int(kill[4]) <= 1  # it commits at every step
     assert float(kill[5]) >= 0
-    assert drain[1] == "drain"
+    assert float(kill[6]) >= 0
+    assert drain[2] == "drain"
+    assert drain[4] == "0"
     assert "WEIGHTS 2.000" in job.text
     assert_gone(trained(job))
     assert not [each for each in temporary.rglob("*") if not each.is_dir()]
     assert not list(temporary.glob("farandole-chaos-*"))
+
+
+def test_training_goes_on_without_the_rendezvous_which_comes_back(
+    chaos: Callable[..., Job], tmp_path: Path, temporary: Path
+) -> None:
+    job = chaos("--seed", "1", "--duration", "5", "--every", "3", "--faults", "rendezvous", "-np", "2")
+    job.read_until(lambda text: text.count("the rendezvous is back (epoch 2.") == 2)
+    (tmp_path / "enough").touch()
+    assert job.end() == 0, job.text
+    (row,) = rows(job.text)
+    assert row[2:7] == ["rendezvous", "the rendezvous", "0", "-", "-"]
+    commits = re.fullmatch(r"(\d+) commits? meanwhile", row[7])
+    assert commits is not None and int(commits.group(1)) > 0
+    assert not [each for each in temporary.rglob("*") if not each.is_dir()]
 
 
 def test_interrupted_it_ends_the_job(chaos: Callable[..., Job], temporary: Path) -> None:
@@ -140,3 +218,66 @@ def test_a_script_that_does_not_end_is_ended(chaos: Callable[..., Job]) -> None:
     assert job.end() == 124, job.text
     assert "had to be ended" in job.text
     assert_gone(trained(job))
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "verdict"),
+    [
+        ("kept", 0, "weights: equal to those of the undisturbed run\n"),
+        ("careless", 3, "weights: not equal. Undisturbed: "),
+    ],
+)
+def test_weights_are_compared_with_those_of_an_undisturbed_run(
+    start: Callable[..., Job], tmp_path: Path, kind: str, code: int, verdict: str
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(WEIGHING))
+    flags = ("--seed", "9", "--duration", "4", "--every", "3", "--faults", "kill", "-np", "3", "--min-np", "1")
+    job = start("--compare", *flags, sys.executable, str(script), str(tmp_path / "enough"), kind)
+    job.read_until(lambda text: "now under faults" in text and "BEGIN of 2" in text.split("now under faults")[1])
+    (tmp_path / "enough").touch()
+    assert job.end() == code, job.text
+    assert verdict in job.text
+    assert len(rows(job.text)) == 1
+    assert_gone(trained(job))
+
+
+def test_the_example_reaches_the_accuracy_of_its_undisturbed_run(
+    start: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent) + os.pathsep + os.environ["PATH"])
+    flags = ("--seed", "1", "--duration", "3", "--every", "1", "--deadline", "300", "--tolerance", "0.1")
+    job = start(*flags, str(EXAMPLE), "--epochs", "3")
+    job.read_until(lambda text: "accuracy: " in text, deadline_s=600)
+    assert job.end() == 0, job.text
+    assert "4 workers" in job.text
+    assert rows(job.text), job.text
+    assert "accuracy: reached. Undisturbed: 0." in job.text
+
+
+def test_with_nothing_to_compare_a_comparison_that_was_asked_for_fails(
+    start: Callable[..., Job], tmp_path: Path
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT.replace("WEIGHTS", "weights")))
+    (tmp_path / "enough").touch()
+    words = ("-np", "1", "--duration", "0.1", sys.executable, str(script), str(tmp_path / "enough"))
+    asked_for = start("--compare", *words)
+    by_default = start(*words)
+    assert asked_for.end() == 3, asked_for.text
+    assert by_default.end() == 0, by_default.text
+    assert "There is nothing to compare" in asked_for.text
+
+
+def test_killed_itself_it_takes_the_job_and_its_rendezvous_along(chaos: Callable[..., Job]) -> None:
+    job = chaos("--faults", "rendezvous", "--duration", "600", "-np", "2")
+    job.read_until(lambda text: len(re.findall(r"BEGIN of 2 pid", text)) == 2)
+    started = descendants(job.process.pid)
+    assert len(started) >= 4  # launcher, rendezvous, workers
+    job.process.kill()
+    assert_gone([*started, *trained(job)])
+
+
+def descendants(pid: int) -> List[int]:
+    children = [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return children + [each for child in children for each in descendants(child)]

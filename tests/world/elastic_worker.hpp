@@ -61,7 +61,6 @@ public:
   bool finished() const { return state_.round >= stage_.options.rounds; }
   /// Why it failed by itself; kind `none` when it did not.
   const error& failure() const { return failure_; }
-  /// It has been in a generation.
   /// No operation is pending, or was settled more than once.
   void check_settled();
 

@@ -109,9 +109,11 @@ void wait_for_all(std::vector<attempt>& attempts, std::chrono::steady_clock::tim
 } // namespace
 
 std::optional<std::string> find_python(const std::string& program) {
+  std::error_code problem; // a candidate that cannot be looked at is none
   for (const auto& folder : folders_of(program))
     for (const char* name : {"python3", "python"})
-      if (const auto candidate = folder / name; ::access(candidate.c_str(), X_OK) == 0)
+      if (const auto candidate = folder / name;
+          fs::is_regular_file(candidate, problem) && ::access(candidate.c_str(), X_OK) == 0)
         return candidate.string();
   return std::nullopt;
 }

@@ -141,7 +141,7 @@ int choose(const std::string& called_as, std::vector<std::string> words) {
   if (command == "rendezvous")
     return run_rendezvous(words);
   if (command == "chaos")
-    return run_chaos(words);
+    return run_chaos(called_as, words);
   if (command == "drain")
     return run_drain(std::move(words));
   if (command == "settings")

@@ -36,6 +36,7 @@ class Process:
         self._child = subprocess.Popen(
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
         )
+        self.pid = self._child.pid
         self.text = ""
 
     def read_until(self, pattern: str, deadline_s: float = DEADLINE_S) -> re.Match[str]:

@@ -6,7 +6,7 @@
 
 namespace farandole {
 
-/// Takes the words after the command's name. Returns the exit code.
-int run_chaos(const std::vector<std::string>& words);
+/// Takes what this program was called as, and the words after the command's name. Returns the exit code.
+int run_chaos(const std::string& called_as, const std::vector<std::string>& words);
 
 } // namespace farandole

@@ -20,6 +20,10 @@ std::string send_signal(std::int64_t pid, int number) {
   return ::kill(static_cast<pid_t>(pid), number) == 0 ? std::string() : std::strerror(errno);
 }
 
+std::string name_of(const seat& who) {
+  return "rank " + std::to_string(who.rank) + " (slot " + std::to_string(who.slot) + ")";
+}
+
 } // namespace
 
 disturbance::disturbance(trial& on, std::vector<fault> schedule, std::int32_t fewest, time_point begin,
@@ -58,19 +62,26 @@ std::string disturbance::hindrance(const fault& what) const {
     return "nobody trained any more";
   if (row_of(what.kind).costs_member && members <= fewest_)
     return "only " + std::to_string(members) + (members == 1 ? " member was" : " members were") + " left";
+  const bool asks_rendezvous = what.kind == fault_kind::rendezvous || what.kind == fault_kind::drain;
+  if (asks_rendezvous && on_.rendezvous() && !on_.rendezvous()->runs())
+    return "the rendezvous was away";
   return {};
 }
 
 void disturbance::inject(const fault& what, time_point now) {
-  done entry{what, milliseconds(now), {}, hindrance(what)};
+  done entry{what, milliseconds(now), {}, 0, {}, hindrance(what)};
   if (entry.note.empty() && now >= end_)
     entry.note = "the time was over";
   if (entry.note.empty()) {
     const auto members = on_.seen().members();
     const auto& victim = members[what.victim % members.size()];
-    entry.note = hit(what, victim, now);
-    if (entry.note.empty())
+    entry.generation = victim.generation;
+    const bool one = row_of(what.kind).hits_member;
+    entry.note = one ? hit_member(what, victim, now) : hit_rendezvous(what, now);
+    if (entry.note.empty() && one)
       entry.victim = victim;
+    if (entry.note.empty())
+      entry.hit = one ? name_of(victim) : "the rendezvous";
   }
   if (!entry.note.empty())
     entry.note = "left out: " + entry.note;
@@ -79,7 +90,7 @@ void disturbance::inject(const fault& what, time_point now) {
   done_.push_back(std::move(entry));
 }
 
-std::string disturbance::hit(const fault& what, const seat& victim, time_point now) {
+std::string disturbance::hit_member(const fault& what, const seat& victim, time_point now) {
   const auto back = [this, host = victim.host] { on_.bring_back(host); };
   switch (what.kind) {
   case fault_kind::kill:
@@ -97,28 +108,68 @@ std::string disturbance::hit(const fault& what, const seat& victim, time_point n
     on_.take_out(victim.host);
     repairs_.push_back({now + what.lasts, back});
     return {};
+  case fault_kind::link: {
+    const auto up = [this, host = victim.host] {
+      if (const auto problem = on_.set_link(host, true); !problem.empty())
+        std::cerr << "farandole chaos: the link of " << host << " is not up: " << problem << std::endl;
+    };
+    if (auto problem = on_.set_link(victim.host, false); !problem.empty())
+      return problem;
+    repairs_.push_back({now + what.lasts, up});
+    return {};
+  }
+  case fault_kind::rendezvous:
+    break;
   }
   return "no such fault";
+}
+
+std::string disturbance::hit_rendezvous(const fault& what, time_point now) {
+  auto* rendezvous = on_.rendezvous();
+  if (!rendezvous)
+    return "the rendezvous is a part of the launcher";
+  rendezvous->kill();
+  const auto again = [rendezvous] {
+    if (const auto problem = rendezvous->start_again())
+      std::cerr << "farandole chaos: the rendezvous is not back: " << problem.text << std::endl;
+  };
+  repairs_.push_back({now + what.lasts, again});
+  return {};
+}
+
+std::vector<fault> disturbance::left() const {
+  return {schedule_.begin() + static_cast<std::ptrdiff_t>(reached_), schedule_.end()};
+}
+
+std::chrono::milliseconds disturbance::gone(time_point now) const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(now - begin_);
 }
 
 std::vector<outcome> disturbance::outcomes() const {
   std::vector<outcome> all;
   for (auto at = done_.begin(); at != done_.end(); ++at) {
-    const auto& each = *at;
     // Whatever is told after the next fault is that one's.
-    const auto next =
-        std::find_if(at + 1, done_.end(), [](const done& other) { return other.victim.has_value(); });
-    const auto until = next == done_.end() ? std::numeric_limits<double>::infinity() : next->at_ms;
-    outcome one{each.what, {}, each.note, {}};
-    if (each.victim) {
-      one.hit =
-          "rank " + std::to_string(each.victim->rank) + " (slot " + std::to_string(each.victim->slot) + ")";
-      one.got = on_.seen().recovery_of({each.at_ms, until, each.victim->generation, each.victim->slot,
-                                        row_of(each.what.kind).costs_member});
-    }
-    all.push_back(std::move(one));
+    const auto next = std::find_if(at + 1, done_.end(), [](const done& other) { return !other.hit.empty(); });
+    all.push_back(
+        outcome_of(*at, next == done_.end() ? std::numeric_limits<double>::infinity() : next->at_ms));
   }
   return all;
+}
+
+outcome disturbance::outcome_of(const done& what, double until_ms) const {
+  outcome one{what.what, what.at_ms, what.hit, what.note, {}};
+  if (what.hit.empty())
+    return one;
+  timeline::cause cause{what.at_ms, until_ms, what.generation, -1, row_of(what.what.kind).costs_member};
+  if (what.victim)
+    cause.slot = what.victim->slot;
+  one.got = on_.seen().recovery_of(cause);
+  if (!row_of(what.what.kind).hits_member) {
+    const auto lasts = static_cast<double>(what.what.lasts.count());
+    const auto commits = on_.seen().commits_between(what.at_ms, what.at_ms + lasts);
+    one.note = std::to_string(commits) + (commits == 1 ? " commit meanwhile" : " commits meanwhile");
+  }
+  return one;
 }
 
 } // namespace farandole::chaos

@@ -27,6 +27,9 @@ public:
 
   /// Does what is due.
   void go_on(time_point now);
+  /// Those that it has not come to, and how much of the schedule's time is over.
+  std::vector<fault> left() const;
+  std::chrono::milliseconds gone(time_point now) const;
   /// So far, with what the trial has seen until now.
   std::vector<outcome> outcomes() const;
 
@@ -34,8 +37,10 @@ private:
   struct done {
     fault what;
     double at_ms = 0;
-    std::optional<seat> victim;
-    std::string note;
+    std::optional<seat> victim; ///< nothing: it was left out, or hits no member
+    std::uint64_t generation = 0;
+    std::string hit;  ///< for people
+    std::string note; ///< why it was left out
   };
   struct repair {
     time_point at;
@@ -46,7 +51,9 @@ private:
   std::string hindrance(const fault& what) const;
   void inject(const fault& what, time_point now);
   /// Why it could not be done; empty: it was.
-  std::string hit(const fault& what, const seat& victim, time_point now);
+  std::string hit_member(const fault& what, const seat& victim, time_point now);
+  std::string hit_rendezvous(const fault& what, time_point now);
+  outcome outcome_of(const done& what, double until_ms) const;
 
   trial& on_;
   std::vector<fault> schedule_;

@@ -11,13 +11,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::array<fault_row, 4> table{{
-    {fault_kind::kill, "kill", "SIGKILL to a worker; a new one comes on its host", true, 0ms, 0ms},
-    {fault_kind::stop, "stop", "SIGSTOP to a worker, and after a while SIGCONT", false, 500ms, 3000ms},
-    {fault_kind::drain, "drain", "farandole drain of a rank; its host is back after a while", true, 1000ms,
+constexpr std::array<fault_row, 6> table{{
+    {fault_kind::kill, "kill", "SIGKILL to a worker; a new one comes on its host", true, true, 0ms, 0ms},
+    {fault_kind::stop, "stop", "SIGSTOP to a worker, and after a while SIGCONT", true, false, 500ms, 3000ms},
+    {fault_kind::drain, "drain", "farandole drain of a rank; its host is back after a while", true, true,
+     1000ms, 4000ms},
+    {fault_kind::host, "host", "discovery takes a host out, and after a while it is back", true, true, 1000ms,
      4000ms},
-    {fault_kind::host, "host", "discovery takes a host out, and after a while it is back", true, 1000ms,
-     4000ms},
+    {fault_kind::rendezvous, "rendezvous", "SIGKILL to the rendezvous, and after a while it is started again",
+     false, false, 500ms, 3000ms},
+    {fault_kind::link, "link", "the link of a host is down for a while; hosts are network namespaces (root)",
+     true, true, 1000ms, 40000ms},
 }};
 
 /// SplitMix64: the same numbers everywhere, which the standard's distributions do not promise.
@@ -96,13 +100,16 @@ std::vector<fault> draw_schedule(const schedule_options& options) {
 }
 
 std::string to_text(const fault& what) {
+  const auto& row = row_of(what.kind);
   char text[128];
-  std::snprintf(text, sizeof text, "%8.1f s  %-6s member %u, counted around",
-                static_cast<double>(what.at.count()) / 1e3, std::string(row_of(what.kind).name).c_str(),
-                what.victim);
+  std::snprintf(text, sizeof text, "%8.1f s  %-10s", static_cast<double>(what.at.count()) / 1e3,
+                std::string(row.name).c_str());
   std::string line = text;
+  if (row.hits_member)
+    line += " member " + std::to_string(what.victim) + ", counted around";
   if (what.lasts > 0ms) {
-    std::snprintf(text, sizeof text, ", for %.1f s", static_cast<double>(what.lasts.count()) / 1e3);
+    std::snprintf(text, sizeof text, "%s for %.1f s", row.hits_member ? "," : "",
+                  static_cast<double>(what.lasts.count()) / 1e3);
     line += text;
   }
   return line;

@@ -13,7 +13,7 @@
 
 namespace farandole::chaos {
 
-enum class fault_kind : std::uint8_t { kill, stop, drain, host };
+enum class fault_kind : std::uint8_t { kill, stop, drain, host, rendezvous, link };
 
 /// Everything that a schedule needs to know of a kind. A new one is a row here, and a line where faults are
 /// carried out.
@@ -21,6 +21,7 @@ struct fault_row {
   fault_kind kind;
   std::string_view name;
   std::string_view doc;
+  bool hits_member;                            ///< and not what they have in common
   bool costs_member;                           ///< one member fewer, for a while or for good
   std::chrono::milliseconds shortest, longest; ///< how long it lasts
 };

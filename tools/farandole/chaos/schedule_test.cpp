@@ -14,7 +14,7 @@ schedule_options for_a_minute(std::uint64_t seed) {
   schedule_options options;
   options.seed = seed;
   options.every = 2s;
-  options.kinds = *parse_kinds("kill,stop,drain,host");
+  options.kinds = *parse_kinds("kill,stop,drain,host,rendezvous,link");
   return options;
 }
 
@@ -55,7 +55,8 @@ TEST_CASE("a fault that there is not is refused with those that there are", "[ch
   CHECK(parse_kinds("stop,stop")->size() == 1);
   const auto none = parse_kinds("kill,flood");
   REQUIRE_FALSE(none);
-  CHECK(none.error().text == "there is no fault 'flood'; there are kill, stop, drain, host");
+  CHECK(none.error().text ==
+        "there is no fault 'flood'; there are kill, stop, drain, host, rendezvous, link");
   CHECK_FALSE(parse_kinds(""));
 }
 

@@ -79,6 +79,7 @@ recovery timeline::recovery_of(const cause& what) const {
   std::map<std::int32_t, const worker_event*> lost;
   std::optional<double> told, again;
   std::uint64_t next = 0;
+  bool any_lost = false;
   for (const auto& event : events_) {
     if (event.slot == what.slot)
       continue;
@@ -89,9 +90,10 @@ recovery timeline::recovery_of(const cause& what) const {
       survivors.insert(event.slot);
     if (before && within && tells)
       raise_to(told, event.ms);
-    if (before && within && event.what == "lost")
+    if (before && within && event.what == "lost") {
+      any_lost = true;
       lost[event.slot] = &event;
-    else if (event.what == "restored" && lost.contains(event.slot)) {
+    } else if (event.what == "restored" && lost.contains(event.slot)) {
       if (const auto steps = taken_back(*lost[event.slot], event))
         raise_to(result.steps, *steps);
       lost.erase(event.slot);
@@ -106,9 +108,18 @@ recovery timeline::recovery_of(const cause& what) const {
     result.told_ms = *told - what.at_ms;
   if (told && again)
     result.regrouped_ms = *again - *told;
-  if (told && !result.steps)
+  if (!any_lost)
     result.steps = 0; // nobody has gone back
   return result;
+}
+
+std::int64_t timeline::commits_between(double from_ms, double to_ms) const {
+  std::map<std::int32_t, std::int64_t> counts;
+  std::int64_t most = 0;
+  for (const auto& event : events_)
+    if (event.what == "commit" && event.ms >= from_ms && event.ms < to_ms)
+      most = std::max(most, ++counts[event.slot]);
+  return most;
 }
 
 std::size_t timeline::ended() const {

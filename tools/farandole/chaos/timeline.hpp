@@ -57,6 +57,8 @@ public:
     bool changes_members = true;
   };
   recovery recovery_of(const cause& what) const;
+  /// So many commits the members have made in these times: those of who made most.
+  std::int64_t commits_between(double from_ms, double to_ms) const;
   /// So many members' training functions have returned.
   std::size_t ended() const;
 

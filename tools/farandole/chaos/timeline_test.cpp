@@ -75,11 +75,28 @@ TEST_CASE("a loss is told to the last survivor, and over when all of them train 
 TEST_CASE("a planned change costs no step, and a fault that nobody noticed no time", "[chaos]") {
   auto seen = three();
   CHECK_FALSE(seen.recovery_of(hit).told_ms);
-  CHECK_FALSE(seen.recovery_of(hit).steps);
+  CHECK(seen.recovery_of(hit).steps == 0);
   for (int slot : {0, 1, 2})
     seen.add(event("changed", 1510, slot, 1));
   CHECK(seen.recovery_of(hit).steps == 0);
   CHECK(seen.recovery_of(hit).told_ms == 10.0);
+}
+
+TEST_CASE("of a state that counts no steps it is not known how many were lost", "[chaos]") {
+  auto seen = three();
+  seen.add(event("lost", 1520, 0, 1, {{"epoch", 3}}));
+  seen.add(event("restored", 1521, 0, 1, {{"epoch", 2}}));
+  CHECK(seen.recovery_of(hit).told_ms == 20.0);
+  CHECK_FALSE(seen.recovery_of(hit).steps);
+}
+
+TEST_CASE("commits are those of the member who made most", "[chaos]") {
+  auto seen = three();
+  for (double ms : {1490, 1500, 1600, 1700})
+    seen.add(event("commit", ms, 0, 1));
+  seen.add(event("commit", 1550, 1, 1));
+  CHECK(seen.commits_between(1500, 1700) == 2);
+  CHECK(seen.commits_between(1800, 1900) == 0);
 }
 
 TEST_CASE("what others have caused is not the fault's", "[chaos]") {

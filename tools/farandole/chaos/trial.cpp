@@ -4,9 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,8 +14,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <utility>
 
+#include "tools/farandole/chaos/child.hpp"
 #include "tools/farandole/job_record.hpp"
 
 namespace farandole::chaos {
@@ -27,11 +27,8 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-constexpr const char* self = "/proc/self/exe";
-constexpr std::string_view mark = "WEIGHTS ";
 /// The launcher kills its workers five seconds after it was told to end.
 constexpr auto ending_time = 15s;
-constexpr auto drain_time = 15s;
 
 error system_error(const std::string& what) {
   return {error_kind::unknown, what + ": " + std::strerror(errno)};
@@ -42,43 +39,13 @@ std::string host(std::int32_t number) {
   return "127.0.0." + std::to_string(number + 1);
 }
 
-/// Runs this program with these words; -1 where it cannot be started. Whatever was blocked here is not there.
-pid_t spawn(const std::vector<std::string>& words, int output, int errors) {
-  std::vector<char*> pointers;
-  for (const auto& word : words)
-    pointers.push_back(const_cast<char*>(word.c_str()));
-  pointers.push_back(nullptr);
-  const pid_t parent = ::getpid();
-  const pid_t child = ::fork();
-  if (child != 0)
-    return child;
-  ::setpgid(0, 0); // a terminal's Ctrl-C is for the tool, which ends the job
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-  sigset_t none;
-  sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  if (::getppid() == parent && ::dup2(output, 1) >= 0 && ::dup2(errors, 2) >= 0)
-    ::execv(self, pointers.data());
-  ::_exit(127);
-}
-
-int code_of(int status) {
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
-/// Waits so long; nothing: it still runs.
-std::optional<int> reap(pid_t child, std::chrono::milliseconds longest) {
-  const auto until = clock::now() + longest;
-  for (int status = 0;;) {
-    const auto ended = ::waitpid(child, &status, WNOHANG);
-    if (ended == child)
-      return code_of(status);
-    if (ended < 0 && errno != EINTR)
-      return 127;
-    if (clock::now() >= until)
-      return std::nullopt;
-    ::poll(nullptr, 0, 10);
-  }
+error write_program(const std::string& path, const std::string& shell) {
+  std::ofstream file(path);
+  file << "#!/bin/sh\n" << shell << "\n";
+  file.close();
+  if (!file || ::chmod(path.c_str(), 0700) != 0)
+    return system_error(path);
+  return {};
 }
 
 } // namespace
@@ -88,13 +55,16 @@ trial::trial(std::string folder, trial_options options)
 
 trial::trial(trial&& other) noexcept
     : folder_(std::exchange(other.folder_, {})), options_(std::move(other.options_)),
-      away_(std::move(other.away_)), launcher_(std::exchange(other.launcher_, -1)),
-      output_(std::move(other.output_)), events_(std::move(other.events_)),
-      half_line_(std::move(other.half_line_)), half_event_(std::move(other.half_event_)),
-      seen_(std::move(other.seen_)), weights_(std::move(other.weights_)), code_(other.code_) {}
+      command_(std::move(other.command_)), away_(std::move(other.away_)),
+      launcher_(std::exchange(other.launcher_, -1)), output_(std::move(other.output_)),
+      output_end_(std::move(other.output_end_)), events_(std::move(other.events_)),
+      rendezvous_(std::move(other.rendezvous_)), half_line_(std::move(other.half_line_)),
+      half_event_(std::move(other.half_event_)), seen_(std::move(other.seen_)),
+      achieved_(std::move(other.achieved_)), code_(other.code_) {}
 
 trial::~trial() {
   end();
+  rendezvous_.reset();
   std::error_code problem;
   if (!folder_.empty())
     std::filesystem::remove_all(folder_, problem);
@@ -109,8 +79,9 @@ expected<trial> trial::start(const trial_options& options) {
   for (auto step : {&trial::write_hosts, &trial::write_script})
     if (auto failed = (made.*step)())
       return failed;
-  if (auto failed = made.launch())
-    return failed;
+  for (auto step : {&trial::write_entrance, &trial::open_outputs, &trial::start_rendezvous, &trial::launch})
+    if (auto failed = (made.*step)())
+      return failed;
   return made;
 }
 
@@ -128,42 +99,84 @@ error trial::write_hosts() const {
 }
 
 error trial::write_script() const {
-  const auto path = folder_ + "/discover";
-  std::ofstream file(path);
-  file << "#!/bin/sh\nexec cat \"${0%/*}/hosts\"\n";
-  file.close();
-  if (!file || ::chmod(path.c_str(), 0700) != 0)
-    return system_error(path);
-  return {};
+  return write_program(folder_ + "/discover", "exec cat \"${0%/*}/hosts\"");
 }
 
-error trial::launch() {
+/// The launcher starts all workers where it is itself; each of them goes over to its host first.
+error trial::write_entrance() {
+  command_ = options_.command;
+  if (!options_.network)
+    return {};
+  for (std::int32_t number = 0; number < options_.processes; ++number) {
+    const auto path = folder_ + "/" + host(number);
+    if (::symlink(options_.network->path(number).c_str(), path.c_str()) != 0)
+      return system_error(path);
+  }
+  command_.insert(command_.begin(), folder_ + "/enter");
+  const auto entrance = host_network::entrance("\"${0%/*}/$HOROVOD_HOSTNAME\"");
+  return write_program(command_.front(), "exec " + entrance + " \"$@\"");
+}
+
+error trial::open_outputs() {
   const auto told = folder_ + "/events";
   events_ = descriptor{::open(told.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600)};
   int ends[2];
   if (!events_ || ::pipe2(ends, O_CLOEXEC) != 0)
     return system_error(told);
   output_ = descriptor{ends[0]};
-  const descriptor other{ends[1]};
+  output_end_ = descriptor{ends[1]};
   ::fcntl(output_.get(), F_SETFL, O_NONBLOCK);
-  ::setenv("FARANDOLE_ELASTIC_EVENTS", told.c_str(), 1);
+  return {};
+}
+
+error trial::start_rendezvous() {
+  if (!options_.apart)
+    return {};
+  apart_options how;
+  how.processes = options_.processes;
+  how.fewest = options_.fewest;
+  how.folder = folder_;
+  how.errors = output_end_.get();
+  if (options_.network) {
+    how.ip = options_.network->address();
+    how.network = options_.network->middle();
+  }
+  auto started = apart_rendezvous::start(how);
+  if (!started)
+    return started.error();
+  rendezvous_.emplace(std::move(*started));
+  return {};
+}
+
+error trial::launch() {
   const auto most = std::to_string(options_.processes);
-  std::vector<std::string> words = {"farandole",
-                                    "run",
-                                    "-np",
-                                    most,
-                                    "--max-np",
-                                    most,
-                                    "--min-np",
-                                    std::to_string(options_.fewest),
-                                    "--host-discovery-script",
-                                    folder_ + "/discover",
-                                    "--blacklist-cooldown-range",
-                                    "1",
-                                    "2"};
-  words.insert(words.end(), options_.command.begin(), options_.command.end());
-  launcher_ = spawn(words, other.get(), other.get());
-  ::unsetenv("FARANDOLE_ELASTIC_EVENTS");
+  child_options how;
+  how.words = {"farandole",
+               "run",
+               "-np",
+               most,
+               "--max-np",
+               most,
+               "--min-np",
+               std::to_string(options_.fewest),
+               "--host-discovery-script",
+               folder_ + "/discover",
+               "--blacklist-cooldown-range",
+               "1",
+               "2"};
+  how.output = how.errors = output_end_.get();
+  std::map<std::string, std::string> settings{{"FARANDOLE_ELASTIC_EVENTS", folder_ + "/events"}};
+  if (rendezvous_) {
+    how.words.insert(how.words.end(), {"--rendezvous", rendezvous_->address()});
+    settings["FARANDOLE_SECRET_FILE"] = rendezvous_->secret_file();
+  }
+  if (options_.network) {
+    how.words.insert(how.words.end(), {"--network-interfaces", host_network::interface});
+    how.network = options_.network->middle();
+  }
+  how.words.insert(how.words.end(), command_.begin(), command_.end());
+  how.settings = std::move(settings);
+  launcher_ = spawn(how);
   return launcher_ < 0 ? system_error("fork") : error{};
 }
 
@@ -194,17 +207,13 @@ void trial::read_output() {
       return; // nothing more for now
     half_line_.append(buffer, static_cast<std::size_t>(count));
     for (auto end = half_line_.find('\n'); end != std::string::npos; end = half_line_.find('\n')) {
-      take_line(half_line_.substr(0, end));
+      const auto line = half_line_.substr(0, end);
+      std::cout << line << std::endl;
+      take_line(line, achieved_);
       half_line_.erase(0, end + 1);
     }
   }
   output_.close(); // and poll() passes it over
-}
-
-void trial::take_line(const std::string& line) {
-  std::cout << line << std::endl;
-  if (const auto at = line.find(mark); at != std::string::npos)
-    weights_ = line.substr(at + mark.size());
 }
 
 void trial::read_events() {
@@ -240,28 +249,21 @@ void trial::bring_back(const std::string& host) {
   [[maybe_unused]] const auto problem = write_hosts();
 }
 
+std::string trial::set_link(const std::string& name, bool up) const {
+  for (std::int32_t number = 0; options_.network && number < options_.processes; ++number)
+    if (host(number) == name)
+      return options_.network->set_link(number, up).text;
+  return "host " + name + " has no link of its own";
+}
+
 std::string trial::drain(std::int32_t rank) const {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0)
-    return system_error("pipe2").text;
-  const descriptor mine{ends[0]};
-  descriptor other{ends[1]};
-  const auto child = spawn({"farandole", "drain", "--no-wait", "--job", job_name(options_.command, launcher_),
-                            std::to_string(rank)},
-                           other.get(), other.get());
-  other.close();
-  const auto code = child < 0 ? std::optional<int>(127) : reap(child, drain_time);
-  if (!code) {
-    ::kill(child, SIGKILL);
-    reap(child, drain_time);
-    return "farandole drain did not end";
-  }
-  if (*code == 0)
-    return {};
-  char said[512];
-  const auto count = std::max<ssize_t>(::read(mine.get(), said, sizeof said), 0);
-  std::string text(said, static_cast<std::size_t>(count));
-  return text.substr(0, text.find('\n'));
+  child_options how;
+  how.words = {"farandole",         "drain", "--no-wait", "--job", job_name(command_, launcher_),
+               std::to_string(rank)};
+  if (options_.network)
+    how.network = options_.network->middle();
+  const auto ended = run_to_end(how);
+  return ended.code == 0 ? std::string() : ended.said.substr(0, ended.said.find('\n'));
 }
 
 } // namespace farandole::chaos

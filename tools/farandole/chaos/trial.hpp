@@ -13,6 +13,9 @@
 
 #include "messages/descriptor.hpp"
 #include "messages/error.hpp"
+#include "tools/farandole/chaos/apart.hpp"
+#include "tools/farandole/chaos/comparison.hpp"
+#include "tools/farandole/chaos/network.hpp"
 #include "tools/farandole/chaos/timeline.hpp"
 
 namespace farandole::chaos {
@@ -20,6 +23,8 @@ namespace farandole::chaos {
 struct trial_options {
   std::int32_t processes = 1; ///< each on a host of its own
   std::int32_t fewest = 1;
+  bool apart = false;                    ///< the rendezvous is not the launcher's, and can be killed
+  const host_network* network = nullptr; ///< hosts in it, if there is one; `apart`, too. Outlives the trial
   std::vector<std::string> command;
 };
 
@@ -41,11 +46,15 @@ public:
   int code() const { return code_; }
 
   const timeline& seen() const { return seen_; }
-  /// What the script said behind "WEIGHTS " for the last time.
-  const std::optional<std::string>& weights() const { return weights_; }
+  const achievement& achieved() const { return achieved_; }
+
+  /// Nullptr: it is the launcher's.
+  apart_rendezvous* rendezvous() { return rendezvous_ ? &*rendezvous_ : nullptr; }
 
   void take_out(const std::string& host);
   void bring_back(const std::string& host);
+  /// Only where there is a network. Empty: it is done; otherwise why not.
+  std::string set_link(const std::string& host, bool up) const;
   /// By `farandole drain`. Empty: it leaves; otherwise why not.
   std::string drain(std::int32_t rank) const;
 
@@ -54,19 +63,23 @@ private:
 
   error write_hosts() const;
   error write_script() const;
+  error write_entrance();
+  error open_outputs();
+  error start_rendezvous();
   error launch();
   void read_output();
   void read_events();
-  void take_line(const std::string& line);
 
   std::string folder_;
   trial_options options_;
-  std::set<std::string> away_; ///< hosts
+  std::vector<std::string> command_; ///< the script, and what leads to its host
+  std::set<std::string> away_;       ///< hosts
   pid_t launcher_ = -1;
-  descriptor output_, events_;
+  descriptor output_, output_end_, events_;
+  std::optional<apart_rendezvous> rendezvous_;
   std::string half_line_, half_event_;
   timeline seen_;
-  std::optional<std::string> weights_;
+  achievement achieved_;
   int code_ = 0;
 };
 

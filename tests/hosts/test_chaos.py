@@ -1,0 +1,125 @@
+"""Training while the link of a host is down, with what is beyond it: hosts that the tool makes itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Callable, Iterator, List
+
+import pytest
+from namespaces import DEADLINE_S, FARANDOLE, Process
+
+pytestmark = pytest.mark.skipif(shutil.which(FARANDOLE) is None, reason=f"{FARANDOLE} is not there")
+
+# Trains until a file says that it is enough.
+SCRIPT = """
+import os, sys
+import torch, horovod.torch as hvd
+
+hvd.init()
+state = hvd.elastic.TorchState(model=torch.nn.Linear(2, 1), step=0)
+
+@hvd.elastic.run
+def train(state):
+    print(f"BEGIN of {hvd.size()} pid {os.getpid()}", flush=True)
+    done = False
+    while not done:
+        asked = torch.tensor([float(os.path.exists(sys.argv[1]))])
+        done = bool(hvd.allreduce(asked, op=hvd.Sum, name="done"))
+        state.step += 1
+        state.commit()
+
+train(state)
+"""
+
+
+BEYOND_ONE_LINK = ("--faults", "link", "-np", "2", "--min-np", "1", "--deadline", "600")
+
+
+@pytest.fixture
+def chaos(permitted: None, tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    """Starts the tool, with temporary files of its own."""
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    temporary = tmp_path / "temporary"
+    temporary.mkdir(0o700)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("HOROVOD_", "FARANDOLE_"))}
+    started: List[Process] = []
+
+    def start(*words: str) -> Process:
+        command = [FARANDOLE, "chaos", *words, sys.executable, str(script), str(tmp_path / "enough")]
+        environment = {**kept, "TMPDIR": str(temporary), "XDG_RUNTIME_DIR": str(temporary), "OMP_NUM_THREADS": "1"}
+        started.append(Process(command, environment))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.kill()
+
+
+def assert_all_gone(text: str) -> None:
+    """All that have ever trained."""
+    pids = re.findall(r"BEGIN of \d+ pid (\d+)", text)
+    assert pids
+    end = time.monotonic() + DEADLINE_S
+    while any(is_running(pid) for pid in pids):
+        assert time.monotonic() < end, f"of {pids} some still run:\n{text}"
+        select.select([], [], [], 0.02)
+
+
+def is_running(pid: str) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in ("Z", "X")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def test_a_short_cut_is_survived_and_after_a_long_one_the_member_is_back(
+    chaos: Callable[..., Process], tmp_path: Path
+) -> None:
+    # Seed 33: the link of one host is down for 1.1 s, later that of one for 31.5 s.
+    job = chaos("--seed", "33", "--every", "3", "--duration", "7", *BEYOND_ONE_LINK)
+    job.read_until(r"link +member \d+, counted around, for 31.5 s$")
+    job.read_until(r"BEGIN of 1 pid (\d+)")
+    assert len(re.findall("BEGIN of 2", job.text)) == 2  # the short one has lost nobody
+    job.read_until(r"BEGIN of 1(.|\n)*(BEGIN of 2(.|\n)*){2}")
+    (tmp_path / "enough").touch()
+    assert job.end() == 0, job.text
+    table = job.text.split("steps lost", 1)[1].splitlines()[1:3]
+    short, long = (re.split(r"\s{2,}", line.strip()) for line in table)
+    assert short[1] == long[1] == "link"
+    assert short[3:6] == ["0", "-", "-"]
+    assert int(long[3]) <= 1  # it commits at every step
+    assert float(long[4]) > 0
+    assert float(long[5]) > 0
+    assert_all_gone(job.text)
+    assert not [each for each in (tmp_path / "temporary").rglob("*") if not each.is_dir()]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_however_it_is_ended_nobody_stays_beyond_a_link_that_is_down(
+    chaos: Callable[..., Process], number: signal.Signals
+) -> None:
+    job = chaos("--seed", "33", "--every", "0.1", "--duration", "600", *BEYOND_ONE_LINK)
+    job.read_until(r"link +member \d+, counted around")
+    os.kill(job.pid, number)
+    if number == signal.SIGINT:
+        assert job.end() == 130, job.text
+    assert_all_gone(job.text)
+
+
+def test_where_hosts_cannot_be_made_nothing_starts(tmp_path: Path) -> None:
+    without_rights = ["setpriv", "--bounding-set=-sys_admin"] if os.geteuid() == 0 else []
+    command = [*without_rights, FARANDOLE, "chaos", *BEYOND_ONE_LINK, "touch", str(tmp_path / "ran")]
+    told = subprocess.run(command, check=False, capture_output=True, text=True, timeout=DEADLINE_S)
+    assert told.returncode == 2
+    assert "faults of the kind link need network namespaces, which cannot be made here: root is needed" in told.stderr
+    assert not (tmp_path / "ran").exists()

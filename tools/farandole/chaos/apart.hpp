@@ -1,0 +1,52 @@
+// A rendezvous that runs apart from the launcher of a job, with a journal, so that it can be killed and
+// started again at the same address while the job goes on.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+#include "messages/descriptor.hpp"
+#include "messages/error.hpp"
+
+namespace farandole::chaos {
+
+struct apart_options {
+  std::int32_t processes = 1, fewest = 1;
+  std::string folder; ///< for its secret and its journal; there already, and its user's alone
+  std::string ip = "127.0.0.1";
+  int network = -1; ///< the network namespace that has the address; -1: that of this process
+  int errors = 2;   ///< where it writes what goes wrong
+};
+
+class apart_rendezvous {
+public:
+  /// It listens when this returns.
+  static expected<apart_rendezvous> start(apart_options options);
+  apart_rendezvous(apart_rendezvous&& other) noexcept;
+  apart_rendezvous& operator=(apart_rendezvous&&) = delete;
+  ~apart_rendezvous();
+
+  /// "127.0.0.1:4711"; it stays.
+  std::string address() const { return options_.ip + ":" + std::to_string(port_); }
+  std::string secret_file() const { return options_.folder + "/secret"; }
+  bool runs() const { return child_ > 0; }
+
+  /// SIGKILL.
+  void kill();
+  /// At its address and with its journal.
+  error start_again();
+
+private:
+  explicit apart_rendezvous(apart_options options) : options_(std::move(options)) {}
+  error write_secret() const;
+  expected<std::string> first_line(int from) const;
+
+  apart_options options_;
+  std::uint16_t port_ = 0;
+  pid_t child_ = -1;
+  descriptor said_;
+};
+
+} // namespace farandole::chaos

@@ -1,0 +1,105 @@
+#include "tools/farandole/chaos/comparison.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdio>
+
+namespace farandole::chaos {
+
+namespace {
+
+constexpr std::string_view weights_mark = "WEIGHTS ";
+constexpr std::string_view accuracy_mark = "accuracy";
+
+/// Behind the last "accuracy", however it is written: the number after a colon or "=", else the first one.
+std::optional<double> accuracy_in(std::string_view line) {
+  const auto same = [](unsigned char a, unsigned char b) { return std::tolower(a) == b; };
+  const auto at = std::find_end(line.begin(), line.end(), accuracy_mark.begin(), accuracy_mark.end(), same);
+  if (at == line.end())
+    return std::nullopt;
+  line.remove_prefix(static_cast<std::size_t>(at - line.begin()) + accuracy_mark.size());
+  if (const auto sign = line.find_first_of(":="); sign != std::string_view::npos)
+    line.remove_prefix(sign + 1);
+  const auto begin = line.find_first_of("0123456789");
+  if (begin == std::string_view::npos)
+    return std::nullopt;
+  line.remove_prefix(begin);
+  double value = 0;
+  const auto read = std::from_chars(line.data(), line.data() + line.size(), value);
+  return read.ec == std::errc{} ? std::optional(value) : std::nullopt;
+}
+
+std::string number(double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+std::string said(const std::optional<std::string>& weights) {
+  return weights ? *weights : "none";
+}
+
+/// Whether they were told in any run; then all must have the same.
+bool judge_weights(const achievement& undisturbed, std::span<const achievement> disturbed, verdict& into) {
+  const auto told = [](const achievement& each) { return each.weights.has_value(); };
+  if (!told(undisturbed) && std::none_of(disturbed.begin(), disturbed.end(), told))
+    return false;
+  const auto other = std::find_if(disturbed.begin(), disturbed.end(), [&](const achievement& each) {
+    return !each.weights || each.weights != undisturbed.weights;
+  });
+  if (other == disturbed.end()) {
+    into.text += "weights: equal to those of the undisturbed run\n";
+    return true;
+  }
+  into.good = false;
+  into.text += "weights: not equal. Undisturbed: " + said(undisturbed.weights) + "; disturbed, run " +
+               std::to_string(other - disturbed.begin() + 1) + ": " + said(other->weights) + "\n";
+  return true;
+}
+
+bool judge_accuracy(const achievement& undisturbed, std::span<const achievement> disturbed, double tolerance,
+                    verdict& into) {
+  if (!undisturbed.accuracy)
+    return false;
+  const auto least =
+      std::min_element(disturbed.begin(), disturbed.end(), [](const achievement& a, const achievement& b) {
+        return a.accuracy.value_or(-1) < b.accuracy.value_or(-1);
+      });
+  const auto run = ", run " + std::to_string(least - disturbed.begin() + 1) + ": ";
+  const bool reached = least->accuracy && *least->accuracy >= *undisturbed.accuracy - tolerance;
+  into.good = into.good && reached;
+  into.text += std::string("accuracy: ") + (reached ? "reached" : "not reached") +
+               ". Undisturbed: " + number(*undisturbed.accuracy) + "; disturbed" +
+               (disturbed.size() > 1 ? ", least" : "") + run +
+               (least->accuracy ? number(*least->accuracy) : "none") + " (--tolerance " + number(tolerance) +
+               ")\n";
+  return true;
+}
+
+} // namespace
+
+void take_line(std::string_view line, achievement& into) {
+  if (const auto at = line.find(weights_mark); at != std::string_view::npos)
+    into.weights = line.substr(at + weights_mark.size());
+  if (const auto accuracy = accuracy_in(line))
+    into.accuracy = accuracy;
+}
+
+verdict compare(const achievement& undisturbed, std::span<const achievement> disturbed, double tolerance,
+                bool must_compare) {
+  verdict result;
+  if (disturbed.empty())
+    return {false, "no run to compare\n"};
+  const bool weights = judge_weights(undisturbed, disturbed, result);
+  const bool accuracy = judge_accuracy(undisturbed, disturbed, tolerance, result);
+  if (!weights)
+    result.text += "weights: not compared; the script prints no line \"WEIGHTS ...\"\n";
+  if (!weights && !accuracy) {
+    result.text += "There is nothing to compare: the script tells no accuracy either\n";
+    result.good = !must_compare;
+  }
+  return result;
+}
+
+} // namespace farandole::chaos
