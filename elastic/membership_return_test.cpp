@@ -77,9 +77,9 @@ TEST_CASE("after the return changes of members work as ever") {
   job.join(300, hello_of(0, new_epoch));
   const auto next = job.join(302, hello_of(2, new_epoch));
   REQUIRE(next.admissions.size() == 2);
-  CHECK(next.admissions[0].welcome.generation == 2);
-  CHECK(next.admissions[0].welcome.epoch == new_epoch);
-  CHECK(next.admissions[1].welcome.rank == 1);
+  CHECK(next.roster.generation == 2);
+  CHECK(next.roster.epoch == new_epoch);
+  CHECK(next.admissions[1].rank == 1);
 }
 
 TEST_CASE("who does not come back is lost, and the others go on without it") {
@@ -101,7 +101,7 @@ TEST_CASE("a survivor's hello after the return of the rendezvous ends the genera
   job.exit(1, "was killed by signal 9");
   const auto next = job.join(302, hello_of(2, old_epoch));
   REQUIRE(next.admissions.size() == 2);
-  CHECK(next.admissions[0].welcome.must_sync);
+  CHECK(next.roster.must_sync);
 }
 
 TEST_CASE("a seat is not given to another process while its own may come back") {
