@@ -216,12 +216,8 @@ void rendezvous_state::carry_out(const membership_decision& what) {
   remember();
   for (auto& one : what.refusals)
     refuse(one.to, one.why);
-  for (auto& one : what.admissions) {
-    auto value = one.welcome;
-    for (auto& [name, text] : how_.settings.job_wide())
-      value.settings.push_back({name, text});
-    tell(one.to, encode(address{value.generation, 0, -1}, value));
-  }
+  if (!what.admissions.empty())
+    admit(what);
   for (auto& one : what.notices)
     tell(one.to, encode(address{one.lost.generation, 0, -1}, one.lost));
   for (auto& one : what.warnings)
@@ -234,6 +230,17 @@ void rendezvous_state::carry_out(const membership_decision& what) {
   if (std::exchange(running_, members_.running()) && !running_)
     self->delayed_send(self, how_.settings.duration(setting::regroup_timeout),
                        regroup_overdue{members_.generation()});
+}
+
+// What is the same for all is copied and encoded once, for there may be many of them.
+void rendezvous_state::admit(const membership_decision& what) {
+  auto all = what.roster;
+  for (auto& [name, text] : how_.settings.job_wide())
+    all.settings.push_back({name, text});
+  const auto encoded = encode(all);
+  for (const auto& one : what.admissions)
+    tell(one.to, encode_welcome(address{all.generation, 0, -1}, one.rank, one.joined_late, encoded));
+  tell_launcher();
 }
 
 void rendezvous_state::tell(link_id link, const envelope& message) {

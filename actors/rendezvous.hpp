@@ -85,6 +85,7 @@ private:
   void take_drain(link_id link, const drain& asked);
   void take_answer(link_id link, draining said);
   void carry_out(const membership_decision& what);
+  void admit(const membership_decision& what);
   void tell(link_id link, const envelope& message);
   void refuse(link_id link, const refused& why);
 
@@ -93,12 +94,12 @@ private:
   membership members_;
   std::unordered_map<link_id, caller> links_;
   caf::actor listener_;
-  generation_watcher_actor watcher_; ///< may be null
-  std::uint64_t launcher_ = 0;       ///< whose slots these are, where it comes by a link
-  link_id launcher_link_ = 0;        ///< 0: there is none
-  std::set<link_id> askers_;         ///< who wants members out, and hears how it goes
-  std::map<link_id, hello> early_;   ///< of slots that a launcher who is away may have started
-  bool running_ = false;             ///< a generation, when it was last looked at
+  generation_watcher_actor watcher_;             ///< may be null
+  std::uint64_t launcher_ = 0;                   ///< whose slots these are, where it comes by a link
+  link_id launcher_link_ = 0;                    ///< 0: there is none
+  std::set<link_id> askers_;                     ///< who wants members out, and hears how it goes
+  std::map<link_id, hello> early_;               ///< of slots that a launcher who is away may have started
+  bool running_ = false;                         ///< a generation, when it was last looked at
   bool closing_ = false;
 };
 

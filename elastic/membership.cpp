@@ -315,28 +315,19 @@ void membership::take_as_new_who_begins_anew(std::vector<candidate>& waiting) {
 
 void membership::start_generation(std::vector<candidate> waiting, membership_decision& out) {
   take_as_new_who_begins_anew(waiting);
-  const auto all = ranked(std::move(waiting), static_cast<std::size_t>(rules_.most));
+  auto all = ranked(std::move(waiting), static_cast<std::size_t>(rules_.most));
   auto agrees = [&](const member& one) {
     auto& seat = seats_.at(one.slot);
     return seat.last_rank >= 0 && seat.announced.progress == seats_.at(all.front().slot).announced.progress;
   };
   const bool some_left = changes_ > 0 && removals_only_ && !lost_somebody_;
   const bool must_sync = !some_left || !std::all_of(all.begin(), all.end(), agrees);
-  const auto sets = surviving_sets_of(all);
+  auto sets = surviving_sets_of(all);
   ++generation_;
   running_ = true;
   for (auto& one : all) {
     auto& seat = seats_.at(one.slot);
-    welcome value;
-    value.generation = generation_;
-    value.epoch = epoch_;
-    value.rank = one.rank;
-    value.members = all;
-    value.must_sync = must_sync;
-    value.joined_late = generation_ > 1 && seat.last_rank < 0;
-    value.sets_kept = sets.kept;
-    value.sets = sets.sets;
-    out.admissions.push_back({*seat.link, std::move(value)});
+    out.admissions.push_back({*seat.link, one.rank, generation_ > 1 && seat.last_rank < 0});
   }
   slots_by_rank_.clear();
   for (auto& [slot, seat] : seats_) {
@@ -354,6 +345,13 @@ void membership::start_generation(std::vector<candidate> waiting, membership_dec
   changes_ = 0;
   removals_only_ = true;
   lost_somebody_ = false;
+  auto& told = out.roster;
+  told.generation = generation_;
+  told.epoch = epoch_;
+  told.members = std::move(all);
+  told.must_sync = must_sync;
+  told.sets_kept = sets.kept;
+  told.sets = std::move(sets.sets);
 }
 
 surviving_sets membership::surviving_sets_of(const std::vector<member>& all) const {

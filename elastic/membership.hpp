@@ -38,7 +38,8 @@ struct membership_decision {
   };
   struct admission {
     route to;
-    farandole::welcome welcome;
+    std::int32_t rank = 0;
+    bool joined_late = false;
   };
   struct notice {
     route to;
@@ -54,6 +55,7 @@ struct membership_decision {
   };
   std::vector<refusal> refusals;
   std::vector<admission> admissions;
+  farandole::roster roster; ///< what all are told who are admitted
   std::vector<notice> notices;
   std::vector<warning> warnings;
   std::vector<resumption> resumptions;

@@ -26,12 +26,10 @@ TEST_CASE("who was lost with its first generation begins anew, and takes no sets
   job.join(301, again(1));
   const auto formed = job.join(300, again(0));
   REQUIRE(formed.admissions.size() == 3);
-  for (std::size_t rank : {0, 1, 2}) {
-    const auto& told = formed.admissions[rank].welcome;
-    CHECK(told.sets == std::vector<kept_set>{{{0, false, 0}, 1, {1}}});
-    CHECK(told.joined_late == (rank == 2));
-    CHECK(told.must_sync);
-  }
+  CHECK(formed.roster.sets == std::vector<kept_set>{{{0, false, 0}, 1, {1}}});
+  CHECK(formed.roster.must_sync);
+  for (std::size_t rank : {0, 1, 2})
+    CHECK(formed.admissions[rank].joined_late == (rank == 2));
 }
 
 TEST_CASE("where all begin anew after a loss, nobody is late") {
@@ -40,8 +38,8 @@ TEST_CASE("where all begin anew after a loss, nobody is late") {
   job.join(200, from_slot(0, 1));
   const auto formed = job.join(201, from_slot(1, 1));
   REQUIRE(formed.admissions.size() == 2);
-  CHECK_FALSE(formed.admissions[0].welcome.joined_late);
-  CHECK_FALSE(formed.admissions[1].welcome.joined_late);
+  CHECK_FALSE(formed.admissions[0].joined_late);
+  CHECK_FALSE(formed.admissions[1].joined_late);
 }
 
 TEST_CASE("who waits for a generation that can never come is told so, as soon as that is certain") {

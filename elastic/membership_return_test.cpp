@@ -61,12 +61,11 @@ TEST_CASE("a generation that was written down and told to nobody has made nobody
   job.join(302, hello_of(2));
   const auto formed = job.join(301, hello_of(1, old_epoch));
   REQUIRE(formed.admissions.size() == 3);
-  for (const auto& one : formed.admissions) {
-    CHECK(one.welcome.generation == 3);
-    CHECK(one.welcome.must_sync);
-    CHECK(one.welcome.joined_late == (one.to == 302));
-    CHECK(one.welcome.members.back().slot == 2);
-  }
+  CHECK(formed.roster.generation == 3);
+  CHECK(formed.roster.must_sync);
+  CHECK(formed.roster.members.back().slot == 2);
+  for (const auto& one : formed.admissions)
+    CHECK(one.joined_late == (one.to == 302));
 }
 
 TEST_CASE("of a first generation that was told to nobody, no member comes late to the second") {
@@ -76,7 +75,7 @@ TEST_CASE("of a first generation that was told to nobody, no member comes late t
   const auto formed = job.join(302, hello_of(2));
   REQUIRE(formed.admissions.size() == 3);
   for (const auto& one : formed.admissions)
-    CHECK_FALSE(one.welcome.joined_late);
+    CHECK_FALSE(one.joined_late);
 }
 
 TEST_CASE("members come back into the generation that they were in") {
@@ -110,9 +109,9 @@ TEST_CASE("after the return changes of members work as ever") {
   job.join(300, hello_of(0, new_epoch));
   const auto next = job.join(302, hello_of(2, new_epoch));
   REQUIRE(next.admissions.size() == 2);
-  CHECK(next.admissions[0].welcome.generation == 2);
-  CHECK(next.admissions[0].welcome.epoch == new_epoch);
-  CHECK(next.admissions[1].welcome.rank == 1);
+  CHECK(next.roster.generation == 2);
+  CHECK(next.roster.epoch == new_epoch);
+  CHECK(next.admissions[1].rank == 1);
 }
 
 TEST_CASE("who does not come back is lost, and the others go on without it") {
@@ -134,7 +133,7 @@ TEST_CASE("a survivor's hello after the return of the rendezvous ends the genera
   job.exit(1, "was killed by signal 9");
   const auto next = job.join(302, hello_of(2, old_epoch));
   REQUIRE(next.admissions.size() == 2);
-  CHECK(next.admissions[0].welcome.must_sync);
+  CHECK(next.roster.must_sync);
 }
 
 TEST_CASE("a seat is not given to another process while its own may come back") {

@@ -24,11 +24,11 @@ TEST_CASE("a generation starts when the last slot has said hello, and not before
   auto second = job.join(10, from_slot(0, 2));
   REQUIRE(second.admissions.size() == 2);
   CHECK(second.admissions[0].to == 10);
-  CHECK(second.admissions[0].welcome.rank == 0);
-  CHECK(second.admissions[1].welcome.rank == 1);
-  CHECK(second.admissions[1].welcome.generation == 1);
-  CHECK(second.admissions[1].welcome.epoch == 7);
-  CHECK(second.admissions[1].welcome.members[1].address == "127.0.0.1:5001");
+  CHECK(second.admissions[0].rank == 0);
+  CHECK(second.admissions[1].rank == 1);
+  CHECK(second.roster.generation == 1);
+  CHECK(second.roster.epoch == 7);
+  CHECK(second.roster.members[1].address == "127.0.0.1:5001");
 }
 
 TEST_CASE("local and cross ranks follow the hosts") {
@@ -37,7 +37,7 @@ TEST_CASE("local and cross ranks follow the hosts") {
   membership_decision last;
   for (std::int32_t slot = 0; slot < 5; ++slot)
     last = job.join(static_cast<route>(slot), from_slot(slot, 5, hosts[slot]));
-  auto& members = last.admissions.at(0).welcome.members;
+  auto& members = last.roster.members;
   CHECK(members[2].local_rank == 1);
   CHECK(members[2].local_size == 3);
   CHECK(members[3].local_rank == 1);
@@ -110,7 +110,7 @@ TEST_CASE("after all have left, the same slots form the next generation") {
   job.join(201, from_slot(1, 3));
   auto last = job.join(202, from_slot(2, 3));
   REQUIRE(last.admissions.size() == 3);
-  CHECK(last.admissions[0].welcome.generation == 2);
+  CHECK(last.roster.generation == 2);
 }
 
 TEST_CASE("one that left and says hello again waits until the others have left too") {
@@ -165,9 +165,9 @@ TEST_CASE("survivors form the next generation as soon as the last of them has co
   CHECK(job.missing() == "2");
   auto formed = job.join(202, from_slot(2, 1));
   CHECK(slots_of(formed) == std::vector{0, 2, 3});
-  CHECK(formed.admissions[0].welcome.generation == 2);
-  CHECK(formed.admissions[0].welcome.must_sync);
-  CHECK_FALSE(formed.admissions[0].welcome.joined_late);
+  CHECK(formed.roster.generation == 2);
+  CHECK(formed.roster.must_sync);
+  CHECK_FALSE(formed.admissions[0].joined_late);
 }
 
 TEST_CASE("when rank 0 is lost, the oldest survivor becomes rank 0") {
@@ -194,8 +194,8 @@ TEST_CASE("fewer members than allowed wait for others, who may be new") {
   auto formed = job.join(207, from_slot(7, 1));
   CHECK(slots_of(formed) == std::vector{0, 7});
   REQUIRE(formed.admissions.size() == 2);
-  CHECK(formed.admissions[1].welcome.joined_late);
-  CHECK_FALSE(formed.admissions[0].welcome.joined_late);
+  CHECK(formed.admissions[1].joined_late);
+  CHECK_FALSE(formed.admissions[0].joined_late);
 }
 
 TEST_CASE("somebody new waits until the members leave together, and they are told so") {
@@ -209,8 +209,8 @@ TEST_CASE("somebody new waits until the members leave together, and they are tol
   job.leave(100, 1);
   auto formed = job.join(200, from_slot(0, 1));
   CHECK(slots_of(formed) == std::vector{0, 1, 2});
-  CHECK(formed.admissions.at(0).welcome.must_sync);
-  CHECK(formed.admissions.at(2).welcome.joined_late);
+  CHECK(formed.roster.must_sync);
+  CHECK(formed.admissions.at(2).joined_late);
 }
 
 TEST_CASE("a member that comes again before the last farewell is nobody new: nobody must sync") {
@@ -222,7 +222,7 @@ TEST_CASE("a member that comes again before the last farewell is nobody new: nob
   job.leave(102, 1);
   auto formed = job.join(202, from_slot(2, 1));
   CHECK(slots_of(formed) == std::vector{0, 2});
-  CHECK_FALSE(formed.admissions.at(0).welcome.must_sync);
+  CHECK_FALSE(formed.roster.must_sync);
 }
 
 TEST_CASE("nobody is told of one for whom there is no room") {
@@ -247,7 +247,7 @@ TEST_CASE("a slot that is taken out leaves with the others, is dismissed, and no
   job.join(200, from_slot(0, 1));
   auto formed = job.join(202, from_slot(2, 1));
   CHECK(slots_of(formed) == std::vector{0, 2});
-  CHECK_FALSE(formed.admissions[0].welcome.must_sync);
+  CHECK_FALSE(formed.roster.must_sync);
 }
 
 TEST_CASE("members that do not stand at the same step must sync, whatever they were told") {
@@ -258,7 +258,7 @@ TEST_CASE("members that do not stand at the same step must sync, whatever they w
   auto rolled_back = from_slot(1, 1);
   rolled_back.progress = 7;
   job.join(201, rolled_back);
-  CHECK(job.join(200, from_slot(0, 1)).admissions.at(0).welcome.must_sync);
+  CHECK(job.join(200, from_slot(0, 1)).roster.must_sync);
 }
 
 TEST_CASE("a removal and a loss at the same time: all must sync") {
@@ -267,7 +267,7 @@ TEST_CASE("a removal and a loss at the same time: all must sync") {
   job.exit(0, "was killed by signal 9");
   auto formed = job.join(201, from_slot(1, 1));
   CHECK(slots_of(formed) == std::vector{1}); // slot 2 is not waited for
-  CHECK(formed.admissions.at(0).welcome.must_sync);
+  CHECK(formed.roster.must_sync);
   CHECK(job.join(202, from_slot(2, 1)).refusals.at(0).why.dismissed);
 }
 
@@ -324,10 +324,8 @@ TEST_CASE("survivors' process sets are in the welcome, for who is new as well") 
   job.leave(100, 1);
   const auto formed = job.join(200, again(0));
   REQUIRE(formed.admissions.size() == 3);
-  for (auto& each : formed.admissions) {
-    CHECK(each.welcome.sets_kept);
-    CHECK(each.welcome.sets == std::vector<kept_set>{{{0, false, 0}, 1, {1}}});
-  }
+  CHECK(formed.roster.sets_kept);
+  CHECK(formed.roster.sets == std::vector<kept_set>{{{0, false, 0}, 1, {1}}});
 }
 
 TEST_CASE("what a new process says of process sets does not count") {
@@ -340,8 +338,8 @@ TEST_CASE("what a new process says of process sets does not count") {
   job.leave(100, 1);
   const auto formed = job.join(200, from_slot(0, 1));
   REQUIRE(formed.admissions.size() == 2);
-  CHECK_FALSE(formed.admissions[0].welcome.sets_kept);
-  CHECK(formed.admissions[1].welcome.sets.empty());
+  CHECK_FALSE(formed.roster.sets_kept);
+  CHECK(formed.roster.sets.empty());
 }
 
 TEST_CASE("a process that lost its link and comes again at once ends the generation for those that it left") {
@@ -362,6 +360,6 @@ TEST_CASE("a process that lost its link and comes again at once ends the generat
   job.join(200, again[0]);
   const auto formed = job.join(201, again[1]);
   CHECK(slots_of(formed) == std::vector{0, 1, 2});
-  CHECK(formed.admissions[0].welcome.must_sync);
+  CHECK(formed.roster.must_sync);
   CHECK(job.disconnect(102, "closed").notices.empty());
 }

@@ -33,7 +33,7 @@ inline membership elastic_running(std::int32_t size, std::int32_t most, std::int
 inline std::vector<std::int32_t> slots_of(const membership_decision& what) {
   std::vector<std::int32_t> slots;
   if (!what.admissions.empty())
-    for (auto& one : what.admissions[0].welcome.members)
+    for (auto& one : what.roster.members)
       slots.push_back(one.slot);
   return slots;
 }

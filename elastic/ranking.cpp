@@ -1,8 +1,6 @@
 #include "elastic/ranking.hpp"
 
 #include <algorithm>
-#include <map>
-#include <string>
 #include <tuple>
 
 namespace farandole {
@@ -13,8 +11,8 @@ std::vector<member> ranked(std::vector<candidate> candidates, std::size_t most) 
            std::tuple(b.last_rank < 0, b.last_rank, b.slot);
   });
   candidates.resize(std::min(most, candidates.size()));
-  std::map<std::string, std::int32_t> on_host;
   std::vector<member> all;
+  all.reserve(candidates.size());
   for (const auto& each : candidates) {
     member one;
     one.rank = static_cast<std::int32_t>(all.size());
@@ -22,16 +20,9 @@ std::vector<member> ranked(std::vector<candidate> candidates, std::size_t most) 
     one.host = each.said->host;
     one.host_name = each.said->host_name;
     one.address = each.said->address;
-    one.local_rank = on_host[one.host]++;
     all.push_back(std::move(one));
   }
-  std::map<std::int32_t, std::int32_t> with_local_rank;
-  for (auto& one : all) {
-    one.local_size = on_host[one.host];
-    one.cross_rank = with_local_rank[one.local_rank]++;
-  }
-  for (auto& one : all)
-    one.cross_size = with_local_rank[one.local_rank];
+  set_places(all);
   return all;
 }
 

@@ -15,7 +15,7 @@ welcome of_size(std::int32_t size) {
     member one;
     one.rank = rank;
     one.local_rank = rank / 2;
-    one.host_name = rank % 2 ? "b" : "a";
+    one.host_name = std::string(1, rank % 2 ? 'b' : 'a');
     told.members.push_back(one);
   }
   return told;

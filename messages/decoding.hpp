@@ -5,11 +5,15 @@
 
 #include <capnp/serialize.h>
 
+#include <cassert>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "messages/envelope.hpp"
 #include "messages/negotiation.hpp"
@@ -44,6 +48,13 @@ inline std::string read_text(capnp::Text::Reader text, std::size_t most, const c
   return {text.begin(), text.size()};
 }
 
+/// Longest host identity, host name, address, window name or setting.
+inline constexpr std::size_t label_limit_bytes = 4096;
+
+inline std::string read_label(capnp::Text::Reader text, verdict& so_far) {
+  return read_text(text, label_limit_bytes, "a host, an address or a setting is too long", so_far);
+}
+
 inline capnp::Text::Reader text_of(const std::string& text) {
   return {text.c_str(), text.size()};
 }
@@ -63,6 +74,27 @@ constexpr std::size_t words_of_text(std::size_t bytes) {
   return bytes / sizeof(capnp::word) + 1;
 }
 
+/// How long a list has to be made for these.
+template <class Values>
+kj::uint count_of(const Values& values) {
+  assert(values.size() <= list_limit);
+  return static_cast<kj::uint>(values.size());
+}
+
+/// Fills a list of structs that is as long: `write_one(element, value)`.
+template <class List, class Values, class Write>
+void write_each(List to, const Values& values, Write&& write_one) {
+  for (kj::uint i = 0; i < to.size(); ++i)
+    write_one(to[i], values[i]);
+}
+
+/// A list of numbers.
+template <class List, class Values>
+void write_numbers(List to, const Values& values) {
+  for (kj::uint i = 0; i < to.size(); ++i)
+    to.set(i, values[i]);
+}
+
 /// A message of this sender, whose body `fill(body)` writes in about so many words.
 template <class Fill>
 envelope write(const address& from, std::size_t guess_words, Fill&& fill) {
@@ -74,6 +106,15 @@ envelope write(const address& from, std::size_t guess_words, Fill&& fill) {
         fill(root.initBody());
       },
       guess_words + 16);
+}
+
+/// An honest message is traversed once; pointers that share an object are paid for each time they are
+/// followed, and so is a list each time it is asked for.
+inline capnp::ReaderOptions limits_for(std::size_t words) {
+  capnp::ReaderOptions options;
+  options.traversalLimitInWords = 2 * words + 1024;
+  options.nestingLimit = static_cast<int>(message_limits{}.nesting);
+  return options;
 }
 
 inline error malformed(std::string_view what, std::string_view why) {
@@ -92,15 +133,42 @@ expected<Value> decode(const envelope& message, wire::Envelope::Body::Which kind
     auto bytes = message.bytes();
     kj::ArrayPtr<const capnp::word> words{reinterpret_cast<const capnp::word*>(bytes.data()),
                                           bytes.size() / sizeof(capnp::word)};
-    capnp::ReaderOptions options;
-    // An honest message is traversed once; pointers that share an object are paid for each time they are
-    // followed.
-    options.traversalLimitInWords = 2 * words.size() + 1024;
-    options.nestingLimit = static_cast<int>(message_limits{}.nesting);
-    capnp::FlatArrayMessageReader reader{words, options};
+    capnp::FlatArrayMessageReader reader{words, limits_for(words.size())};
     Value value;
     verdict so_far;
     read(reader.getRoot<wire::Envelope>().getBody(), value, so_far);
+    if (!so_far.good())
+      return malformed(what, so_far.broken());
+    return expected<Value>{std::move(value)};
+  } catch (const kj::Exception& problem) {
+    return malformed(what, problem.getDescription().cStr());
+  }
+}
+
+/// A message of its own, not an envelope: what is kept in a file, or once for many envelopes.
+template <class Root, class Fill>
+std::vector<std::byte> bytes_of(std::size_t guess_words, Fill&& fill) {
+  flat_builder builder{guess_words + 16};
+  fill(builder.template initRoot<Root>());
+  std::size_t used_words = 0;
+  const auto flat = builder.finish(used_words);
+  std::vector<std::byte> bytes(used_words * sizeof(capnp::word));
+  std::memcpy(bytes.data(), flat.begin(), bytes.size());
+  return bytes;
+}
+
+/// The other way, as for decode(): `read(root, value, verdict&)`. The bytes may lie anywhere.
+template <class Value, class Root, class Read>
+expected<Value> decode_bytes(std::span<const std::byte> bytes, std::string_view what, Read&& read) {
+  if (bytes.empty() || bytes.size() % sizeof(capnp::word) != 0)
+    return malformed(what, "it is not made of whole words");
+  try {
+    auto words = kj::heapArray<capnp::word>(bytes.size() / sizeof(capnp::word));
+    std::memcpy(words.begin(), bytes.data(), bytes.size());
+    capnp::FlatArrayMessageReader reader{words, limits_for(words.size())};
+    Value value;
+    verdict so_far;
+    read(reader.getRoot<Root>(), value, so_far);
     if (!so_far.good())
       return malformed(what, so_far.broken());
     return expected<Value>{std::move(value)};

@@ -9,6 +9,7 @@ namespace farandole {
 
 namespace {
 
+using wire_form::count_of;
 using wire_form::decode;
 using wire_form::read_text;
 using wire_form::shortened;
@@ -17,15 +18,16 @@ using wire_form::text_of;
 using wire_form::verdict;
 using wire_form::words_of_text;
 using wire_form::write;
+using wire_form::write_each;
+using wire_form::write_numbers;
 
 using body_reader = wire::Envelope::Body::Reader;
 using body_kind = wire::Envelope::Body;
 
-constexpr std::size_t label_limit_bytes = 4096;
 constexpr auto most = static_cast<std::size_t>(member_limit);
 
 std::string read_host(capnp::Text::Reader text, verdict& so_far) {
-  return read_text(text, label_limit_bytes, "a host is too long", so_far);
+  return read_text(text, wire_form::label_limit_bytes, "a host is too long", so_far);
 }
 
 bool is_number(std::int32_t value) {
@@ -51,10 +53,8 @@ envelope encode(const address& from, const drain& value) {
     auto to = body.initDrain();
     to.setWireVersion(value.wire_version);
     to.setCaller(value.caller);
-    auto ranks = to.initRanks(static_cast<kj::uint>(value.ranks.size()));
-    for (kj::uint i = 0; i < ranks.size(); ++i)
-      ranks.set(i, value.ranks[i]);
-    auto hosts = to.initHosts(static_cast<kj::uint>(value.hosts.size()));
+    write_numbers(to.initRanks(count_of(value.ranks)), value.ranks);
+    auto hosts = to.initHosts(count_of(value.hosts));
     for (kj::uint i = 0; i < hosts.size(); ++i)
       hosts.set(i, text_of(value.hosts[i]));
   });
@@ -71,12 +71,11 @@ envelope encode(const address& from, const draining& value) {
     to.setProblem(text_of(problem));
     to.setAllOut(value.all_out);
     to.setCaller(value.caller);
-    auto list = to.initLeavers(static_cast<kj::uint>(value.leavers.size()));
-    for (kj::uint i = 0; i < list.size(); ++i) {
-      list[i].setRank(value.leavers[i].rank);
-      list[i].setSlot(value.leavers[i].slot);
-      list[i].setHost(text_of(value.leavers[i].host));
-    }
+    write_each(to.initLeavers(count_of(value.leavers)), value.leavers, [](auto who, const leaver& one) {
+      who.setRank(one.rank);
+      who.setSlot(one.slot);
+      who.setHost(text_of(one.host));
+    });
   });
 }
 

@@ -3,18 +3,13 @@
 #include <catch2/catch.hpp>
 
 #include "messages/membership.hpp"
+#include "messages/travelled.hpp"
 
 using namespace farandole;
 
 namespace {
 
 constexpr address somewhere{2, 0, 1};
-
-envelope travelled(const envelope& message) {
-  auto result = envelope::parse(message.bytes());
-  REQUIRE(result);
-  return *result;
-}
 
 } // namespace
 

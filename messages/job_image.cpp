@@ -1,10 +1,6 @@
 #include "messages/job_image.hpp"
 
-#include <capnp/message.h>
-#include <capnp/serialize.h>
-
 #include <algorithm>
-#include <cstring>
 
 #include "messages/decoding.hpp"
 #include "messages/journal.capnp.h"
@@ -14,16 +10,18 @@ namespace farandole {
 
 namespace {
 
-using wire_form::malformed;
+using wire_form::count_of;
 using wire_form::read_text;
 using wire_form::shortened;
 using wire_form::text_limit_bytes;
 using wire_form::text_of;
 using wire_form::verdict;
+using wire_form::write_each;
+using wire_form::write_numbers;
 
 constexpr std::size_t seat_words = 24;
 
-void write_seat(const seat_image& value, wire::Seat::Builder to) {
+void write_seat(wire::Seat::Builder to, const seat_image& value) {
   to.setSlot(value.slot);
   to.setInGeneration(value.in_generation);
   to.setAwaited(value.awaited);
@@ -77,8 +75,9 @@ void read_job(wire::Job::Reader from, job_image& value, verdict& so_far) {
     return;
   for (const auto slot : slots)
     value.slots_by_rank.push_back(slot);
-  value.seats.reserve(from.getSeats().size());
-  for (auto one : from.getSeats()) {
+  const auto seats = from.getSeats();
+  value.seats.reserve(seats.size());
+  for (auto one : seats) {
     auto seat = read_seat(one, so_far);
     const auto least = value.seats.empty() ? 0 : value.seats.back().slot + 1;
     if (!so_far.require(seat.slot >= least && seat.slot < INT32_MAX, "seats are not in order of slots"))
@@ -121,52 +120,26 @@ void apply(const job_image& change, job_image& to) {
 }
 
 std::vector<std::byte> encode(const job_image& value) {
-  capnp::MallocMessageBuilder builder(static_cast<kj::uint>(32 + seat_words * value.seats.size()));
-  auto to = builder.initRoot<wire::Job>();
-  to.setEpoch(value.epoch);
-  to.setLauncher(value.launcher);
-  to.setSize(value.size);
-  to.setLeast(value.least);
-  to.setMost(value.most);
-  to.setElastic(value.elastic);
-  to.setRunning(value.running);
-  to.setRemovalsOnly(value.removals_only);
-  to.setLostSomebody(value.lost_somebody);
-  to.setGeneration(value.generation);
-  to.setChanges(value.changes);
-  auto slots = to.initSlotsByRank(static_cast<kj::uint>(value.slots_by_rank.size()));
-  for (kj::uint i = 0; i < slots.size(); ++i)
-    slots.set(i, value.slots_by_rank[i]);
-  auto seats = to.initSeats(static_cast<kj::uint>(value.seats.size()));
-  for (kj::uint i = 0; i < seats.size(); ++i)
-    write_seat(value.seats[i], seats[i]);
-  const auto words = capnp::messageToFlatArray(builder);
-  const auto bytes = words.asBytes();
-  std::vector<std::byte> result(bytes.size());
-  std::memcpy(result.data(), bytes.begin(), bytes.size());
-  return result;
+  const auto guess = 32 + value.slots_by_rank.size() / 2 + seat_words * value.seats.size();
+  return wire_form::bytes_of<wire::Job>(guess, [&](wire::Job::Builder to) {
+    to.setEpoch(value.epoch);
+    to.setLauncher(value.launcher);
+    to.setSize(value.size);
+    to.setLeast(value.least);
+    to.setMost(value.most);
+    to.setElastic(value.elastic);
+    to.setRunning(value.running);
+    to.setRemovalsOnly(value.removals_only);
+    to.setLostSomebody(value.lost_somebody);
+    to.setGeneration(value.generation);
+    to.setChanges(value.changes);
+    write_numbers(to.initSlotsByRank(count_of(value.slots_by_rank)), value.slots_by_rank);
+    write_each(to.initSeats(count_of(value.seats)), value.seats, write_seat);
+  });
 }
 
 expected<job_image> decode_job_image(std::span<const std::byte> bytes) {
-  constexpr const char* what = "image of a job";
-  if (bytes.empty() || bytes.size() % sizeof(capnp::word) != 0)
-    return malformed(what, "it is not made of whole words");
-  try {
-    auto words = kj::heapArray<capnp::word>(bytes.size() / sizeof(capnp::word));
-    std::memcpy(words.begin(), bytes.data(), bytes.size());
-    capnp::ReaderOptions options;
-    options.traversalLimitInWords = 2 * words.size() + 1024;
-    options.nestingLimit = 16;
-    capnp::FlatArrayMessageReader reader{words, options};
-    job_image value;
-    verdict so_far;
-    read_job(reader.getRoot<wire::Job>(), value, so_far);
-    if (!so_far.good())
-      return malformed(what, so_far.broken());
-    return expected<job_image>{std::move(value)};
-  } catch (const kj::Exception& problem) {
-    return malformed(what, problem.getDescription().cStr());
-  }
+  return wire_form::decode_bytes<job_image, wire::Job>(bytes, "image of a job", read_job);
 }
 
 } // namespace farandole

@@ -6,16 +6,17 @@ namespace farandole::wire_form {
 
 namespace {
 
-kept_set read(wire::KeptSet::Reader from, std::int32_t below, verdict& so_far) {
+kept_set read(wire::KeptSet::Reader from, capnp::List<std::int32_t>::Reader members, std::int32_t below,
+              verdict& so_far) {
   kept_set value;
   value.origin = {from.getBorn(), from.getByRule(), from.getPlace()};
   value.id = from.getId();
   so_far.require(value.id >= 1 && value.id <= set_limit, "the id of a process set is out of range");
   so_far.require(!value.origin.by_rule || value.origin.born == 0, "only init() gives process sets by rule");
-  so_far.require(value.origin.by_rule == (from.getMembers().size() == 0),
+  so_far.require(value.origin.by_rule == (members.size() == 0),
                  "a process set has no members, or has some and a rule");
-  value.members.reserve(from.getMembers().size());
-  for (auto one : from.getMembers()) {
+  value.members.reserve(members.size());
+  for (auto one : members) {
     if (!so_far.require(one >= 0 && one < below && (value.members.empty() || value.members.back() < one),
                         "the members of a process set are out of range, or do not ascend"))
       break;
@@ -52,10 +53,11 @@ std::vector<kept_set> read(capnp::List<wire::KeptSet>::Reader from, std::int32_t
     return values;
   std::size_t members = 0;
   for (auto one : from) {
-    members += one.getMembers().size();
+    const auto listed = one.getMembers(); // once: each time counts as reading all of it
+    members += listed.size();
     if (!so_far.require(members <= list_limit, "the process sets have too many members in all"))
       return values;
-    values.push_back(read(one, below, so_far));
+    values.push_back(read(one, listed, below, so_far));
     so_far.require(values.size() < 2 || values[values.size() - 2].id < values.back().id,
                    "the ids of process sets do not ascend");
     if (!so_far.good())

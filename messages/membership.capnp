@@ -56,16 +56,16 @@ struct KeptSet {
   # Strictly ascending; empty of a set by rule only.
 }
 
+struct Host {
+  identity @0 :Text;
+  name @1 :Text;
+}
+
 struct Member {
-  rank @0 :Int32;
-  slot @1 :Int32;
-  host @2 :Text;
-  hostName @3 :Text;
-  address @4 :Text;
-  localRank @5 :Int32;
-  localSize @6 :Int32;
-  crossRank @7 :Int32;
-  crossSize @8 :Int32;
+  slot @0 :Int32;
+  host @1 :UInt32;
+  # Place in the list of hosts.
+  address @2 :Text;
 }
 
 struct Setting {
@@ -73,25 +73,32 @@ struct Setting {
   value @1 :Text;
 }
 
-struct Welcome {
+struct Roster {
+  # All that the members of a generation are told alike. Local and cross ranks follow from who is on which host.
   generation @0 :UInt64;
   epoch @1 :UInt64;
-  rank @2 :Int32;
-  # The receiver's own rank.
+  hosts @2 :List(Host);
+  # In the order of their first members.
   members @3 :List(Member);
-  # In rank order; position equals rank.
+  # In rank order.
   settings @4 :List(Setting);
   # Job-wide values; they win over the member's own.
   mustSync @5 :Bool = true;
-  # Members do not all stand at the same step with the same state: somebody is new, or somebody was lost. The same for
-  # all members of the generation.
-  joinedLate @6 :Bool;
-  # The receiver comes to a job that has run without it.
-  setsKept @7 :Bool;
+  # Members do not all stand at the same step with the same state: somebody is new, or somebody was lost.
+  setsKept @6 :Bool;
   # Members of the generation before are in and go on with its process sets: there are these, and what anybody gives to
-  # init() besides does not count. False: all found their sets anew. The same for all members.
-  sets @8 :List(KeptSet);
+  # init() besides does not count. False: all found their sets anew.
+  sets @7 :List(KeptSet);
   # Those, by id; their members are ranks.
+}
+
+struct Welcome {
+  rank @0 :Int32;
+  # The receiver's own rank.
+  joinedLate @1 :Bool;
+  # The receiver comes to a job that has run without it.
+  roster @2 :Data;
+  # A message of its own, whose root is a Roster: whoever welcomes many encodes it once.
 }
 
 struct Refused {

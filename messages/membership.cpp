@@ -10,6 +10,7 @@ namespace farandole {
 namespace {
 
 using wire_form::decode;
+using wire_form::read_label;
 using wire_form::read_text;
 using wire_form::shortened;
 using wire_form::text_limit_bytes;
@@ -21,38 +22,7 @@ using wire_form::write;
 using body_reader = wire::Envelope::Body::Reader;
 using body_kind = wire::Envelope::Body;
 
-/// Longest host identity, host name, address, window name or setting.
-constexpr std::size_t label_limit_bytes = 4096;
-constexpr const char* label_rule = "a host, an address or a setting is too long";
 constexpr const char* rank_rule = "a rank is out of range";
-
-std::string read_label(capnp::Text::Reader text, verdict& so_far) {
-  return read_text(text, label_limit_bytes, label_rule, so_far);
-}
-
-bool is_rank(std::int32_t rank) {
-  return rank >= 0 && rank < member_limit;
-}
-
-void read_member(wire::Member::Reader from, member& value, std::int32_t position, verdict& so_far) {
-  value.rank = from.getRank();
-  value.slot = from.getSlot();
-  value.host = read_label(from.getHost(), so_far);
-  value.host_name = read_label(from.getHostName(), so_far);
-  value.address = read_label(from.getAddress(), so_far);
-  value.local_rank = from.getLocalRank();
-  value.local_size = from.getLocalSize();
-  value.cross_rank = from.getCrossRank();
-  value.cross_size = from.getCrossSize();
-  so_far.require(value.rank == position, "members are not in rank order");
-  so_far.require(is_rank(value.slot), "a slot is out of range");
-  so_far.require(value.local_rank >= 0 && value.local_rank < value.local_size &&
-                     value.local_size <= member_limit,
-                 "a local rank is out of range");
-  so_far.require(value.cross_rank >= 0 && value.cross_rank < value.cross_size &&
-                     value.cross_size <= member_limit,
-                 "a cross rank is out of range");
-}
 
 std::string read_address(capnp::Data::Reader bytes, verdict& so_far) {
   if (!so_far.require(bytes.size() <= path_address_limit_bytes, "the address of a data path is too long"))
@@ -92,18 +62,6 @@ std::size_t words_of(const introduction& value) {
          words_of_text(value.outside.size());
 }
 
-void write_member(wire::Member::Builder to, const member& value) {
-  to.setRank(value.rank);
-  to.setSlot(value.slot);
-  to.setHost(text_of(value.host));
-  to.setHostName(text_of(value.host_name));
-  to.setAddress(text_of(value.address));
-  to.setLocalRank(value.local_rank);
-  to.setLocalSize(value.local_size);
-  to.setCrossRank(value.cross_rank);
-  to.setCrossSize(value.cross_size);
-}
-
 } // namespace
 
 envelope encode(const address& from, const hello& value) {
@@ -122,34 +80,6 @@ envelope encode(const address& from, const hello& value) {
     to.setProgress(value.progress);
     to.setKeepsSets(value.keeps_sets);
     wire_form::write(to.initSets(static_cast<kj::uint>(value.sets.size())), value.sets);
-  });
-}
-
-envelope encode(const address& from, const welcome& value) {
-  assert(value.members.size() <= static_cast<std::size_t>(member_limit));
-  auto guess = wire_form::words_of(value.sets);
-  for (const auto& one : value.members)
-    guess += 8 + words_of_text(one.host.size()) + words_of_text(one.host_name.size()) +
-             words_of_text(one.address.size());
-  for (const auto& one : value.settings)
-    guess += 2 + words_of_text(one.name.size()) + words_of_text(one.value.size());
-  return write(from, guess, [&](auto body) {
-    auto to = body.initWelcome();
-    to.setGeneration(value.generation);
-    to.setEpoch(value.epoch);
-    to.setRank(value.rank);
-    to.setMustSync(value.must_sync);
-    to.setJoinedLate(value.joined_late);
-    to.setSetsKept(value.sets_kept);
-    wire_form::write(to.initSets(static_cast<kj::uint>(value.sets.size())), value.sets);
-    auto members = to.initMembers(static_cast<kj::uint>(value.members.size()));
-    for (kj::uint i = 0; i < members.size(); ++i)
-      write_member(members[i], value.members[i]);
-    auto settings = to.initSettings(static_cast<kj::uint>(value.settings.size()));
-    for (kj::uint i = 0; i < settings.size(); ++i) {
-      settings[i].setName(text_of(value.settings[i].name));
-      settings[i].setValue(text_of(value.settings[i].value));
-    }
   });
 }
 
@@ -229,39 +159,6 @@ expected<hello> decode_hello(const envelope& message) {
         value.sets = wire_form::read(from.getSets(), member_limit, so_far);
         so_far.require(is_rank(value.slot), "the slot is out of range");
         so_far.require(value.size >= 1 && value.size <= member_limit, "the size is out of range");
-      });
-}
-
-expected<welcome> decode_welcome(const envelope& message) {
-  return decode<welcome>(
-      message, body_kind::WELCOME, "welcome", [](body_reader body, welcome& value, verdict& so_far) {
-        auto from = body.getWelcome();
-        value.generation = from.getGeneration();
-        value.epoch = from.getEpoch();
-        value.rank = from.getRank();
-        value.must_sync = from.getMustSync();
-        value.joined_late = from.getJoinedLate();
-        value.sets_kept = from.getSetsKept();
-        auto members = from.getMembers();
-        auto settings = from.getSettings();
-        if (!so_far.require(members.size() >= 1 && members.size() <= static_cast<kj::uint>(member_limit),
-                            "the number of members is out of range") ||
-            !so_far.require(settings.size() <= 4096, "there are too many settings") ||
-            !so_far.require(value.rank >= 0 && value.rank < static_cast<std::int32_t>(members.size()),
-                            rank_rule) ||
-            !so_far.require(value.generation > 0, "generations count from 1"))
-          return;
-        value.sets = wire_form::read(from.getSets(), static_cast<std::int32_t>(members.size()), so_far);
-        value.members.reserve(members.size());
-        for (auto one : members) {
-          auto position = static_cast<std::int32_t>(value.members.size());
-          read_member(one, value.members.emplace_back(), position, so_far);
-          if (!so_far.good())
-            return;
-        }
-        value.settings.reserve(settings.size());
-        for (auto one : settings)
-          value.settings.push_back({read_label(one.getName(), so_far), read_label(one.getValue(), so_far)});
       });
 }
 

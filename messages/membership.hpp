@@ -10,11 +10,10 @@
 #include "messages/error.hpp"
 #include "messages/kept_set.hpp"
 #include "messages/negotiation.hpp"
+#include "messages/welcome.hpp"
 
 namespace farandole {
 
-/// Most members of a job.
-inline constexpr std::int32_t member_limit = 65536;
 /// Longest address of a data path.
 inline constexpr std::size_t path_address_limit_bytes = std::size_t{64} << 10;
 
@@ -32,41 +31,6 @@ struct hello {
   std::vector<kept_set> sets; ///< those, by id; slots
 
   friend bool operator==(const hello&, const hello&) = default;
-};
-
-struct member {
-  std::int32_t rank = 0;
-  std::int32_t slot = 0;
-  std::string host;
-  std::string host_name;
-  std::string address;
-  std::int32_t local_rank = 0;
-  std::int32_t local_size = 1;
-  std::int32_t cross_rank = 0;
-  std::int32_t cross_size = 1;
-
-  friend bool operator==(const member&, const member&) = default;
-};
-
-struct setting_value {
-  std::string name;
-  std::string value;
-
-  friend bool operator==(const setting_value&, const setting_value&) = default;
-};
-
-struct welcome {
-  std::uint64_t generation = 0;
-  std::uint64_t epoch = 0;
-  std::int32_t rank = 0;
-  std::vector<member> members; ///< position equals rank
-  std::vector<setting_value> settings;
-  bool must_sync = true;      ///< members do not all stand at the same step with the same state
-  bool joined_late = false;   ///< the receiver comes to a job that has run without it
-  bool sets_kept = false;     ///< the process sets are those of the generation before; else all found theirs
-  std::vector<kept_set> sets; ///< by id; ranks
-
-  friend bool operator==(const welcome&, const welcome&) = default;
 };
 
 struct refused {
@@ -124,7 +88,6 @@ struct introductions {
 };
 
 envelope encode(const address& from, const hello& value);
-envelope encode(const address& from, const welcome& value);
 envelope encode(const address& from, const refused& value);
 envelope encode(const address& from, const lost& value);
 envelope encode(const address& from, const changed& value);
@@ -134,7 +97,6 @@ envelope encode(const address& from, const introduction& value);
 envelope encode(const address& from, const introductions& value);
 
 expected<hello> decode_hello(const envelope& message);
-expected<welcome> decode_welcome(const envelope& message);
 expected<refused> decode_refused(const envelope& message);
 expected<lost> decode_lost(const envelope& message);
 expected<changed> decode_changed(const envelope& message);

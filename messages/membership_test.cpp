@@ -1,9 +1,12 @@
 #include <catch2/catch.hpp>
 
+#include <numeric>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "messages/membership.hpp"
+#include "messages/travelled.hpp"
 
 namespace {
 
@@ -32,12 +35,6 @@ welcome sound_welcome() {
 introductions sound_introductions() {
   return {{{0, "window-0", {}, {}, {}},
            {1, "", std::string("\0\1\xff", 3), std::string("\2\0", 2), std::string("\0\3", 2)}}};
-}
-
-envelope travelled(const envelope& message) {
-  auto result = envelope::parse(message.bytes());
-  REQUIRE(result);
-  return *result;
 }
 
 template <class Spoil>
@@ -95,15 +92,67 @@ TEST_CASE("a welcome that breaks a rule is refused, and the text names the rule"
   CHECK(holds(complaint([](welcome& w) { w.rank = 3; }), "rank"));
   CHECK(holds(complaint([](welcome& w) { w.rank = -1; }), "rank"));
   CHECK(holds(complaint([](welcome& w) { w.members.clear(); }), "members"));
-  CHECK(holds(complaint([](welcome& w) { std::swap(w.members[0], w.members[1]); }), "rank order"));
   CHECK(holds(complaint([](welcome& w) { w.members[2].slot = -1; }), "slot"));
-  CHECK(holds(complaint([](welcome& w) { w.members[2].local_rank = 1; }), "local rank"));
-  CHECK(holds(complaint([](welcome& w) { w.members[2].local_size = 0; }), "local rank"));
-  CHECK(holds(complaint([](welcome& w) { w.members[2].cross_rank = -1; }), "cross rank"));
-  CHECK(holds(complaint([](welcome& w) { w.members[2].cross_size = member_limit + 1; }), "cross rank"));
   CHECK(holds(complaint([](welcome& w) { w.members[0].host.assign(5000, 'h'); }), "too long"));
+  CHECK(holds(complaint([](welcome& w) { w.members[1].address.assign(5000, 'a'); }), "too long"));
   CHECK(holds(complaint([](welcome& w) { w.settings[0].value.assign(5000, 'v'); }), "too long"));
   CHECK(holds(complaint([](welcome& w) { w.settings.resize(5000); }), "too many settings"));
+}
+
+TEST_CASE("one encoding of what all are told serves each of them") {
+  const auto whole = sound_welcome();
+  const auto encoded = encode(static_cast<const roster&>(whole));
+  for (std::int32_t rank : {0, 2}) {
+    auto expected = whole;
+    expected.rank = rank;
+    expected.joined_late = rank == 2;
+    const auto received = decode_welcome(travelled(encode_welcome(somewhere, rank, rank == 2, encoded)));
+    REQUIRE(received);
+    CHECK(*received == expected);
+  }
+}
+
+TEST_CASE("members on one host cost little more than their addresses") {
+  auto many = sound_welcome();
+  for (std::int32_t i = 0; i < 1000; ++i)
+    many.members.push_back(many.members[0]);
+  const auto more = encode(static_cast<const roster&>(many)).size() -
+                    encode(static_cast<const roster&>(sound_welcome())).size();
+  CHECK(more <= 1000 * (2 * sizeof(capnp::word) + 16));
+}
+
+TEST_CASE("a roster that is none is refused, whatever is wrong with it") {
+  const auto refusal = [](std::span<const std::byte> bytes) {
+    const auto received = decode_welcome(travelled(encode_welcome(somewhere, 1, false, bytes)));
+    return received ? std::string{} : received.error().text;
+  };
+  const auto encoded = encode(static_cast<const roster&>(sound_welcome()));
+  REQUIRE(refusal(encoded).empty());
+  CHECK(holds(refusal({}), "whole words"));
+  CHECK(holds(refusal(std::span(encoded).first(encoded.size() - 3)), "whole words"));
+  CHECK_FALSE(refusal(std::span(encoded).first(8)).empty());
+  CHECK_FALSE(refusal(std::span(encoded).first(encoded.size() / 16 * 8)).empty());
+}
+
+TEST_CASE("whoever is on a host that is not listed is refused, and so are hosts that take too much room") {
+  const auto refusal = [](kj::uint hosts, kj::uint place, kj::uint members, std::size_t name) {
+    capnp::MallocMessageBuilder builder;
+    auto to = builder.initRoot<wire::Roster>();
+    to.setGeneration(1);
+    auto table = to.initHosts(hosts);
+    for (auto one : table)
+      one.setIdentity(std::string(name, 'h').c_str());
+    for (auto one : to.initMembers(members))
+      one.setHost(place);
+    const auto words = capnp::messageToFlatArray(builder);
+    const auto bytes = std::as_bytes(std::span(words.begin(), words.size()));
+    const auto received = decode_welcome(travelled(encode_welcome(somewhere, 0, false, bytes)));
+    return received ? std::string{} : received.error().text;
+  };
+  CHECK(refusal(1, 0, 2, 10).empty());
+  CHECK(holds(refusal(1, 1, 2, 10), "not listed"));
+  CHECK(holds(refusal(3, 0, 2, 10), "number of members"));
+  CHECK_THAT(refusal(1, 0, 20'000, 4000), Catch::Contains("too long"));
 }
 
 TEST_CASE("the short messages of a member's life arrive as they were sent") {
@@ -190,6 +239,16 @@ TEST_CASE("process sets that outlive their generation travel in hellos and welco
   auto received = decode_welcome(travelled(encode(somewhere, told)));
   REQUIRE(received);
   CHECK(*received == told);
+}
+
+TEST_CASE("process sets of many members travel, too") {
+  auto value = sound_hello();
+  value.keeps_sets = true;
+  value.sets = {{{0, false, 0}, 1, std::vector<std::int32_t>(20'000)}};
+  std::iota(value.sets[0].members.begin(), value.sets[0].members.end(), 0);
+  const auto received = decode_hello(travelled(encode(somewhere, value)));
+  REQUIRE(received);
+  CHECK(*received == value);
 }
 
 TEST_CASE("process sets of a welcome that break a rule are refused, and the text names the rule") {

@@ -4,6 +4,7 @@
 #include <random>
 
 #include "messages/negotiation.hpp"
+#include "messages/travelled.hpp"
 
 namespace {
 
@@ -56,12 +57,6 @@ schedule full_schedule() {
                     {5, {}, "on rank 0: it broke", true}};
   value.end = true;
   return value;
-}
-
-envelope travelled(const envelope& message) {
-  auto result = envelope::parse(message.bytes());
-  REQUIRE(result);
-  return *result;
 }
 
 // What a decoder says of `value` after `spoil` has changed one thing in it.

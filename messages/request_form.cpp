@@ -85,11 +85,6 @@ void write(wire::Requests::Builder to, const requests& value) {
     write(to.initFaults(count_of(value.faults)), value.faults);
 }
 
-void write_numbers(capnp::List<std::uint32_t>::Builder to, const std::vector<std::uint32_t>& numbers) {
-  for (kj::uint i = 0; i < to.size(); ++i)
-    to.set(i, numbers[i]);
-}
-
 void write_rounds(capnp::List<wire::Round>::Builder to, const std::vector<board_round>& rounds) {
   for (kj::uint i = 0; i < to.size(); ++i) {
     to[i].setId(rounds[i].id);

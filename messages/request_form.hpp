@@ -32,7 +32,6 @@ void start(wire::Envelope::Builder root, const address& from);
 void write(wire::Signature::Builder to, const signature& value);
 void write(wire::Request::Builder to, const request& value);
 void write(wire::Requests::Builder to, const requests& value);
-void write_numbers(capnp::List<std::uint32_t>::Builder to, const std::vector<std::uint32_t>& numbers);
 void write_rounds(capnp::List<wire::Round>::Builder to, const std::vector<board_round>& rounds);
 
 signature read_signature(wire::Signature::Reader from, verdict& so_far);
@@ -41,12 +40,6 @@ void read_ids(capnp::List<std::uint32_t>::Reader from, std::vector<std::uint32_t
 void read_rounds(capnp::List<wire::Round>::Reader from, std::vector<board_round>& rounds, verdict& so_far);
 void read_request(wire::Request::Reader from, request& value, verdict& so_far);
 void read_requests(wire::Requests::Reader from, requests& value, verdict& so_far);
-
-template <class List>
-kj::uint count_of(const List& list) {
-  assert(list.size() <= list_limit);
-  return static_cast<kj::uint>(list.size());
-}
 
 inline capnp::Text::Reader name_of(const std::string& name) {
   assert(name.size() <= name_limit_bytes); // checked where the caller hands the tensor over

@@ -54,7 +54,10 @@ inline gathered sample_gathered() {
 
 inline std::vector<envelope> samples() {
   constexpr address from{3, 1, 2};
-  welcome entry{2, 1, 1, {}, {{"fusion threshold", "134217728"}}};
+  welcome entry;
+  entry.generation = 2;
+  entry.epoch = entry.rank = 1;
+  entry.settings = {{"fusion threshold", "134217728"}};
   for (std::int32_t rank = 0; rank < 3; ++rank)
     entry.members.push_back({rank, rank, "host", "alpha", "10.0.0.1:99", rank, 3, 0, 1});
   introductions all;
@@ -78,7 +81,9 @@ inline std::vector<envelope> samples() {
           encode(from, returning{wire_version, 3, 1, 4, "host", 77, 6}),
           encode(from, resumed{3, 7, 2, true}),
           encode(from, superseded{9}),
-          encode(from, slot_report{wire_version, 1, 6, {{0, true, true, "exited with code 3"}}}),
+          encode(from,
+                 slot_report{
+                     wire_version, 1, 6, {{0, true, true, "exited with code 3"}}}),
           encode(from, formed{3, 7, {0, 2}})};
 }
 

@@ -12,6 +12,8 @@ namespace farandole::testing {
 
 namespace {
 
+constexpr std::size_t record_bytes = 16384;
+
 /// Nobody dials: links are announced by hand.
 class no_links final : public link_maker {
 public:
@@ -46,6 +48,7 @@ public:
       return caf::behavior{[this](const envelope& message) {
                              if (message.kind() == wire::Envelope::Body::WELCOME) {
                                ++cost_.welcomes;
+                               cost_.welcome_records += (message.bytes().size() - 1) / record_bytes + 1;
                                cost_.welcome_bytes += message.bytes().size();
                              }
                            },
@@ -71,7 +74,7 @@ public:
     world_.watch(caf::actor_cast<caf::actor>(rendezvous_));
     cost_ = {};
     come(members_ - 1);
-    cost_.busy = world_.watched_time();
+    cost_.busy += world_.watched_time();
     return cost_;
   }
 
@@ -84,7 +87,10 @@ private:
       cost_.hello_bytes += said.bytes().size();
       caf::anon_send(rendezvous_, link_opened{link, sink_, "a member", true});
       world_.run_until_quiet();
-      caf::anon_send(rendezvous_, link_received{link, *envelope::parse(said.bytes())});
+      const auto begin = thread_time();
+      auto parsed = envelope::parse(said.bytes());
+      cost_.busy += thread_time() - begin;
+      caf::anon_send(rendezvous_, link_received{link, std::move(*parsed)});
     }
     world_.run_until_quiet();
   }

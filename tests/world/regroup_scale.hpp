@@ -7,10 +7,11 @@
 namespace farandole::testing {
 
 struct regroup_cost {
-  std::chrono::nanoseconds busy{0}; ///< of the rendezvous: parsing is the links', and not in it
+  std::chrono::nanoseconds busy{0}; ///< of the rendezvous, and of its links parsing what they got
   std::uint64_t hellos = 0;
   std::uint64_t hello_bytes = 0;
   std::uint64_t welcomes = 0;
+  std::uint64_t welcome_records = 0; ///< of TLS, which takes 16 KiB at a time
   std::uint64_t welcome_bytes = 0;
 };
 
