@@ -43,6 +43,11 @@ private:
 struct caller_state {
   static inline const char* name = "drain call";
 
+  void opened(const link_opened& what, const drain& asked) {
+    link = what.handle;
+    caf::anon_send(link, encode(address{}, asked));
+  }
+
   void received(const envelope& message) const {
     if (message.kind() == wire::Envelope::Body::REFUSED) {
       auto said = decode_refused(message);
@@ -55,6 +60,7 @@ struct caller_state {
   void put(expected<draining> what) const { heard->put(std::move(what)); }
 
   std::shared_ptr<answers> heard;
+  caf::actor link; ///< nobody else keeps it: it would hang up without a word
 };
 
 using caller_actor = link_owner_actor;
@@ -64,7 +70,7 @@ caller_actor::behavior_type caller(caller_actor::stateful_pointer<caller_state> 
   auto& state = self->state;
   state.heard = heard;
   return {
-      [asked](const link_opened& what) { caf::anon_send(what.handle, encode(address{}, asked)); },
+      [&state, asked](const link_opened& what) { state.opened(what, asked); },
       [&state](const link_received& what) { state.received(what.message); },
       [&state](const link_closed& what) {
         state.put(error{error_kind::disconnected, what.reason});

@@ -28,19 +28,20 @@ struct job {
   ~job() { caf::anon_send(service.actor, close_atom::value); }
 };
 
-/// Plays the elastic driver: everybody who is named leaves, and is out at once.
-generation_watcher_actor::behavior_type obliging(generation_watcher_actor::pointer,
-                                                 const rendezvous_actor& rendezvous) {
+/// Plays the elastic driver: everybody who is named leaves, and is out after this time.
+generation_watcher_actor::behavior_type obliging(generation_watcher_actor::pointer self,
+                                                 const rendezvous_actor& rendezvous,
+                                                 std::chrono::nanoseconds out_after) {
   return {
       [](const generation_formed&) {},
       [](const slot_leaving&) {},
-      [rendezvous](const drain_asked& asked) {
+      [self, rendezvous, out_after](const drain_asked& asked) {
         draining answer;
         for (const auto rank : asked.what.ranks)
           answer.leavers.push_back({rank, rank + 10, "a"});
         caf::anon_send(rendezvous, drain_answered{asked.link, answer});
         answer.all_out = true;
-        caf::anon_send(rendezvous, drain_answered{asked.link, answer});
+        self->delayed_send(rendezvous, out_after, drain_answered{asked.link, answer});
       },
   };
 }
@@ -50,7 +51,7 @@ generation_watcher_actor::behavior_type obliging(generation_watcher_actor::point
 TEST_CASE("a drain is answered by who leaves, and again when they are out", "[drain]") {
   job running;
   caf::anon_send(running.service.actor,
-                 watch_generations{running.system.get().spawn(obliging, running.service.actor)});
+                 watch_generations{running.system.get().spawn(obliging, running.service.actor, 0ns)});
   drain_call call(running.target, {wire_version, {1}, {}});
   const auto first = call.next(30s);
   REQUIRE(first);
@@ -59,6 +60,18 @@ TEST_CASE("a drain is answered by who leaves, and again when they are out", "[dr
   REQUIRE(second);
   CHECK(second->all_out);
   CHECK(call.next(0s).error().kind == error_kind::timed_out);
+}
+
+TEST_CASE("who leaves may take longer than the link took to open", "[drain]") {
+  job running;
+  running.target.connect_timeout = 2s;
+  caf::anon_send(running.service.actor,
+                 watch_generations{running.system.get().spawn(obliging, running.service.actor, 2500ms)});
+  drain_call call(running.target, {wire_version, {1}, {}});
+  REQUIRE(call.next(30s));
+  const auto second = call.next(30s);
+  REQUIRE(second);
+  CHECK(second->all_out);
 }
 
 TEST_CASE("a job that nobody watches is not elastic, and says so", "[drain]") {
