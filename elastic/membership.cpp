@@ -198,10 +198,14 @@ membership_decision membership::exit(std::int32_t slot, const std::string& reaso
   return out;
 }
 
-// Whoever already waits for the next generation waits in vain.
+// Whoever already waits for the next generation waits in vain. Who has never been in an elastic job is left
+// to the launcher: it knows whether there is a member that still trains, and has not failed.
 void membership::refuse_waiting(const std::string& reason, membership_decision& out) {
+  const auto is_left_alone = [&](const seat& one) {
+    return rules_.elastic && generation_ > 0 && one.last_rank < 0;
+  };
   for (auto& [slot, seat] : seats_)
-    if (!running_ && seat.link && !seat.in_generation) {
+    if (!running_ && seat.link && !seat.in_generation && !is_left_alone(seat)) {
       out.refusals.push_back({*seat.link, {reason}});
       seat.link.reset();
     }

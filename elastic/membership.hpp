@@ -82,8 +82,8 @@ public:
   /// Elastic: this slot is to leave by plan. It stays until all members leave the generation.
   membership_decision retire(std::int32_t slot);
 
-  /// Elastic: no process is started any more. Who waits for a generation that can no longer have enough
-  /// members is turned away, now or later.
+  /// Elastic: no process is started any more. Who was in, and waits for a generation that can no longer have
+  /// enough members, is turned away, now or later.
   membership_decision nobody_comes();
 
   /// A member asks to be in the next generation. Refused with the reason when its wire version, size or slot

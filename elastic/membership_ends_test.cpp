@@ -61,6 +61,26 @@ TEST_CASE("who waits for a generation that can never come is told so, as soon as
   CHECK(job.join(203, from_slot(2, 1)).refusals.size() == 1);
 }
 
+TEST_CASE("who has never been in waits for the launcher's word when nobody is started any more") {
+  auto job = elastic_running(2, 3, 2);
+  job.expect(2);
+  job.join(302, from_slot(2, 1));
+  job.leave(100, 1);
+  job.leave(101, 1);
+  job.exit(0, "exited with code 0");
+  CHECK(job.nobody_comes().refusals.empty());
+  CHECK(job.exit(1, "exited with code 0").refusals.empty());
+}
+
+TEST_CASE("who waits for a first generation that can never come is told so") {
+  membership job{{.size = 2, .elastic = true, .least = 2, .most = 2}, 1};
+  job.expect(0);
+  job.expect(1);
+  job.join(100, from_slot(0, 2));
+  job.exit(1, "exited with code 0");
+  CHECK(job.nobody_comes().refusals.size() == 1);
+}
+
 TEST_CASE("when nobody is started any more, a job that runs is left alone, and those who are enough go on") {
   auto job = elastic_running(3, 3, 2);
   CHECK(job.nobody_comes().refusals.empty());
