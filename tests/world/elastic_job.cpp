@@ -408,7 +408,7 @@ private:
                                       [](const auto& each) { return each.second->finished(); });
     if (worker.failure().kind == error_kind::timed_out)
       return said("for more slots") || said("no other hosts can come") || (disturbed && finished);
-    return worker.failure().kind == error_kind::precondition && disturbed && finished;
+    return worker.failure().kind == error_kind::precondition && disturbed;
   }
 
   // Nothing may be left that still holds something of this job.

@@ -112,6 +112,8 @@ void elastic_worker::begin() {
 
 void elastic_worker::init() {
   ++incarnation_;
+  if (!goes_on_)
+    stage_.log.cut_off(slot_); // it begins anew, even if it was welcomed before
   shared_ = std::make_shared<standing>();
   start_ = shared_->started.get_future();
   end_ = shared_->ended.get_future();
@@ -124,6 +126,7 @@ void elastic_worker::init() {
   setup.introduce.host = setup.introduce.host_name = host_;
   setup.introduce.process = 1000 + slot_;
   setup.introduce.progress = progress_;
+  setup.introduce.keeps_sets = goes_on_;
   setup.rendezvous_ip = simulated_net::address_of(launcher_process);
   setup.rendezvous_port = stage_.rendezvous_port;
   setup.bind_ip = simulated_net::address_of(me);
@@ -239,6 +242,7 @@ void elastic_worker::found_set() {
 // ---- the loop (loop.py) --------------------------------------------------------------------------
 
 void elastic_worker::enter() {
+  goes_on_ = true;
   bool sync_now = coming_.sync;
   if (coming_.reset) {
     interrupted_for_ = 0;

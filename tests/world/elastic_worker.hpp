@@ -136,6 +136,7 @@ private:
   caf::actor_clock::time_point patience_{};
   std::uint64_t last_generation_ = 0;
   std::uint64_t progress_ = 0;
+  bool goes_on_ = false; ///< it has come as far as its training function
   std::int64_t interrupted_for_ = 0;
   training_state state_;
   training_state saved_;
