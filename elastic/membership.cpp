@@ -202,10 +202,14 @@ membership_decision membership::exit(std::int32_t slot, const std::string& reaso
   return out;
 }
 
-// Whoever already waits for the next generation waits in vain.
+// Whoever already waits for the next generation waits in vain. Who has never been in an elastic job is left
+// to the launcher: it knows whether there is a member that still trains, and has not failed.
 void membership::refuse_waiting(const std::string& reason, membership_decision& out) {
+  const auto is_left_alone = [&](const seat& one) {
+    return rules_.elastic && generation_ > 0 && one.last_rank < 0;
+  };
   for (auto& [slot, seat] : seats_)
-    if (!running_ && seat.link && !seat.in_generation) {
+    if (!running_ && seat.link && !seat.in_generation && !is_left_alone(seat)) {
       out.refusals.push_back({*seat.link, {reason}});
       seat.link.reset();
     }
@@ -269,48 +273,8 @@ void membership::start_if_ready(membership_decision& out) {
     else if (seat.awaited)
       return;
   }
-  if (may_start(waiting.size()))
+  if (may_start(waiting.size()) && somebody_knows(waiting, out))
     start_generation(std::move(waiting), out);
-}
-
-// The first generation is to have as many as were asked for. Where one of them has ended before, those who
-// are left do not wait for others, if they are enough.
-bool membership::may_start(std::size_t waiting) const {
-  const auto wanted = [&](std::int32_t count) { return waiting >= static_cast<std::size_t>(count); };
-  if (generation_ > 0 || wanted(rules_.size))
-    return wanted(rules_.least);
-  const auto ended = [](const auto& each) { return each.second.ended; };
-  const auto may_come = [](const auto& each) {
-    return !each.second.ended && !each.second.retired && !each.second.link;
-  };
-  return wanted(rules_.least) && std::any_of(seats_.begin(), seats_.end(), ended) &&
-         std::none_of(seats_.begin(), seats_.end(), may_come);
-}
-
-void membership::refuse_if_in_vain(membership_decision& out) {
-  if (!nobody_comes_)
-    return;
-  const auto left = std::count_if(seats_.begin(), seats_.end(), [](const auto& each) {
-    return !each.second.ended && !each.second.retired;
-  });
-  if (left >= rules_.least)
-    return;
-  refuse_waiting("there will be no other generation: the training of other members has come to its end, so "
-                 "nobody is started any more, and of the " +
-                     std::to_string(rules_.least) + " members that a generation needs (--min-np) " +
-                     std::to_string(left) + (left == 1 ? " is left" : " are left"),
-                 out);
-}
-
-// Where others go on with what they had, who begins anew is new: its init() had not come to an end when
-// members were lost, so it never had anything.
-void membership::take_as_new_who_begins_anew(std::vector<candidate>& waiting) {
-  const auto goes_on = [](const candidate& one) { return one.last_rank >= 0 && one.said->keeps_sets; };
-  if (std::none_of(waiting.begin(), waiting.end(), goes_on))
-    return;
-  for (auto& one : waiting)
-    if (!goes_on(one))
-      one.last_rank = seats_.at(one.slot).last_rank = -1;
 }
 
 void membership::start_generation(std::vector<candidate> waiting, membership_decision& out) {
@@ -323,6 +287,7 @@ void membership::start_generation(std::vector<candidate> waiting, membership_dec
   const bool some_left = changes_ > 0 && removals_only_ && !lost_somebody_;
   const bool must_sync = !some_left || !std::all_of(all.begin(), all.end(), agrees);
   auto sets = surviving_sets_of(all);
+  went_on_ = sets.kept;
   ++generation_;
   running_ = true;
   for (auto& one : all) {

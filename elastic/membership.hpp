@@ -84,8 +84,8 @@ public:
   /// Elastic: this slot is to leave by plan. It stays until all members leave the generation.
   membership_decision retire(std::int32_t slot);
 
-  /// Elastic: no process is started any more. Who waits for a generation that can no longer have enough
-  /// members is turned away, now or later.
+  /// Elastic: no process is started any more. Who was in, and waits for a generation that can no longer have
+  /// enough members, is turned away, now or later.
   membership_decision nobody_comes();
 
   /// A member asks to be in the next generation. Refused with the reason when its wire version, size or slot
@@ -146,6 +146,7 @@ private:
   std::optional<refused> objection(const hello& request) const;
   void start_if_ready(membership_decision& out);
   bool may_start(std::size_t waiting) const;
+  bool somebody_knows(const std::vector<candidate>& waiting, membership_decision& out);
   void refuse_if_in_vain(membership_decision& out);
   void take_as_new_who_begins_anew(std::vector<candidate>& waiting);
   void start_generation(std::vector<candidate> chosen, membership_decision& out);
@@ -170,6 +171,7 @@ private:
   bool removals_only_ = true; ///< those were
   bool lost_somebody_ = true; ///< the next generation's members do not all stand at the same step
   bool running_ = false;
+  bool went_on_ = false;      ///< members of the last generation had been in one before
   bool nobody_comes_ = false; ///< but those who are known
 };
 

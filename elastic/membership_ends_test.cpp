@@ -42,6 +42,44 @@ TEST_CASE("where all begin anew after a loss, nobody is late") {
   CHECK_FALSE(formed.admissions[1].joined_late);
 }
 
+TEST_CASE("who has joined nobody yet does not begin the training anew where others have trained") {
+  auto job = elastic_running(1, 2);
+  job.expect(1);
+  job.join(301, from_slot(1, 1));
+  auto again = from_slot(0, 1);
+  again.keeps_sets = true;
+  job.leave(100, 1);
+  REQUIRE(job.join(200, again).admissions.size() == 2);
+  job.exit(0, "was killed by signal 9"); // before 1 was connected
+  const auto told = job.join(302, from_slot(1, 1));
+  CHECK(told.admissions.empty());
+  REQUIRE(told.refusals.size() == 1);
+  CHECK(told.refusals[0].why.reason.find("all members that knew how far the training is were lost") == 0);
+}
+
+TEST_CASE("who has never been in does not begin the training anew when the last member is gone") {
+  auto job = elastic_running(1, 2);
+  job.expect(1);
+  job.join(301, from_slot(1, 1));
+  const auto told = job.exit(0, "was killed by signal 9");
+  CHECK(told.admissions.empty());
+  CHECK(told.refusals.empty()); // the launcher ends it
+}
+
+TEST_CASE("members that have all left may begin anew") {
+  auto job = elastic_running(2, 2);
+  auto again = from_slot(0, 1);
+  again.keeps_sets = true;
+  job.leave(100, 1);
+  job.leave(101, 1);
+  job.join(200, again);
+  REQUIRE(job.join(201, from_slot(1, 1)).admissions.size() == 2);
+  job.leave(200, 2);
+  job.leave(201, 2);
+  job.join(300, from_slot(0, 1));
+  CHECK(job.join(301, from_slot(1, 1)).admissions.size() == 2);
+}
+
 TEST_CASE("who waits for a generation that can never come is told so, as soon as that is certain") {
   auto job = elastic_running(3, 3, 2);
   for (const route each : {100, 101, 102})
@@ -57,6 +95,26 @@ TEST_CASE("who waits for a generation that can never come is told so, as soon as
         std::string::npos);
   CHECK_FALSE(told.refusals[0].why.dismissed);
   CHECK(job.join(203, from_slot(2, 1)).refusals.size() == 1);
+}
+
+TEST_CASE("who has never been in waits for the launcher's word when nobody is started any more") {
+  auto job = elastic_running(2, 3, 2);
+  job.expect(2);
+  job.join(302, from_slot(2, 1));
+  job.leave(100, 1);
+  job.leave(101, 1);
+  job.exit(0, "exited with code 0");
+  CHECK(job.nobody_comes().refusals.empty());
+  CHECK(job.exit(1, "exited with code 0").refusals.empty());
+}
+
+TEST_CASE("who waits for a first generation that can never come is told so") {
+  membership job{{.size = 2, .elastic = true, .least = 2, .most = 2}, 1};
+  job.expect(0);
+  job.expect(1);
+  job.join(100, from_slot(0, 2));
+  job.exit(1, "exited with code 0");
+  CHECK(job.nobody_comes().refusals.size() == 1);
 }
 
 TEST_CASE("when nobody is started any more, a job that runs is left alone, and those who are enough go on") {

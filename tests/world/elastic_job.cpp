@@ -193,7 +193,7 @@ private:
     if (worker.failure().kind == error_kind::timed_out)
       return launcher_.said("for more slots") || launcher_.said("no other hosts can come") ||
              (faults_.any() && finished);
-    return worker.failure().kind == error_kind::precondition && faults_.any() && finished;
+    return worker.failure().kind == error_kind::precondition && faults_.any();
   }
 
   // Nothing may be left that still holds something of this job.

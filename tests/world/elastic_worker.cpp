@@ -117,6 +117,8 @@ void elastic_worker::begin() {
 
 void elastic_worker::init() {
   ++incarnation_;
+  if (!goes_on_)
+    stage_.log.cut_off(slot_); // it begins anew, even if it was welcomed before
   shared_ = std::make_shared<standing>();
   start_ = shared_->started.get_future();
   end_ = shared_->ended.get_future();
@@ -129,6 +131,7 @@ void elastic_worker::init() {
   setup.introduce.host = setup.introduce.host_name = host_;
   setup.introduce.process = 1000 + slot_;
   setup.introduce.progress = progress_;
+  setup.introduce.keeps_sets = goes_on_;
   setup.introduce.epoch = *obeyed_;
   setup.obeyed = obeyed_;
   setup.log = member_log_.get();
@@ -249,6 +252,7 @@ void elastic_worker::found_set() {
 // ---- the loop (loop.py) --------------------------------------------------------------------------
 
 void elastic_worker::enter() {
+  goes_on_ = true;
   bool sync_now = coming_.sync;
   if (coming_.reset) {
     interrupted_for_ = 0;

@@ -146,6 +146,7 @@ private:
   std::uint64_t last_epoch_ = 0; ///< in which it was told of that one
   std::uint64_t progress_ = 0;
   std::shared_ptr<std::atomic<std::uint64_t>> obeyed_ = std::make_shared<std::atomic<std::uint64_t>>(0);
+  bool goes_on_ = false; ///< it has come as far as its training function
   std::int64_t interrupted_for_ = 0;
   training_state state_;
   training_state saved_;

@@ -1,0 +1,68 @@
+// Whether those who wait may be the next generation: enough of them, and somebody who knows how far the
+// training is.
+#include <algorithm>
+
+#include "elastic/membership.hpp"
+
+namespace farandole {
+
+// The first generation is to have as many as were asked for. Where one of them has ended before, those who
+// are left do not wait for others, if they are enough.
+bool membership::may_start(std::size_t waiting) const {
+  const auto wanted = [&](std::int32_t count) { return waiting >= static_cast<std::size_t>(count); };
+  if (generation_ > 0 || wanted(rules_.size))
+    return wanted(rules_.least);
+  const auto ended = [](const auto& each) { return each.second.ended; };
+  const auto may_come = [](const auto& each) {
+    return !each.second.ended && !each.second.retired && !each.second.link;
+  };
+  return wanted(rules_.least) && std::any_of(seats_.begin(), seats_.end(), ended) &&
+         std::none_of(seats_.begin(), seats_.end(), may_come);
+}
+
+// Training must not begin anew where it has been further. Who has never been in waits for somebody who has;
+// if there is none, the launcher ends the job. Who was to be brought to the others' state, and has lost them
+// before that, is told so.
+bool membership::somebody_knows(const std::vector<candidate>& waiting, membership_decision& out) {
+  const auto goes_on = [](const candidate& one) { return one.said->keeps_sets; };
+  const auto was_in = [](const candidate& one) { return one.last_rank >= 0; };
+  if (generation_ == 0 || std::any_of(waiting.begin(), waiting.end(), goes_on))
+    return true;
+  if (std::none_of(waiting.begin(), waiting.end(), was_in))
+    return false;
+  if (!lost_somebody_ || !went_on_)
+    return true;
+  refuse_waiting(
+      "all members that knew how far the training is were lost before this process had joined them: "
+      "the job cannot go on from there",
+      out);
+  return false;
+}
+
+void membership::refuse_if_in_vain(membership_decision& out) {
+  if (!nobody_comes_)
+    return;
+  const auto left = std::count_if(seats_.begin(), seats_.end(), [](const auto& each) {
+    return !each.second.ended && !each.second.retired;
+  });
+  if (left >= rules_.least)
+    return;
+  refuse_waiting("there will be no other generation: the training of other members has come to its end, so "
+                 "nobody is started any more, and of the " +
+                     std::to_string(rules_.least) + " members that a generation needs (--min-np) " +
+                     std::to_string(left) + (left == 1 ? " is left" : " are left"),
+                 out);
+}
+
+// Where others go on with what they had, who begins anew is new: its init() had not come to an end when
+// members were lost, so it never had anything.
+void membership::take_as_new_who_begins_anew(std::vector<candidate>& waiting) {
+  const auto goes_on = [](const candidate& one) { return one.last_rank >= 0 && one.said->keeps_sets; };
+  if (std::none_of(waiting.begin(), waiting.end(), goes_on))
+    return;
+  for (auto& one : waiting)
+    if (!goes_on(one))
+      one.last_rank = seats_.at(one.slot).last_rank = -1;
+}
+
+} // namespace farandole
