@@ -1,0 +1,60 @@
+#include "tools/farandole/chaos/plot.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole::chaos;
+
+namespace {
+
+worker_event commit(double ms, std::int32_t slot, std::map<std::string, std::int64_t> counters) {
+  return {"commit", ms, 1, slot, 1, slot, "a", std::move(counters)};
+}
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++count;
+  return count;
+}
+
+} // namespace
+
+TEST_CASE("a rate is of the member that made most steps, what is done again included", "[chaos]") {
+  timeline seen;
+  seen.add(commit(1000, 0, {{"step", 5}}));
+  seen.add(commit(1100, 0, {{"step", 10}}));
+  seen.add(commit(1100, 1, {{"step", 2}}));
+  auto back = commit(1300, 0, {{"step", 10}});
+  back.what = "restored";
+  seen.add(back);
+  seen.add(commit(1600, 0, {{"step", 15}}));
+  CHECK(step_rates(seen, 1000, 500, 2) == std::vector<double>{10, 10});
+}
+
+TEST_CASE("where the state counts no steps, commits are counted", "[chaos]") {
+  timeline seen;
+  for (double ms : {1000, 1100, 1600})
+    seen.add(commit(ms, 0, {{"epoch", 1}}));
+  CHECK(step_rates(seen, 1000, 500, 2) == std::vector<double>{4, 2});
+}
+
+TEST_CASE("a picture has a line for each run, and marks each fault that hit", "[chaos]") {
+  run_result one;
+  one.begin_ms = 1000;
+  one.end_ms = 3000;
+  one.seen.add(commit(1100, 0, {}));
+  one.outcomes.push_back({{fault_kind::kill}, 1500, "rank 1 (slot 1)", "", {20.0, 30.0, 1}});
+  one.outcomes.push_back({{fault_kind::stop}, 2000, "", "left out: the time was over", {}});
+  run_result two;
+  two.begin_ms = 4000;
+  two.end_ms = 4000; // it ended at once
+  two.outcomes.push_back({{fault_kind::rendezvous}, 4000, "the rendezvous", "3 commits meanwhile", {}});
+  const auto picture = plot_of(std::vector{one, two}, "seed 1");
+  CHECK(picture.starts_with("<svg "));
+  CHECK(picture.ends_with("</svg>\n"));
+  CHECK(count_of(picture, "<polyline") == 2);
+  CHECK(count_of(picture, "stroke-dasharray") == 2);
+  CHECK(count_of(picture, "kill 50.0 ms") == 1);
+  CHECK(count_of(picture, "<text") == count_of(picture, "</text>"));
+  CHECK(picture.find("nan") == std::string::npos);
+}
