@@ -17,7 +17,8 @@ constexpr std::size_t most_parts = 240;
 std::string number(double value) {
   char text[64];
   std::snprintf(text, sizeof text, "%.1f", value);
-  return text;
+  std::string shown = text;
+  return shown.ends_with(".0") ? shown.substr(0, shown.size() - 2) : shown;
 }
 
 /// 1, 2 or 5 times a power of ten, so that there are some four of them.
@@ -110,32 +111,45 @@ std::int64_t progress(const worker_event& event) {
   return -1;
 }
 
+/// Steps that were made between these times, as if evenly.
+void spread(double steps, double from_ms, double to_ms, double part_ms, std::vector<double>& rates) {
+  for (std::size_t part = 0; part < rates.size(); ++part) {
+    const auto begin = static_cast<double>(part) * part_ms;
+    const auto shared = std::min(to_ms, begin + part_ms) - std::max(from_ms, begin);
+    if (shared > 0)
+      rates[part] += steps * shared / (to_ms - from_ms) * 1e3 / part_ms;
+  }
+}
+
 } // namespace
 
 std::vector<double> step_rates(const timeline& seen, double begin_ms, double part_ms, std::size_t parts) {
-  std::map<std::int32_t, std::vector<double>> steps;
-  std::map<std::int32_t, std::int64_t> before;
+  struct standing {
+    double since_ms = 0; ///< of the last commit, or of the training's beginning
+    std::int64_t progress = 0;
+    std::vector<double> rates;
+  };
+  std::map<std::int32_t, standing> members;
   for (const auto& event : seen.events()) {
+    auto& mine = members[event.slot];
+    mine.rates.resize(parts);
     const auto now = progress(event);
-    if (event.what == "restored")
-      before[event.slot] = now; // what is done again is work as well
+    if (event.what == "training")
+      mine.since_ms = event.ms;
+    if (event.what == "restored") // what is done again is work as well
+      mine.progress = now;
     if (event.what != "commit")
       continue;
-    const auto known = before.find(event.slot);
-    const auto made = now < 0                 ? 1
-                      : known == before.end() ? 0
-                                              : std::max<std::int64_t>(now - known->second, 0);
-    before[event.slot] = now;
-    auto& mine = steps[event.slot];
-    mine.resize(parts);
-    const auto part = (event.ms - begin_ms) / part_ms;
-    if (part >= 0 && part < static_cast<double>(parts))
-      mine[static_cast<std::size_t>(part)] += static_cast<double>(made);
+    const auto made = now < 0 ? 1 : std::max<std::int64_t>(now - mine.progress, 0);
+    if (mine.since_ms > 0 && event.ms > mine.since_ms)
+      spread(static_cast<double>(made), mine.since_ms - begin_ms, event.ms - begin_ms, part_ms, mine.rates);
+    mine.since_ms = event.ms;
+    mine.progress = now;
   }
   std::vector<double> rates(parts);
-  for (const auto& [slot, mine] : steps)
-    for (std::size_t part = 0; part < parts; ++part)
-      rates[part] = std::max(rates[part], mine[part] * 1e3 / part_ms);
+  for (const auto& [slot, mine] : members)
+    std::transform(mine.rates.begin(), mine.rates.end(), rates.begin(), rates.begin(),
+                   [](double a, double b) { return std::max(a, b); });
   return rates;
 }
 
