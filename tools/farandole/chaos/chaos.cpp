@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <iostream>
 
 #include "tools/farandole/chaos/disturbance.hpp"
 #include "tools/farandole/chaos/options.hpp"
+#include "tools/farandole/chaos/plot.hpp"
 #include "tools/farandole/chaos/report.hpp"
 #include "tools/farandole/chaos/schedule.hpp"
 #include "tools/farandole/chaos/trial.hpp"
@@ -24,7 +26,7 @@ using clock = std::chrono::steady_clock;
 constexpr int bad_usage = 2;
 constexpr int another_result = 3;
 constexpr int late = 124; ///< as timeout(1) tells it
-/// Until all workers train for the first time.
+/// Until all workers train for the first time; an error names it.
 constexpr auto start_time = 120s;
 
 /// SIGINT, SIGTERM and SIGHUP, which end all of it in order.
@@ -67,22 +69,23 @@ double milliseconds(clock::time_point when) {
 
 int wait_until_all_train(trial& running, std::int32_t processes, interrupts& signals) {
   const auto until = clock::now() + start_time;
-  while (static_cast<std::int32_t>(running.seen().members().size()) < processes) {
-    if (!running.watch(20ms, signals.descriptor_number())) {
-      if (running.code() == 0)
-        std::cerr << "farandole chaos: the script ended before all workers had come to hvd.elastic.run"
-                  << std::endl;
-      return running.code() == 0 ? late : running.code();
-    }
+  const auto all_train = [&] { return running.seen().begun() >= static_cast<std::size_t>(processes); };
+  const char* problem = nullptr;
+  while (!all_train() && !problem) {
+    const bool runs = running.watch(20ms, signals.descriptor_number());
     if (signals.code() != 0)
       return signals.code();
-    if (clock::now() >= until) {
-      std::cerr << "farandole chaos: not all workers have come to hvd.elastic.run within "
-                << start_time.count() << " s" << std::endl;
-      return late;
-    }
+    if (!runs && running.code() != 0)
+      return running.code();
+    if (!runs && !all_train())
+      problem = "the script ended before all workers had come to hvd.elastic.run";
+    else if (clock::now() >= until)
+      problem = "not all workers have come to hvd.elastic.run within 120 s";
   }
-  return 0;
+  if (!problem)
+    return 0;
+  std::cerr << "farandole chaos: " << problem << std::endl;
+  return late;
 }
 
 expected<run_result> train(const wishes& wanted, course& along, interrupts& signals) {
@@ -153,6 +156,18 @@ int report(const wishes& wanted, const run_result* undisturbed, const std::vecto
   return judged.good ? 0 : another_result;
 }
 
+/// A picture that cannot be written does not make the job a failure, but is told.
+void draw(const wishes& wanted, const std::vector<run_result>& runs) {
+  if (wanted.plot.empty())
+    return;
+  std::ofstream file(wanted.plot);
+  file << plot_of(runs, "farandole chaos: seed " + std::to_string(wanted.schedule.seed) + ", " +
+                            std::to_string(wanted.trial.processes) + " workers");
+  file.close();
+  if (!file)
+    std::cerr << "farandole chaos: the picture cannot be written to " << wanted.plot << std::endl;
+}
+
 int refuse(const std::string& why) {
   std::cerr << "farandole chaos: " << why << std::endl;
   return bad_usage;
@@ -183,6 +198,7 @@ int train_and_compare(const wishes& wanted) {
   const auto runs = train_under_faults(wanted, {draw_schedule(wanted.schedule), {}, {}}, signals);
   if (!runs)
     return refuse(runs.error().text);
+  draw(wanted, *runs);
   return report(wanted, undisturbed ? &*undisturbed : nullptr, *runs);
 }
 

@@ -122,9 +122,12 @@ std::int64_t timeline::commits_between(double from_ms, double to_ms) const {
   return most;
 }
 
-std::size_t timeline::ended() const {
-  return static_cast<std::size_t>(
-      std::count_if(events_.begin(), events_.end(), [](auto& each) { return each.what == "ended"; }));
+std::size_t timeline::workers_with(std::string_view what) const {
+  std::set<std::int32_t> slots;
+  for (const auto& event : events_)
+    if (event.what == what)
+      slots.insert(event.slot);
+  return slots.size();
 }
 
 } // namespace farandole::chaos

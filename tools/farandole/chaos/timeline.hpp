@@ -45,6 +45,8 @@ struct recovery {
 class timeline {
 public:
   void add(const worker_event& event);
+  /// In the order in which they were added.
+  const std::vector<worker_event>& events() const { return events_; }
 
   /// Members of the last generation that train and have not left, by rank.
   std::vector<seat> members() const;
@@ -59,10 +61,13 @@ public:
   recovery recovery_of(const cause& what) const;
   /// So many commits the members have made in these times: those of who made most.
   std::int64_t commits_between(double from_ms, double to_ms) const;
-  /// So many members' training functions have returned.
-  std::size_t ended() const;
+  /// So many workers' training functions have been called, and have returned.
+  std::size_t begun() const { return workers_with("training"); }
+  std::size_t ended() const { return workers_with("ended"); }
 
 private:
+  std::size_t workers_with(std::string_view what) const;
+
   std::vector<worker_event> events_;
   std::uint64_t generation_ = 0; ///< the last one that anybody trains in
 };

@@ -54,6 +54,7 @@ TEST_CASE("members are who trains in the last generation, in order of their rank
   seen.add(event("ended", 1300, 0, 2));
   CHECK(seen.members().empty());
   CHECK(seen.ended() == 1);
+  CHECK(seen.begun() == 3);
 }
 
 TEST_CASE("a loss is told to the last survivor, and over when all of them train again", "[chaos]") {

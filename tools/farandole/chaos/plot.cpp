@@ -1,0 +1,182 @@
+#include "tools/farandole/chaos/plot.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cassert>
+#include <cmath>
+#include <cstdio>
+#include <map>
+
+namespace farandole::chaos {
+
+namespace {
+
+constexpr double left = 60, right = 20, top = 110, bottom = 40, width = 1000, height = 380;
+constexpr std::size_t most_parts = 240;
+
+std::string number(double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.1f", value);
+  std::string shown = text;
+  return shown.ends_with(".0") ? shown.substr(0, shown.size() - 2) : shown;
+}
+
+/// 1, 2 or 5 times a power of ten, so that there are some four of them.
+double round_part(double whole) {
+  const auto power = std::pow(10.0, std::floor(std::log10(std::max(whole, 1e-9) / 4)));
+  for (const double factor : {1.0, 2.0, 5.0})
+    if (whole / (factor * power) <= 5)
+      return factor * power;
+  return 10 * power;
+}
+
+std::string text_at(double x, double y, const std::string& more, const std::string& text) {
+  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\"" + more + ">" + text + "</text>\n";
+}
+
+/// Where times and rates lie.
+struct axes {
+  double begin_ms, end_ms, most;
+
+  double x(double ms) const {
+    const auto inside = std::clamp(ms, begin_ms, end_ms) - begin_ms;
+    return left + (width - left - right) * inside / (end_ms - begin_ms);
+  }
+  double y(double rate) const { return height - bottom - (height - top - bottom) * rate / most; }
+};
+
+std::string colour_of(fault_kind kind) {
+  constexpr std::array<const char*, 6> colours{"#c0392b", "#8e44ad", "#2471a3",
+                                               "#117a65", "#b9770e", "#283747"};
+  return colours.at(static_cast<std::size_t>(kind));
+}
+
+std::string grid(const axes& on) {
+  std::string text;
+  for (double rate = 0; rate <= on.most; rate += round_part(on.most)) {
+    const auto y = on.y(rate);
+    text += "<path d=\"M" + number(left) + " " + number(y) + "H" + number(width - right) +
+            "\" stroke=\"#dddddd\"/>\n" + text_at(left - 8, y + 4, " text-anchor=\"end\"", number(rate));
+  }
+  const auto seconds = (on.end_ms - on.begin_ms) / 1e3;
+  for (double at = 0; at <= seconds; at += round_part(seconds))
+    text += text_at(on.x(on.begin_ms + at * 1e3), height - bottom + 18, " text-anchor=\"middle\"",
+                    number(at) + " s");
+  return text + text_at(left, top - 12, " fill=\"#555555\"", "steps a second");
+}
+
+/// From the fault until all train again: in two colours, for detection and for the regroup.
+std::string pause_of(const outcome& each, const axes& on) {
+  if (!each.got.told_ms)
+    return "";
+  const auto band = [&](double from, double to, const char* colour) {
+    return "<rect x=\"" + number(on.x(from)) + "\" y=\"" + number(top) + "\" width=\"" +
+           number(std::max(on.x(to) - on.x(from), 1.0)) + "\" height=\"" + number(height - bottom - top) +
+           "\" fill=\"" + colour + "\"/>\n";
+  };
+  const auto told = each.at_ms + *each.got.told_ms;
+  return band(each.at_ms, told, "#f9e0a0") +
+         (each.got.regrouped_ms ? band(told, told + *each.got.regrouped_ms, "#f0b0a0") : "");
+}
+
+std::string times_of(const outcome& each) {
+  if (!each.got.told_ms)
+    return "";
+  const auto whole = *each.got.told_ms + each.got.regrouped_ms.value_or(0);
+  return " " + number(whole) + " ms";
+}
+
+/// Its moment, and above, so that neighbours do not hide each other, what it was.
+std::string mark_of(const outcome& each, std::size_t row, const axes& on) {
+  const auto x = on.x(each.at_ms), y = 46 + 13 * static_cast<double>(row % 4);
+  const auto colour = colour_of(each.what.kind);
+  return "<path d=\"M" + number(x) + " " + number(y + 3) + "V" + number(height - bottom) + "\" stroke=\"" +
+         colour + "\" stroke-dasharray=\"3 2\"/>\n" +
+         text_at(x, y, " fill=\"" + colour + "\" text-anchor=\"" + (x > width * 0.8 ? "end" : "start") + "\"",
+                 std::string(row_of(each.what.kind).name) + times_of(each));
+}
+
+std::string rates_of(const std::vector<double>& rates, double begin_ms, double part_ms, const axes& on) {
+  std::string points;
+  for (std::size_t part = 0; part < rates.size(); ++part)
+    points += number(on.x(begin_ms + (static_cast<double>(part) + 0.5) * part_ms)) + "," +
+              number(on.y(rates[part])) + " ";
+  return "<polyline points=\"" + points + "\" fill=\"none\" stroke=\"#222222\" stroke-width=\"1.5\"/>\n";
+}
+
+std::int64_t progress(const worker_event& event) {
+  for (const char* name : {"step", "batch"})
+    if (const auto found = event.counters.find(name); found != event.counters.end())
+      return found->second;
+  return -1;
+}
+
+/// Steps that were made between these times, as if evenly.
+void spread(double steps, double from_ms, double to_ms, double part_ms, std::vector<double>& rates) {
+  for (std::size_t part = 0; part < rates.size(); ++part) {
+    const auto begin = static_cast<double>(part) * part_ms;
+    const auto shared = std::min(to_ms, begin + part_ms) - std::max(from_ms, begin);
+    if (shared > 0)
+      rates[part] += steps * shared / (to_ms - from_ms) * 1e3 / part_ms;
+  }
+}
+
+} // namespace
+
+std::vector<double> step_rates(const timeline& seen, double begin_ms, double part_ms, std::size_t parts) {
+  struct standing {
+    double since_ms = 0; ///< of the last commit, or of the training's beginning
+    std::int64_t progress = 0;
+    std::vector<double> rates;
+  };
+  std::map<std::int32_t, standing> members;
+  for (const auto& event : seen.events()) {
+    auto& mine = members[event.slot];
+    mine.rates.resize(parts);
+    const auto now = progress(event);
+    if (event.what == "training")
+      mine.since_ms = event.ms;
+    if (event.what == "restored") // what is done again is work as well
+      mine.progress = now;
+    if (event.what != "commit")
+      continue;
+    const auto made = now < 0 ? 1 : std::max<std::int64_t>(now - mine.progress, 0);
+    if (mine.since_ms > 0 && event.ms > mine.since_ms)
+      spread(static_cast<double>(made), mine.since_ms - begin_ms, event.ms - begin_ms, part_ms, mine.rates);
+    mine.since_ms = event.ms;
+    mine.progress = now;
+  }
+  std::vector<double> rates(parts);
+  for (const auto& [slot, mine] : members)
+    std::transform(mine.rates.begin(), mine.rates.end(), rates.begin(), rates.begin(),
+                   [](double a, double b) { return std::max(a, b); });
+  return rates;
+}
+
+std::string plot_of(std::span<const run_result> runs, const std::string& title) {
+  assert(!runs.empty());
+  axes on{runs.front().begin_ms, std::max(runs.back().end_ms, runs.front().begin_ms + 1), 1};
+  const auto part_ms = std::max(250.0, (on.end_ms - on.begin_ms) / most_parts);
+  std::vector<std::vector<double>> rates;
+  for (const auto& each : runs) {
+    const auto parts = std::clamp((each.end_ms - each.begin_ms) / part_ms, 1.0, 1.0 * most_parts);
+    rates.push_back(step_rates(each.seen, each.begin_ms, part_ms, static_cast<std::size_t>(parts)));
+    on.most = std::max(on.most, *std::max_element(rates.back().begin(), rates.back().end()));
+  }
+  std::string pauses, marks, lines;
+  std::size_t row = 0;
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    for (const auto& each : runs[run].outcomes)
+      if (!each.hit.empty()) {
+        pauses += pause_of(each, on);
+        marks += mark_of(each, row++, on);
+      }
+    lines += rates_of(rates[run], runs[run].begin_ms, part_ms, on);
+  }
+  const auto size = "width=\"" + number(width) + "\" height=\"" + number(height) + "\"";
+  return "<svg xmlns=\"http://www.w3.org/2000/svg\" " + size +
+         " font-family=\"sans-serif\" font-size=\"12\">\n<rect " + size + " fill=\"white\"/>\n" +
+         text_at(left, 22, " font-size=\"15\"", title) + pauses + grid(on) + lines + marks + "</svg>\n";
+}
+
+} // namespace farandole::chaos

@@ -1,0 +1,62 @@
+#include "tools/farandole/chaos/plot.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole::chaos;
+
+namespace {
+
+worker_event event(const char* what, double ms, std::int32_t slot,
+                   std::map<std::string, std::int64_t> counters) {
+  return {what, ms, 1, slot, 1, slot, "a", std::move(counters)};
+}
+
+std::size_t count_of(const std::string& text, const std::string& part) {
+  std::size_t count = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+    ++count;
+  return count;
+}
+
+} // namespace
+
+TEST_CASE("a rate is of the member that made most steps, what is done again included", "[chaos]") {
+  timeline seen;
+  for (std::int32_t slot : {0, 1})
+    seen.add(event("training", 1000, slot, {}));
+  seen.add(event("commit", 1500, 1, {{"step", 2}}));
+  seen.add(event("commit", 2000, 0, {{"step", 20}}));
+  seen.add(event("restored", 2100, 0, {{"step", 10}}));
+  seen.add(event("training", 2500, 0, {}));
+  seen.add(event("commit", 3000, 0, {{"step", 20}}));
+  CHECK(step_rates(seen, 1000, 500, 4) == std::vector<double>{20, 20, 0, 20});
+}
+
+TEST_CASE("where the state counts no steps, commits are counted", "[chaos]") {
+  timeline seen;
+  seen.add(event("training", 1000, 0, {}));
+  for (double ms : {1250, 1500, 2000})
+    seen.add(event("commit", ms, 0, {{"epoch", 1}}));
+  CHECK(step_rates(seen, 1000, 500, 2) == std::vector<double>{4, 2});
+}
+
+TEST_CASE("a picture has a line for each run, and marks each fault that hit", "[chaos]") {
+  run_result one;
+  one.begin_ms = 1000;
+  one.end_ms = 3000;
+  one.seen.add(event("commit", 1100, 0, {}));
+  one.outcomes.push_back({{fault_kind::kill}, 1500, "rank 1 (slot 1)", "", {20.0, 30.0, 1}});
+  one.outcomes.push_back({{fault_kind::stop}, 2000, "", "left out: the time was over", {}});
+  run_result two;
+  two.begin_ms = 4000;
+  two.end_ms = 4000; // it ended at once
+  two.outcomes.push_back({{fault_kind::rendezvous}, 4000, "the rendezvous", "3 commits meanwhile", {}});
+  const auto picture = plot_of(std::vector{one, two}, "seed 1");
+  CHECK(picture.starts_with("<svg "));
+  CHECK(picture.ends_with("</svg>\n"));
+  CHECK(count_of(picture, "<polyline") == 2);
+  CHECK(count_of(picture, "stroke-dasharray") == 2);
+  CHECK(count_of(picture, "kill 50 ms") == 1);
+  CHECK(count_of(picture, "<text") == count_of(picture, "</text>"));
+  CHECK(picture.find("nan") == std::string::npos);
+}
