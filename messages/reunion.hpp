@@ -8,6 +8,7 @@
 
 #include "messages/envelope.hpp"
 #include "messages/error.hpp"
+#include "messages/failed_host.hpp"
 #include "messages/negotiation.hpp"
 
 namespace farandole {
@@ -54,6 +55,7 @@ struct slot_report {
   std::uint64_t job = 0;
   std::uint64_t epoch = 0;
   std::vector<reported_slot> slots;
+  std::vector<failed_host> failed; ///< by name; the whole blacklist
 
   friend bool operator==(const slot_report&, const slot_report&) = default;
 };
