@@ -17,6 +17,7 @@
 #include "collectives/plan/verdict.hpp"
 #include "messages/drain.hpp"
 #include "messages/envelope.hpp"
+#include "messages/failed_host.hpp"
 #include "messages/membership.hpp"
 #include "messages/negotiation.hpp"
 
@@ -336,6 +337,11 @@ using generation_watcher_actor = caf::typed_actor<
     /// From the rendezvous.
     caf::reacts_to<generation_formed>, caf::reacts_to<slot_leaving>, caf::reacts_to<drain_asked>>;
 
+/// The launcher's blacklist has changed: all hosts that ever were on it, by name.
+struct hosts_failed {
+  std::vector<failed_host> hosts;
+};
+
 /// Tell this one of every generation that forms from now on.
 struct watch_generations {
   generation_watcher_actor who;
@@ -364,16 +370,16 @@ struct listener_started {
   caf::actor handle;
 };
 
-using rendezvous_actor =
-    caf::typed_actor<caf::reacts_to<listener_started>,
-                     /// From the host driver.
-                     caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>, caf::reacts_to<slot_retired>,
-                     caf::reacts_to<nobody_comes>, caf::reacts_to<watch_generations>,
-                     caf::reacts_to<drain_answered>, caf::reacts_to<link_stayed_down>,
-                     caf::reacts_to<member_reported>, caf::reacts_to<regroup_overdue>,
-                     /// Refuse new members, close all links, end.
-                     caf::reacts_to<close_atom>, caf::reacts_to<link_opened>, caf::reacts_to<link_received>,
-                     caf::reacts_to<link_closed>>;
+using rendezvous_actor = caf::typed_actor<caf::reacts_to<listener_started>,
+                                          /// From the host driver.
+                                          caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>,
+                                          caf::reacts_to<slot_retired>, caf::reacts_to<nobody_comes>,
+                                          caf::reacts_to<hosts_failed>, caf::reacts_to<watch_generations>,
+                                          caf::reacts_to<drain_answered>, caf::reacts_to<link_stayed_down>,
+                                          caf::reacts_to<member_reported>, caf::reacts_to<regroup_overdue>,
+                                          /// Refuse new members, close all links, end.
+                                          caf::reacts_to<close_atom>, caf::reacts_to<link_opened>,
+                                          caf::reacts_to<link_received>, caf::reacts_to<link_closed>>;
 
 // ---- a process set's actors ----------------------------------------------------------------------
 
@@ -442,6 +448,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_exited)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_started)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_retired)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::nobody_comes)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::hosts_failed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_formed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_leaving)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::drain_asked)

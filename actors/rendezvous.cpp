@@ -128,10 +128,12 @@ void rendezvous_state::join(link_id link, const hello& said) {
     carry_out(members_.join(link, said));
 }
 
-// Before anybody is told: what has been said must not be forgotten.
+// Before anybody is told: what has been said must not be forgotten. Most messages change nothing of it.
 void rendezvous_state::remember() {
-  if (!how_.journal)
+  const std::pair now{members_.revision(), launcher_};
+  if (!how_.journal || (kept_ == now && !how_.journal->behind()))
     return;
+  kept_ = now;
   auto image = members_.image();
   image.launcher = launcher_;
   if (const auto problem = how_.journal->remember(image); problem && how_.log)
@@ -268,6 +270,7 @@ rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<re
       [&state](const slot_started& what) { state.started(what); },
       [&state](const slot_retired& what) { state.retired(what); },
       [&state](const nobody_comes&) { state.complete(); },
+      [&state](const hosts_failed& what) { state.keep_failed(what.hosts); },
       [&state](const watch_generations& what) { state.watched_by(what); },
       [&state](const drain_answered& what) { state.answer(what); },
       [&state](const regroup_overdue& what) { state.overdue(what); },

@@ -58,6 +58,7 @@ struct rendezvous_state {
   void started(const slot_started& what);
   void retired(const slot_retired& what);
   void complete();
+  void keep_failed(const std::vector<failed_host>& hosts);
   void watched_by(const watch_generations& what) { watcher_ = what.who; }
   void answer(const drain_answered& what);
   void overdue(const regroup_overdue& what);
@@ -96,6 +97,7 @@ private:
   caf::actor listener_;
   generation_watcher_actor watcher_;             ///< may be null
   std::uint64_t launcher_ = 0;                   ///< whose slots these are, where it comes by a link
+  std::pair<std::uint64_t, std::uint64_t> kept_; ///< revision and launcher that the journal was told last
   link_id launcher_link_ = 0;                    ///< 0: there is none
   std::set<link_id> askers_;                     ///< who wants members out, and hears how it goes
   std::map<link_id, hello> early_;               ///< of slots that a launcher who is away may have started

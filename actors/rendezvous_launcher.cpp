@@ -19,6 +19,7 @@ void rendezvous_state::take_slots(link_id link, const slot_report& said) {
                          std::string(how_.journal ? ", with a journal of its own" : "")});
   const bool is_new = std::exchange(launcher_link_, link) != link;
   launcher_ = said.job;
+  keep_failed(said.failed);
   for (const auto& slot : said.slots)
     members_.expect(slot.number);
   remember();
@@ -34,6 +35,14 @@ void rendezvous_state::take_slots(link_id link, const slot_report& said) {
     tell_all_to_launcher();
   for (const auto& [from, early] : std::exchange(early_, {}))
     carry_out(members_.join(from, early));
+}
+
+// The rendezvous has no use for it: whoever opens the journal as a launcher has.
+void rendezvous_state::keep_failed(const std::vector<failed_host>& hosts) {
+  if (!how_.journal)
+    return;
+  if (const auto problem = how_.journal->remember(hosts); problem && how_.log)
+    how_.log->warning(problem.text);
 }
 
 void rendezvous_state::tell_launcher() {

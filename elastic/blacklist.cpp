@@ -8,6 +8,11 @@ namespace farandole {
 
 namespace {
 
+using std::chrono::milliseconds;
+
+// Without a rule there is no longest stay; this one only keeps numbers in range.
+constexpr std::chrono::hours longest_stay{24 * 365};
+
 std::chrono::nanoseconds delay(const blacklist::cooldown& range, std::int32_t earlier, double uniform) {
   assert(range.lowest.count() >= 1 && range.lowest <= range.highest);
   assert(uniform >= 0 && uniform < 1);
@@ -36,7 +41,7 @@ bool blacklist::holds(const std::string& host, time_point now) const {
 }
 
 auto blacklist::returns_at(const std::string& host, time_point now) const -> std::optional<time_point> {
-  if (!range_ || !holds(host, now))
+  if (!holds(host, now) || hosts_.at(host).until == time_point::max())
     return std::nullopt;
   return hosts_.at(host).until;
 }
@@ -47,6 +52,30 @@ auto blacklist::next_return(time_point now) const -> std::optional<time_point> {
     if (const auto at = returns_at(host, now); at && (!earliest || *at < *earliest))
       earliest = at;
   return earliest;
+}
+
+std::vector<failed_host> blacklist::image(time_point now, wall_time wall) const {
+  std::vector<failed_host> hosts;
+  hosts.reserve(hosts_.size());
+  for (const auto& [name, entry] : hosts_) {
+    auto& host = hosts.emplace_back(failed_host{name, entry.times, {}, entry.until == time_point::max()});
+    if (!host.for_good)
+      host.until = std::max(wall_time{}, wall + std::chrono::ceil<milliseconds>(entry.until - now));
+  }
+  return hosts;
+}
+
+void blacklist::restore(const std::vector<failed_host>& hosts, time_point now, wall_time wall) {
+  assert(hosts_.empty());
+  const milliseconds longest = range_ ? milliseconds(range_->highest) : milliseconds(longest_stay);
+  for (const auto& host : hosts) {
+    auto& entry = hosts_[host.name];
+    entry.times = host.times;
+    if (host.for_good && !range_)
+      entry.until = time_point::max();
+    else
+      entry.until = now + (host.for_good ? longest : std::clamp(host.until - wall, milliseconds(0), longest));
+  }
 }
 
 } // namespace farandole

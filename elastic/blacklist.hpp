@@ -6,6 +6,9 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
+
+#include "messages/failed_host.hpp"
 
 namespace farandole {
 
@@ -33,6 +36,13 @@ public:
   std::optional<time_point> returns_at(const std::string& host, time_point now) const;
   /// The earliest of all.
   std::optional<time_point> next_return(time_point now) const;
+
+  /// All hosts that ever were on the list, to go on from in another process.
+  std::vector<failed_host> image(time_point now, wall_time wall) const;
+  /// What another process knew; this one knows nothing yet. The rule is this one's: no host stays longer than
+  /// the cooldown lets any, whatever the clocks on the walls say, and none for good where there is a
+  /// cooldown.
+  void restore(const std::vector<failed_host>& hosts, time_point now, wall_time wall);
 
 private:
   struct record {

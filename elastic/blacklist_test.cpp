@@ -70,3 +70,59 @@ TEST_CASE("a host that fails for the thousandth time waits as long as the range 
   list.add("a", now, 0);
   CHECK(list.returns_at("a", now) == now + 3600s);
 }
+
+namespace {
+
+const wall_time morning{std::chrono::seconds{1'800'000'000}};
+
+/// What a process knows that goes on from `list`, its steady clock at `now` where the wall's is at `wall`.
+blacklist taken_over(const blacklist& list, blacklist::time_point now, wall_time wall,
+                     std::optional<blacklist::cooldown> range) {
+  blacklist next{range};
+  next.restore(list.image(start + 5s, morning), now, wall);
+  return next;
+}
+
+} // namespace
+
+TEST_CASE("another process knows who is on the list and for how long yet, by the clock on the wall") {
+  const std::optional<blacklist::cooldown> range{{10s, 60s}};
+  blacklist list(range);
+  list.add("a", start, 0);
+  const auto now = start + std::chrono::hours(7);
+  auto next = taken_over(list, now, morning + 2s, range);
+  CHECK(next.returns_at("a", now) == now + 3s);
+  CHECK(next.next_return(now) == now + 3s);
+  CHECK_FALSE(next.holds("a", now + 3s));
+  CHECK_FALSE(next.holds("b", now));
+  // It goes on counting.
+  CHECK(next.add("a", now + 3s, 0));
+  CHECK(next.returns_at("a", now + 3s) == now + 23s);
+  CHECK_FALSE(taken_over(list, now, morning + 60s, range).holds("a", now));
+}
+
+TEST_CASE("a wall's clock that was set back keeps no host longer than the cooldown lets any") {
+  const std::optional<blacklist::cooldown> range{{10s, 60s}};
+  blacklist list(range);
+  list.add("a", start, 0);
+  const auto next = taken_over(list, start, morning - std::chrono::hours(1000), range);
+  CHECK(next.returns_at("a", start) == start + 60s);
+}
+
+TEST_CASE("who was on the list for good stays so, unless there is a cooldown now") {
+  blacklist list;
+  list.add("a", start, 0);
+  const auto same = taken_over(list, start, morning, {});
+  CHECK(same.holds("a", start + std::chrono::hours(100000)));
+  CHECK_FALSE(same.next_return(start));
+  const auto kinder = taken_over(list, start, morning, {{10s, 60s}});
+  CHECK(kinder.returns_at("a", start) == start + 60s);
+}
+
+TEST_CASE("who was on the list for a while comes back where there is no cooldown any more") {
+  blacklist list({{10s, 60s}});
+  list.add("a", start, 0);
+  const auto next = taken_over(list, start, morning, {});
+  CHECK(next.next_return(start) == start + 5s);
+  CHECK_FALSE(next.holds("a", start + 5s));
+}

@@ -41,6 +41,20 @@ std::string reset_limit_text(std::int32_t limit) {
          std::to_string(limit) + " allows. Look for the first failure above, or give a higher limit.";
 }
 
+auto crew::take_over(const std::vector<failed_host>& failed, time_point now, wall_time wall) -> step {
+  step out;
+  book_.failed().restore(failed, now, wall);
+  for (const auto& host : failed)
+    if (book_.failed().holds(host.name, now)) {
+      const auto until = book_.failed().returns_at(host.name, now);
+      out.lines.push_back("farandole: host " + host.name + " gets no new workers " +
+                          (until ? "for " + seconds_text(*until - now) : std::string("at all")) +
+                          ": it failed before this launcher was started again, says the journal (without "
+                          "that file the job begins anew)");
+    }
+  return out;
+}
+
 auto crew::hosts_found(const std::vector<host_slots>& found, time_point now) -> step {
   step out;
   if (over_ || finishing_)
@@ -146,6 +160,7 @@ void crew::fail(std::int32_t slot, const worker& who, int code, time_point now, 
   if (outlived)
     failure_ = before;
   if (book_.fail(who.host, now, uniform)) {
+    out.blacklisted = true;
     const auto until = book_.failed().returns_at(who.host, now);
     out.lines.push_back("farandole: host " + who.host + " gets no new workers " +
                         (until ? "for " + seconds_text(*until - now)
@@ -280,7 +295,7 @@ void crew::watch_size(bool enough, time_point now, step& out) {
     deadline_.reset();
     return;
   }
-  const bool in_vain = !options_.hosts_may_come && !options_.cooldown;
+  const bool in_vain = !options_.hosts_may_come && !options_.cooldown && !book_.failed().next_return(now);
   if (in_vain)
     end(failure_ ? failure_->code : failed,
         "farandole: " + shortage() + ", and no other hosts can come; hosts: " + hosts_text(now) +

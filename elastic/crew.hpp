@@ -48,6 +48,7 @@ public:
     std::vector<std::string> lines;      ///< tell people
     std::optional<time_point> call_next; ///< call due() then
     bool complete = false;               ///< training has come to its end: nothing is started any more
+    bool blacklisted = false;            ///< a host has come on the blacklist: keep failed_hosts()
     bool over = false;                   ///< the outcome is certain: end who is still running
   };
 
@@ -58,6 +59,8 @@ public:
 
   explicit crew(const crew_options& options) : options_(options), book_(options.cooldown) {}
 
+  /// Before anything else: hosts that failed before this launcher was started again.
+  step take_over(const std::vector<failed_host>& failed, time_point now, wall_time wall);
   /// Discovery has a result, which names no host twice; the same as before is no news.
   step hosts_found(const std::vector<host_slots>& found, time_point now);
   /// A worker's process has ended with this code; `uniform` in [0, 1) is for the blacklist.
@@ -74,6 +77,10 @@ public:
   /// The launcher was told to end: nothing is started any more.
   void stop() { over_ = true; }
 
+  /// All hosts that ever were on the blacklist.
+  std::vector<failed_host> failed_hosts(time_point now, wall_time wall) const {
+    return book_.failed().image(now, wall);
+  }
   bool over() const { return over_; }
   /// The launcher's exit code, once the job is over.
   int code() const { return code_; }

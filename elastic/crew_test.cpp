@@ -329,3 +329,38 @@ TEST_CASE("once a worker has ended well, another that was told to end changes no
   CHECK_FALSE(job.leaving(1, t0).over);
   CHECK(job.ended(1, 0, t0, 0).lines.empty());
 }
+
+TEST_CASE("a launcher that is started again gives no work to hosts on the blacklist of the one before") {
+  const wall_time wall{std::chrono::seconds{1'800'000'000}};
+  auto options = between(1, 1, 3);
+  options.cooldown = {{10s, 60s}};
+  auto before = two_running(options);
+  const auto failure = before.ended(1, 3, t0, 0);
+  CHECK(failure.blacklisted);
+  CHECK_FALSE(before.ended(0, 3, t0, 0).blacklisted); // the job ends
+  crew job(options);
+  const auto taken = job.take_over(before.failed_hosts(t0, wall), t0 + 90s, wall + 4s);
+  CHECK(says(taken, "host b gets no new workers for 6 s"));
+  CHECK(says(taken, "says the journal"));
+  const auto step = job.hosts_found({{"a", 1}, {"b", 1}}, t0 + 90s);
+  CHECK(step.starts == starts{{0, "a", 0}});
+  CHECK(step.call_next == t0 + 96s);
+  CHECK(job.due(t0 + 96s).starts == starts{{1, "b", 0}});
+}
+
+TEST_CASE("fixed hosts that are all on the blacklist of before are waited for only if one comes back") {
+  const wall_time wall{std::chrono::seconds{1'800'000'000}};
+  auto options = between(1, 1, 1);
+  options.hosts_may_come = false;
+  crew back(options);
+  back.take_over({{"a", 1, wall + 5s, false}}, t0, wall);
+  const auto waiting = back.hosts_found({{"a", 1}}, t0);
+  CHECK_FALSE(waiting.over);
+  CHECK(waiting.call_next == t0 + 5s);
+  CHECK(back.due(t0 + 5s).starts == starts{{0, "a", 0}});
+  crew gone(options);
+  CHECK(says(gone.take_over({{"a", 1, {}, true}}, t0, wall), "gets no new workers at all"));
+  const auto in_vain = gone.hosts_found({{"a", 1}}, t0);
+  CHECK(in_vain.over);
+  CHECK(says(in_vain, "no other hosts can come; hosts: a:1 (failed)"));
+}

@@ -32,6 +32,7 @@ public:
     return blacklist_.add(host, now, uniform);
   }
   const blacklist& failed() const { return blacklist_; }
+  blacklist& failed() { return blacklist_; }
 
   const std::vector<host_slots>& hosts() const { return hosts_; }
   /// Of a host; 0 when it is not in the book. Blacklisted ones keep theirs: their workers live on.

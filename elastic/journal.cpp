@@ -63,6 +63,7 @@ error journal::read() {
   if (!content)
     return refused(path_, content.error().text);
   found_ = std::move(content->job);
+  failed_ = std::move(content->failed);
   bytes_ = content->sound_bytes;
   if (bytes_ == bytes.size())
     return {};
@@ -74,52 +75,72 @@ error journal::read() {
 }
 
 error journal::remember(const job_image& now) {
-  if (written_ == now)
+  if (written_ == now && !owes_failed_)
     return {};
   const auto limit = std::max(least_bytes, snapshots_to_rewrite * snapshot_bytes_);
-  const bool anew = !file_ || !written_ || bytes_ > limit;
-  if (auto problem = anew ? rewrite(now) : append(now))
-    return std::exchange(failing_, true) ? error{} : problem;
-  failing_ = false;
-  written_ = now;
-  return {};
+  const bool anew = !file_ || !written_ || owes_failed_ || bytes_ > limit;
+  auto problem = anew ? rewrite(now)
+                      : append(journal_entry(journal_record::change, difference(*written_, now)),
+                               must_last(*written_, now));
+  if (!problem)
+    written_ = now;
+  return once(std::move(problem));
+}
+
+error journal::remember(const std::vector<failed_host>& failed) {
+  if (failed_ == failed)
+    return {};
+  failed_ = failed;
+  if (!written_)
+    return {};
+  auto problem = file_ ? append(journal_entry(failed_), true) : rewrite(*written_);
+  owes_failed_ = static_cast<bool>(problem);
+  return once(std::move(problem));
+}
+
+error journal::once(error problem) {
+  return std::exchange(failing_, static_cast<bool>(problem)) ? error{} : std::move(problem);
 }
 
 error journal::rewrite(const job_image& now) {
   const auto fresh = path_ + ".new";
   auto file = disk_->create(fresh);
   auto bytes = journal_header();
-  const auto entry = journal_entry(journal_record::snapshot, now);
-  bytes.insert(bytes.end(), entry.begin(), entry.end());
+  const auto add = [&](const std::vector<std::byte>& entry) {
+    bytes.insert(bytes.end(), entry.begin(), entry.end());
+  };
+  add(journal_entry(journal_record::snapshot, now));
+  if (!failed_.empty())
+    add(journal_entry(failed_));
   if (!file || !file->append(bytes) || !file->sync())
-    return failed(fresh);
+    return cannot_write(fresh);
   if (!disk_->rename(fresh, path_))
-    return failed(path_);
+    return cannot_write(path_);
   file_ = std::move(file);
   bytes_ = snapshot_bytes_ = bytes.size();
+  owes_failed_ = false;
   return {};
 }
 
-error journal::append(const job_image& now) {
-  const auto entry = journal_entry(journal_record::change, difference(*written_, now));
+error journal::append(std::span<const std::byte> entry, bool to_disk) {
   if (!file_->append(entry)) {
-    auto problem = failed(path_);
+    auto problem = cannot_write(path_);
     // Half a record must not stay in the middle.
     if (!file_->cut(bytes_))
       file_.reset();
     return problem;
   }
   bytes_ += entry.size();
-  if (must_last(*written_, now) && !file_->sync()) {
+  if (to_disk && !file_->sync()) {
     // After a failed sync nobody knows what the disk has: the next change begins a new file.
-    auto problem = failed(path_);
+    auto problem = cannot_write(path_);
     file_.reset();
     return problem;
   }
   return {};
 }
 
-error journal::failed(const std::string& what) const {
+error journal::cannot_write(const std::string& what) const {
   return {error_kind::unknown, "the journal cannot be written (" + what + ": " + reason() +
                                    "); the job goes on without it, and should this rendezvous be lost, "
                                    "another one would not know what has changed since"};

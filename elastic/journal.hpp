@@ -27,6 +27,8 @@ public:
 
   /// What the file held; none: it is new.
   const std::optional<job_image>& found() const { return found_; }
+  /// Hosts that failed, as the file held them or as was told since.
+  const std::vector<failed_host>& failed() const { return failed_; }
   /// For people: what was cut off when the file was opened; empty: nothing.
   const std::string& repaired() const { return repaired_; }
   const std::string& path() const { return path_; }
@@ -34,6 +36,10 @@ public:
   /// Writes how the job is from now on, if that differs from before. The error comes once for each time that
   /// the file cannot be written, until it can be again.
   error remember(const job_image& now);
+  /// The same of the hosts that failed. Before the first job they only wait to be written with it.
+  error remember(const std::vector<failed_host>& failed);
+  /// Something was not written: tell the job again, changed or not.
+  bool behind() const { return failing_; }
 
 private:
   journal(std::string path, std::shared_ptr<disk> where) : path_(std::move(path)), disk_(std::move(where)) {}
@@ -41,8 +47,9 @@ private:
   error lock();
   error read();
   error rewrite(const job_image& now);
-  error append(const job_image& now);
-  error failed(const std::string& what) const;
+  error append(std::span<const std::byte> entry, bool to_disk);
+  error once(error problem);
+  error cannot_write(const std::string& what) const;
 
   std::string path_;
   std::shared_ptr<disk> disk_;
@@ -50,10 +57,12 @@ private:
   std::unique_ptr<disk_file> file_; ///< null: the next change makes a new one
   std::optional<job_image> found_;
   std::optional<job_image> written_; ///< by this process
+  std::vector<failed_host> failed_;
+  bool owes_failed_ = false; ///< the file has others
   std::string repaired_;
   std::size_t bytes_ = 0;          ///< of the file, all sound
   std::size_t snapshot_bytes_ = 0; ///< of it
-  bool failing_ = false;
+  bool failing_ = false;           ///< what was told last is not in the file
 };
 
 } // namespace farandole

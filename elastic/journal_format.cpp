@@ -77,20 +77,46 @@ expected<next_record> read_record(std::span<const std::byte> file, std::size_t a
   return damaged(at, "the checksum of a record is wrong");
 }
 
-error take(const next_record& record, std::size_t at, std::optional<job_image>& job) {
-  const auto type = static_cast<journal_record>(record.type);
-  if (type != journal_record::snapshot && type != journal_record::change)
-    return damaged(at, "records of type " + std::to_string(record.type) + " are not known here");
+error take_job(const next_record& record, std::size_t at, std::optional<job_image>& job) {
   auto value = decode_job_image(record.payload);
   if (!value)
     return damaged(at, value.error().text);
-  if (type == journal_record::snapshot)
+  if (static_cast<journal_record>(record.type) == journal_record::snapshot)
     job = std::move(*value);
   else if (job)
     apply(*value, *job);
   else
     return damaged(at, "a change comes before any snapshot");
   return {};
+}
+
+error take(const next_record& record, std::size_t at, journal_content& content) {
+  switch (static_cast<journal_record>(record.type)) {
+  case journal_record::snapshot:
+  case journal_record::change:
+    return take_job(record, at, content.job);
+  case journal_record::blacklist: {
+    auto failed = decode_failed_hosts(record.payload);
+    if (!failed)
+      return damaged(at, failed.error().text);
+    content.failed = std::move(*failed);
+    return {};
+  }
+  default:
+    return damaged(at, "records of type " + std::to_string(record.type) + " are not known here");
+  }
+}
+
+std::vector<std::byte> entry_of(journal_record type, std::span<const std::byte> payload) {
+  assert(payload.size() <= journal_record_limit_bytes);
+  std::vector<std::byte> out;
+  out.reserve(head_bytes + payload.size());
+  put(out, static_cast<std::uint32_t>(type));
+  put(out, static_cast<std::uint32_t>(payload.size()));
+  put(out, checksum(std::span(out).first(8)));
+  put(out, checksum(payload));
+  out.insert(out.end(), payload.begin(), payload.end());
+  return out;
 }
 
 } // namespace
@@ -105,16 +131,11 @@ std::vector<std::byte> journal_header() {
 }
 
 std::vector<std::byte> journal_entry(journal_record type, const job_image& value) {
-  const auto payload = encode(value);
-  assert(payload.size() <= journal_record_limit_bytes);
-  std::vector<std::byte> out;
-  out.reserve(head_bytes + payload.size());
-  put(out, static_cast<std::uint32_t>(type));
-  put(out, static_cast<std::uint32_t>(payload.size()));
-  put(out, checksum(std::span(out).first(8)));
-  put(out, checksum(payload));
-  out.insert(out.end(), payload.begin(), payload.end());
-  return out;
+  return entry_of(type, encode(value));
+}
+
+std::vector<std::byte> journal_entry(const std::vector<failed_host>& failed) {
+  return entry_of(journal_record::blacklist, encode(failed));
 }
 
 expected<journal_content> replay(std::span<const std::byte> file) {
@@ -139,7 +160,7 @@ expected<journal_content> replay(std::span<const std::byte> file) {
       return record.error();
     if (record->ends)
       break;
-    if (auto problem = take(*record, content.sound_bytes, content.job))
+    if (auto problem = take(*record, content.sound_bytes, content))
       return problem;
     content.sound_bytes += head_bytes + record->payload.size();
   }

@@ -13,7 +13,7 @@
 //
 //   type 1  snapshot   a whole job (messages/journal.capnp); what came before it is forgotten
 //   type 2  change     what is different in the job since
-//   type 3             kept free for the blacklist of hosts
+//   type 3  blacklist  all hosts that failed (messages/blacklist.capnp), in place of those of earlier ones
 //   type 4             kept free for the register of process sets
 #pragma once
 
@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "messages/error.hpp"
+#include "messages/failed_host.hpp"
 #include "messages/job_image.hpp"
 
 namespace farandole {
@@ -36,12 +37,16 @@ inline constexpr std::size_t journal_record_limit_bytes = std::size_t{256} << 20
 enum class journal_record : std::uint32_t { snapshot = 1, change = 2, blacklist = 3, sets = 4 };
 
 std::vector<std::byte> journal_header();
+/// Of a snapshot or a change.
 std::vector<std::byte> journal_entry(journal_record type, const job_image& value);
+/// Of a blacklist.
+std::vector<std::byte> journal_entry(const std::vector<failed_host>& failed);
 
 /// What a file comes to.
 struct journal_content {
   std::optional<job_image> job; ///< none: nothing was written yet
-  std::size_t sound_bytes = 0;  ///< from the start; what is behind them is torn
+  std::vector<failed_host> failed;
+  std::size_t sound_bytes = 0; ///< from the start; what is behind them is torn
 };
 
 /// The error names the offset at which the file cannot be believed.

@@ -183,13 +183,57 @@ TEST_CASE("what is no journal, or one of another version, is refused") {
 }
 
 TEST_CASE("records of a type that is not known, and a change of nothing, are refused") {
-  for (auto type : {journal_record::sets, journal_record::blacklist, journal_record::change}) {
+  for (auto type : {journal_record::sets, journal_record::change}) {
     auto file = journal_header();
     append(file, journal_entry(type, {}));
     const auto content = replay(file);
     REQUIRE_FALSE(content);
     CHECK_THAT(content.error().text, Catch::Contains("byte 16"));
   }
+}
+
+TEST_CASE("of several blacklists the last counts, and one that promises what cannot be is refused") {
+  const std::vector<failed_host> first{{"a", 1, wall_time{std::chrono::seconds{9}}, false}};
+  const std::vector<failed_host> second{{"a", 2, {}, true}, {"b", 1, {}, true}};
+  auto file = sample().file;
+  const auto jobs = file.size();
+  CHECK(replay(file)->failed.empty());
+  append(file, journal_entry(first));
+  CHECK(replay(file)->failed == first);
+  append(file, journal_entry(second));
+  const auto content = replay(file);
+  REQUIRE(content);
+  CHECK(content->failed == second);
+  CHECK(*content->job == sample().images.back());
+  append(file, journal_entry(std::vector<failed_host>{}));
+  CHECK(replay(file)->failed.empty());
+  auto spoilt = sample().file;
+  append(spoilt, journal_entry(std::vector<failed_host>{{"a", 0, {}, true}}));
+  const auto refused = replay(spoilt);
+  REQUIRE_FALSE(refused);
+  CHECK_THAT(refused.error().text, Catch::Contains("byte " + std::to_string(jobs)));
+}
+
+TEST_CASE("a job whose revision is the same has the same image") {
+  std::size_t same = 0;
+  for (unsigned seed = 1; seed <= 200; ++seed) {
+    INFO("seed " << seed);
+    history past(seed);
+    auto before = past.job().image();
+    auto revision = past.job().revision();
+    for (int i = 0; i < 150; ++i) {
+      past.step();
+      const auto now = past.job().image();
+      if (past.job().revision() == revision) {
+        ++same;
+        CHECK(now == before);
+      }
+      CHECK(past.job().revision() >= revision);
+      revision = past.job().revision();
+      before = now;
+    }
+  }
+  CHECK(same > 1000);
 }
 
 TEST_CASE("an image that promises what cannot be is refused") {

@@ -75,6 +75,33 @@ TEST_CASE("what is the same as before is not written") {
   CHECK(std::filesystem::file_size(place.file()) == size);
 }
 
+TEST_CASE("hosts that failed are known to whoever opens the journal again, until others are told") {
+  const folder place;
+  const std::vector<failed_host> two{{"a", 2, {}, true}, {"b", 1, wall_time{std::chrono::seconds{9}}, false}};
+  {
+    const auto book = opened(place.file());
+    CHECK(book->failed().empty());
+    REQUIRE_FALSE(book->remember(image_of(1)));
+    REQUIRE_FALSE(book->remember(two));
+    const auto size = std::filesystem::file_size(place.file());
+    REQUIRE_FALSE(book->remember(two));
+    CHECK(std::filesystem::file_size(place.file()) == size);
+  }
+  for (std::uint64_t life = 2; life <= 3; ++life) {
+    const auto book = opened(place.file());
+    CHECK(book->failed() == two);
+    REQUIRE_FALSE(book->remember(image_of(life))); // writes the file anew
+  }
+  const auto book = opened(place.file());
+  CHECK(book->failed() == two);
+  CHECK(*book->found() == image_of(3));
+  REQUIRE_FALSE(book->remember(std::vector<failed_host>{}));
+  REQUIRE_FALSE(book->remember(image_of(4)));
+  std::ifstream file(place.file(), std::ios::binary);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  CHECK(replay(std::as_bytes(std::span(text)))->failed.empty());
+}
+
 TEST_CASE("a torn end is cut off, and said") {
   const folder place;
   REQUIRE_FALSE(opened(place.file())->remember(image_of(1)));
@@ -152,11 +179,22 @@ TEST_CASE("a journal that cannot be written is said once, and goes on when it ca
   const auto first = book->remember(image_of(2));
   const auto second = book->remember(image_of(3));
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  const auto third = [&] {
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &full) == 0);
+    auto problem = book->remember(std::vector<failed_host>{{"a", 1, {}, true}});
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+    return problem;
+  }();
+  CHECK_FALSE(third);
+  CHECK(book->behind());
   CHECK_THAT(first.text, Catch::Contains(place.file()) && Catch::Contains("File too large"));
   CHECK_FALSE(second);
   CHECK(std::filesystem::file_size(place.file()) == size); // no half a record
   CHECK_FALSE(book->remember(image_of(4)));
   std::ifstream file(place.file(), std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(file), {}};
-  CHECK(*replay(std::as_bytes(std::span(text)))->job == image_of(4));
+  const auto content = replay(std::as_bytes(std::span(text)));
+  CHECK(*content->job == image_of(4));
+  CHECK(content->failed == std::vector<failed_host>{{"a", 1, {}, true}});
+  CHECK_FALSE(book->behind());
 }

@@ -27,7 +27,8 @@ membership::membership(membership_rules rules, std::uint64_t epoch) : rules_(rul
 // ---- who may come ----------------------------------------------------------------------------------
 
 void membership::expect(std::int32_t slot) {
-  seats_.try_emplace(slot);
+  if (seats_.try_emplace(slot).second)
+    ++revision_;
 }
 
 std::optional<refused> membership::objection(const hello& request) const {
@@ -70,6 +71,7 @@ membership_decision membership::join(route from, const hello& request) {
     seat->link.reset();
     seat->in_generation = false;
     seat->earlier = earlier;
+    ++revision_;
     end_if_all_left();
   }
   // One that was in, by the word of an earlier rendezvous, and has not come back but starts anew: whether it
@@ -114,8 +116,8 @@ membership_decision membership::leave(route from, std::uint64_t generation) {
   membership_decision out;
   if (auto* seat = seat_of(from)) {
     seat->link.reset();
-    if (generation == generation_)
-      seat->in_generation = false;
+    if (generation == generation_ && std::exchange(seat->in_generation, false))
+      ++revision_;
     end_if_all_left();
     start_if_ready(out);
   }
@@ -135,6 +137,7 @@ membership_decision membership::retire(std::int32_t slot) {
   const auto found = seats_.find(slot);
   if (found == seats_.end() || std::exchange(found->second.retired, true))
     return out;
+  ++revision_;
   auto& seat = found->second;
   seat.awaited = false;
   if (seat.in_generation)
@@ -155,6 +158,7 @@ membership_decision membership::nobody_comes() {
 // Who is in learns it and ends the generation at a commit; how many changes there were tells one from the
 // next.
 void membership::change(bool removal, membership_decision& out) {
+  ++revision_;
   ++changes_;
   removals_only_ = removals_only_ && removal;
   for (auto& [slot, seat] : seats_)
@@ -169,8 +173,8 @@ membership_decision membership::disconnect(route from, const std::string& reason
   std::int32_t slot = 0;
   if (auto* seat = seat_of(from, &slot)) {
     seat->link.reset();
-    if (rules_.elastic)
-      seat->awaited = false;
+    if (rules_.elastic && std::exchange(seat->awaited, false))
+      ++revision_;
     end_generation(slot, reason, out);
     start_if_ready(out);
   }
@@ -190,6 +194,7 @@ membership_decision membership::exit(std::int32_t slot, const std::string& reaso
   const auto found = seats_.find(slot);
   if (found == seats_.end())
     return out;
+  ++revision_;
   auto& gone = found->second;
   gone.ended = true;
   gone.end_reason = reason;
@@ -229,6 +234,7 @@ membership_decision membership::give_up_waiting(std::uint64_t generation) {
     return out;
   if (running_)
     return give_up_absent();
+  ++revision_;
   for (auto& [slot, seat] : seats_)
     if (!seat.link)
       seat.awaited = false;
@@ -245,6 +251,7 @@ void membership::end_generation(std::int32_t slot, const std::string& reason, me
 }
 
 void membership::end_running(seat& gone, const std::string& reason, membership_decision& out) {
+  ++revision_;
   running_ = false;
   lost_somebody_ = true;
   const auto rank = gone.last_rank;
@@ -288,6 +295,7 @@ void membership::start_generation(std::vector<candidate> waiting, membership_dec
   const bool must_sync = !some_left || !std::all_of(all.begin(), all.end(), agrees);
   auto sets = surviving_sets_of(all);
   went_on_ = sets.kept;
+  ++revision_;
   ++generation_;
   running_ = true;
   for (auto& one : all) {

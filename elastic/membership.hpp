@@ -77,6 +77,8 @@ public:
   static membership restored(const job_image& image, std::uint64_t epoch);
   /// All of it, to go on from elsewhere. Its `launcher` is left to the caller.
   job_image image() const;
+  /// As long as it stays the same, so does the image, which costs more than to ask.
+  std::uint64_t revision() const { return revision_; }
 
   /// Elastic: this slot's process was started, or is about to be; others are turned away.
   void expect(std::int32_t slot);
@@ -173,6 +175,7 @@ private:
   bool running_ = false;
   bool went_on_ = false;      ///< members of the last generation had been in one before
   bool nobody_comes_ = false; ///< but those who are known
+  std::uint64_t revision_ = 1; ///< goes up with whatever image() tells
 };
 
 } // namespace farandole

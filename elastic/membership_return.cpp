@@ -124,6 +124,7 @@ membership_decision membership::give_up_absent() {
     }
   if (absent.empty())
     return out;
+  ++revision_;
   end_generation(absent.front(), "has not come back to the rendezvous, which was away", out);
   start_if_ready(out);
   return out;

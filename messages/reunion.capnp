@@ -6,8 +6,8 @@
 #                      or  Lost        the generation has ended meanwhile
 #                      or  Refused     you are none of this job's members; says why
 #   anyone → rendezvous    Superseded  I have obeyed another rendezvous of this job, of a higher epoch: step down
-#   launcher → rendezvous  Slots       first: every slot there ever was; then each that changes. Saying it twice does no
-#                                      harm
+#   launcher → rendezvous  Slots       first: every slot there ever was; then each that changes; and always the blacklist.
+#                                      Saying it twice does no harm
 #   rendezvous → launcher  Formed      these slots' members are a generation
 #                      or  Refused     this rendezvous serves another job, or another launcher's; says why
 #
@@ -16,6 +16,8 @@
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("farandole::wire");
+
+using Blacklist = import "blacklist.capnp";
 
 struct Returning {
   wireVersion @0 :UInt32;
@@ -57,6 +59,8 @@ struct Slots {
   slots @3 :List(Slot);
   complete @4 :Bool;
   # No other will be started any more.
+  failed @5 :List(Blacklist.FailedHost);
+  # All hosts on the launcher's blacklist, or that were on it, whatever the slots are.
 }
 
 struct Formed {

@@ -3,12 +3,14 @@
 #include <cstdio>
 
 #include "messages/decoding.hpp"
+#include "messages/failed_host_form.hpp"
 #include "messages/membership.hpp"
 
 namespace farandole {
 
 namespace {
 
+using wire_form::count_of;
 using wire_form::decode;
 using wire_form::read_text;
 using wire_form::shortened;
@@ -17,6 +19,8 @@ using wire_form::text_of;
 using wire_form::verdict;
 using wire_form::words_of_text;
 using wire_form::write;
+using wire_form::write_each;
+using wire_form::write_numbers;
 
 using body_reader = wire::Envelope::Body::Reader;
 using body_kind = wire::Envelope::Body;
@@ -66,20 +70,20 @@ envelope encode(const address& from, const superseded& value) {
 }
 
 envelope encode(const address& from, const slot_report& value) {
-  return write(from, 8 + 8 * value.slots.size(), [&](wire::Envelope::Body::Builder body) {
+  const auto guess = 8 + 8 * value.slots.size() + wire_form::words_of(value.failed);
+  return write(from, guess, [&](wire::Envelope::Body::Builder body) {
     auto to = body.initSlots();
     to.setWireVersion(value.wire_version);
     to.setJob(value.job);
     to.setEpoch(value.epoch);
     to.setComplete(value.complete);
-    auto slots = to.initSlots(static_cast<kj::uint>(value.slots.size()));
-    for (kj::uint i = 0; i < slots.size(); ++i) {
-      auto& one = value.slots[i];
-      slots[i].setNumber(one.number);
-      slots[i].setRetired(one.retired);
-      slots[i].setEnded(one.ended);
-      slots[i].setHow(text_of(shortened(one.how)));
-    }
+    write_each(to.initSlots(count_of(value.slots)), value.slots, [](auto slot, const reported_slot& one) {
+      slot.setNumber(one.number);
+      slot.setRetired(one.retired);
+      slot.setEnded(one.ended);
+      slot.setHow(text_of(shortened(one.how)));
+    });
+    wire_form::write(to.initFailed(count_of(value.failed)), value.failed);
   });
 }
 
@@ -88,9 +92,7 @@ envelope encode(const address& from, const formed& value) {
     auto to = body.initFormed();
     to.setGeneration(value.generation);
     to.setEpoch(value.epoch);
-    auto slots = to.initSlots(static_cast<kj::uint>(value.slots.size()));
-    for (kj::uint i = 0; i < slots.size(); ++i)
-      slots.set(i, value.slots[i]);
+    write_numbers(to.initSlots(count_of(value.slots)), value.slots);
   });
 }
 
@@ -155,6 +157,7 @@ expected<slot_report> decode_slot_report(const envelope& message) {
                                                       so_far);
                                  so_far.require(slot.number >= 0, "a slot is out of range");
                                }
+                               value.failed = wire_form::read(from.getFailed(), so_far);
                              });
 }
 

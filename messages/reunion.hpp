@@ -8,6 +8,7 @@
 
 #include "messages/envelope.hpp"
 #include "messages/error.hpp"
+#include "messages/failed_host.hpp"
 #include "messages/negotiation.hpp"
 
 namespace farandole {
@@ -55,6 +56,7 @@ struct slot_report {
   std::uint64_t epoch = 0;
   std::vector<reported_slot> slots;
   bool complete = false; ///< no other will be started any more
+  std::vector<failed_host> failed; ///< by name; the whole blacklist
 
   friend bool operator==(const slot_report&, const slot_report&) = default;
 };

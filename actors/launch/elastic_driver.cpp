@@ -45,6 +45,7 @@ elastic_driver_actor::behavior_type elastic_driver_state::begin(const elastic_dr
 }
 
 void elastic_driver_state::start() {
+  follow(crew_->take_over(spec_.failed, now(self_), wall()));
   if (!spec_.script) {
     follow(crew_->hosts_found(spec_.hosts, now(self_)));
     return;
@@ -138,6 +139,8 @@ void elastic_driver_state::due() {
 }
 
 void elastic_driver_state::follow(const crew::step& step) {
+  if (step.blacklisted && spec_.hosts_failed)
+    spec_.hosts_failed(crew_->failed_hosts(now(self_), wall()));
   for (const auto& line : step.lines)
     say(line);
   for (const auto slot : step.retire)
@@ -208,6 +211,13 @@ void elastic_driver_state::finish_if_empty() {
       say(line);
   std::exchange(spec_.finished, nullptr)(ending_->code());
   self_->quit();
+}
+
+// In the simulated world there is one clock.
+wall_time elastic_driver_state::wall() const {
+  const auto time =
+      spec_.simulated ? now(self_).time_since_epoch() : std::chrono::system_clock::now().time_since_epoch();
+  return wall_time{std::chrono::duration_cast<std::chrono::milliseconds>(time)};
 }
 
 void elastic_driver_state::say(const std::string& line) {

@@ -50,7 +50,8 @@ struct elastic_driver_spec {
   std::vector<host_slots> hosts;         ///< without a script, these
   std::optional<discoverer_spec> script; ///< finds them
   job_ending::times times;
-  std::uint64_t seed = 0; ///< for how long failed hosts are left alone
+  std::uint64_t seed = 0;          ///< for how long failed hosts are left alone
+  std::vector<failed_host> failed; ///< before this launcher was started again
   /// What is to be started there. The error ends the job.
   std::function<expected<slot_spec>(const crew::start& where)> slot_for;
   /// Called on the loop when a process has ended, with how in words: "exited with code 3".
@@ -60,6 +61,8 @@ struct elastic_driver_spec {
   std::function<void(std::int32_t slot)> slot_retired;
   /// Called on the loop, once: no process is started any more.
   std::function<void()> nobody_comes;
+  /// Called on the loop: a host has come on the blacklist; these are all that ever were. May be empty.
+  std::function<void(std::vector<failed_host> hosts)> hosts_failed;
   /// Called on the loop: the answer to a drain, which comes twice: at once, and when all of them are out.
   std::function<void(const drain_answered& what)> answer_drain;
   /// Called on the loop, once, when all is over: with the launcher's exit code. The actor is gone after it.
@@ -96,6 +99,7 @@ private:
   void stop_discovery();
   void finish_if_empty();
   void say(const std::string& line);
+  wall_time wall() const;
 
   elastic_driver_actor::pointer self_;
   elastic_driver_spec spec_;

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "actors/launch/launcher.hpp"
+#include "elastic/journal.hpp"
 
 using namespace farandole;
 
@@ -62,7 +63,7 @@ elastic_job job_of(const folder& place, const std::string& worker, std::int32_t 
   return job;
 }
 
-outcome run(const elastic_job& job, const char* discovery_timeout_s = "30") {
+outcome run(const elastic_job& job, const char* discovery_timeout_s = "30", const std::string& journal = {}) {
   char name[] = "/tmp/farandole-test-XXXXXX";
   const descriptor file{::mkstemp(name)}, before{::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3)};
   ::unlink(name);
@@ -72,6 +73,7 @@ outcome run(const elastic_job& job, const char* discovery_timeout_s = "30") {
     launcher_options options;
     options.members = {job.crew.processes, true, job.crew.fewest, job.crew.most};
     options.secret = "a secret of a test";
+    options.journal = journal;
     REQUIRE_FALSE(options.values.assign(setting::exit_grace, "0", setting_source::flag));
     REQUIRE_FALSE(
         options.values.assign(setting::discovery_timeout, discovery_timeout_s, setting_source::flag));
@@ -89,6 +91,12 @@ outcome run(const elastic_job& job, const char* discovery_timeout_s = "30") {
 /// For a worker's script: waits until a file is there, half a minute at the most.
 const std::string await_file =
     "await() { n=0; while [ ! -e $1 ]; do n=$((n+1)); [ $n -lt 3000 ] || exit 99; sleep 0.01; done; }; ";
+
+std::unique_ptr<journal> opened(const std::string& path) {
+  auto book = journal::open(path);
+  REQUIRE(book);
+  return std::move(*book);
+}
 
 using Catch::Contains;
 
@@ -337,4 +345,40 @@ TEST_CASE("a failure that a generation has outlived is not the job's", "[elastic
   caf::anon_send(driver.actor, generation_formed{1, {0}});
   std::ofstream(place.path + "/done");
   CHECK(driven::soon(driver.code) == 0);
+}
+
+TEST_CASE("a host that fails is in the journal while the job runs, and not once it has ended", "[elastic]") {
+  const folder place;
+  const auto journal = place.path + "/journal";
+  // The last one keeps the file as a launcher that is killed would leave it.
+  auto job = job_of(place,
+                    await_file + "touch $SLOT; case $SLOT in 0) await 0.end;; 1) exit 5;; *) n=0; " +
+                        "until grep -q 127.0.0.1 journal; do n=$((n+1)); [ $n -lt 3000 ] || exit 99; " +
+                        "sleep 0.01; done; cp journal kept; touch 0.end;; esac",
+                    1, 2, 2);
+  job.hosts = {{"localhost", 1}, {"127.0.0.1", 1}, {"127.0.0.2", 1}};
+  const auto got = run(job, "30", journal);
+  CHECK_THAT(got.err, Contains("host 127.0.0.1 gets no new workers any more"));
+  CHECK(opened(place.path + "/kept")->failed() == std::vector<failed_host>{{"127.0.0.1", 1, {}, true}});
+  CHECK(opened(journal)->failed().empty());
+}
+
+TEST_CASE("a launcher with the journal of one that was killed leaves out the hosts that had failed",
+          "[elastic]") {
+  const folder place;
+  const auto path = place.path + "/journal";
+  {
+    const auto book = opened(path);
+    REQUIRE_FALSE(book->remember(job_image{}));
+    REQUIRE_FALSE(book->remember(std::vector<failed_host>{{"127.0.0.1", 1, {}, true}}));
+  }
+  auto job = job_of(place, "echo $HOST > $SLOT", 1, 1, 2);
+  job.hosts = {{"127.0.0.1", 1}, {"localhost", 1}};
+  const auto got = run(job, "30", path);
+  CHECK(got.code == 0);
+  CHECK_THAT(got.err, Contains("host 127.0.0.1 gets no new workers at all") && Contains("the journal"));
+  std::string host;
+  std::getline(std::ifstream(place.path + "/0"), host);
+  CHECK(host == "localhost");
+  CHECK_FALSE(std::filesystem::exists(place.path + "/1"));
 }

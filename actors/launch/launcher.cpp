@@ -52,51 +52,75 @@ auto exit_reporter(const caf::actor& rendezvous) {
   };
 }
 
-/// Waits for a driver to finish, and passes on the signals that end a job.
+/// Waits for a driver to finish, and passes on what ends a job: signals, and that its rendezvous gave way to
+/// another one.
 class job_watch {
 public:
   job_watch()
-      : done_{::eventfd(0, EFD_CLOEXEC)}, interrupts_{[set = ending_signals()] {
-          return ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-        }()} {
-    assert(done_ && interrupts_);
+      : done_{::eventfd(0, EFD_CLOEXEC)}, superseded_{::eventfd(0, EFD_CLOEXEC)},
+        interrupts_{[set = ending_signals()] { return ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK); }()} {
+    assert(done_ && superseded_ && interrupts_);
   }
 
   /// For the driver; on the loop.
   std::function<void(int)> finished() {
-    return [this](int result) { finish(result); };
+    return [this](int result) {
+      code_ = result;
+      ring(done_);
+    };
   }
-  void finish(int result) {
-    code_ = result;
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto count = ::write(done_.get(), &one, sizeof one);
+  /// For the rendezvous, which has said why; on the loop.
+  std::function<void()> stepped_down() {
+    return [this] { ring(superseded_); };
   }
 
-  /// Until it is finished, or a signal ends it.
+  /// Where there is no driver: until a signal ends it.
   int wait() {
-    pollfd watched[2] = {{done_.get(), POLLIN, 0}, {interrupts_.get(), POLLIN, 0}};
-    while (::poll(watched, 2, -1) < 0) // no deadline: for as long as the job takes
-      assert(errno == EINTR);
-    return watched[0].revents != 0 ? code_.load() : 0;
+    return wait([](int) { return true; });
   }
-
   template <class Driver>
-  int wait(const Driver& driver) {
-    pollfd watched[2] = {{done_.get(), POLLIN, 0}, {interrupts_.get(), POLLIN, 0}};
-    for (;;) {
-      // No deadline: a job takes as long as it takes, and both descriptors end the wait.
-      if (::poll(watched, 2, -1) < 0)
-        assert(errno == EINTR);
-      if (watched[0].revents != 0)
-        return code_;
-      signalfd_siginfo info;
-      while (::read(interrupts_.get(), &info, sizeof info) == sizeof info)
-        caf::anon_send(driver, interrupt_atom::value, static_cast<int>(info.ssi_signo));
-    }
+  int wait_for(const Driver& driver) {
+    return wait([&](int signal) {
+      caf::anon_send(driver, interrupt_atom::value, signal);
+      return false;
+    });
   }
 
 private:
-  descriptor done_, interrupts_;
+  static void ring(const descriptor& bell) {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto count = ::write(bell.get(), &one, sizeof one);
+  }
+
+  /// `interrupt(signal)` says whether that is the end.
+  template <class Interrupt>
+  int wait(Interrupt&& interrupt) {
+    pollfd watched[3] = {
+        {done_.get(), POLLIN, 0}, {interrupts_.get(), POLLIN, 0}, {superseded_.get(), POLLIN, 0}};
+    bool replaced = false;
+    for (;;) {
+      // No deadline: a job takes as long as it takes, and the descriptors end the wait.
+      if (::poll(watched, 3, -1) < 0) {
+        assert(errno == EINTR);
+        continue;
+      }
+      // First, for workers may end because of it.
+      if (watched[2].revents != 0) {
+        watched[2] = {-1, 0, 0}; // it is heard once
+        replaced = true;
+        if (interrupt(SIGTERM))
+          return 1;
+      }
+      if (watched[0].revents != 0)
+        return replaced ? 1 : code_.load();
+      signalfd_siginfo info;
+      while (::read(interrupts_.get(), &info, sizeof info) == sizeof info)
+        if (interrupt(static_cast<int>(info.ssi_signo)))
+          return 0;
+    }
+  }
+
+  descriptor done_, superseded_, interrupts_;
   std::atomic<int> code_{0};
 };
 
@@ -110,11 +134,12 @@ struct launcher::parts {
   process_keeper keeper;
   settings values;
   logger log;
+  job_watch watch;
   loop_system system;
   output_writer writer;
   caf::actor rendezvous; ///< or this launcher's end of one that runs apart
   std::uint16_t port = 0;
-  job_watch serving;
+  std::vector<failed_host> failed; ///< hosts, as the journal of an earlier launcher says
 };
 
 launcher::launcher(std::unique_ptr<parts> made) : parts_(std::move(made)) {}
@@ -157,7 +182,7 @@ error launcher::start_own(parts& made, const launcher_options& options) {
   how.log = &made.log;
   how.apart = options.apart;
   how.draw = static_cast<std::uint32_t>(std::random_device{}());
-  how.stepped_down = [&made] { made.serving.finish(1); };
+  how.stepped_down = made.watch.stepped_down();
   if (!options.journal.empty()) {
     auto book = journal::open(options.journal);
     if (!book)
@@ -165,6 +190,8 @@ error launcher::start_own(parts& made, const launcher_options& options) {
     how.journal = std::move(*book);
     if (!how.journal->repaired().empty())
       made.log.warning(how.journal->repaired());
+    if (!options.apart)
+      made.failed = how.journal->failed();
   }
   auto service = start_rendezvous(made.system.get(), how);
   if (!service)
@@ -207,25 +234,23 @@ error launcher::copy_output(slot_spec& slot, const std::string& folder) {
 }
 
 int launcher::serve() {
-  return parts_->serving.wait();
+  return parts_->watch.wait();
 }
 
 int launcher::run(std::vector<slot_spec> slots) {
   for (auto& slot : slots)
     slot.process.keeper = &parts_->keeper;
-  job_watch watch;
   host_driver_spec spec;
   spec.slots = std::move(slots);
   spec.times.grace = parts_->values.duration(setting::exit_grace);
   spec.slot_exited = exit_reporter(parts_->rendezvous);
-  spec.finished = watch.finished();
+  spec.finished = parts_->watch.finished();
   const auto driver = parts_->system.get().spawn(host_driver, spec, &parts_->writer);
   caf::anon_send(driver, start_atom::value);
-  return watch.wait(driver);
+  return parts_->watch.wait_for(driver);
 }
 
 int launcher::run(const elastic_job& job) {
-  job_watch watch;
   elastic_driver_spec spec;
   spec.crew = job.crew;
   spec.hosts = job.hosts;
@@ -250,14 +275,21 @@ int launcher::run(const elastic_job& job) {
     return slot;
   };
   spec.slot_exited = exit_reporter(parts_->rendezvous);
-  spec.finished = watch.finished();
+  spec.finished = parts_->watch.finished();
   spec.slot_retired = [rendezvous](std::int32_t slot) { caf::anon_send(rendezvous, slot_retired{slot}); };
   spec.nobody_comes = [rendezvous] { caf::anon_send(rendezvous, nobody_comes{}); };
   spec.answer_drain = [rendezvous](const drain_answered& what) { caf::anon_send(rendezvous, what); };
+  spec.failed = parts_->failed;
+  spec.hosts_failed = [rendezvous](std::vector<failed_host> hosts) {
+    caf::anon_send(rendezvous, hosts_failed{std::move(hosts)});
+  };
   const auto driver = parts_->system.get().spawn(elastic_driver, spec, &parts_->writer);
   caf::anon_send(rendezvous, watch_generations{driver});
   caf::anon_send(driver, start_atom::value);
-  return watch.wait(driver);
+  const auto code = parts_->watch.wait_for(driver);
+  // A job that has come to its end leaves no blacklist: the next one on this journal is another job.
+  caf::anon_send(rendezvous, hosts_failed{});
+  return code;
 }
 
 } // namespace farandole

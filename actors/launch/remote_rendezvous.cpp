@@ -36,6 +36,10 @@ remote_rendezvous_actor::behavior_type remote_rendezvous_state::begin(const remo
         if (link_)
           report({});
       },
+      [this](const hosts_failed& what) {
+        if (std::exchange(failed_hosts_, what.hosts) != what.hosts && link_)
+          report({});
+      },
       [this](const drain_answered& what) { answer(what); },
       [this](const watch_generations& what) {
         watcher_ = what.who;
@@ -66,8 +70,8 @@ void remote_rendezvous_state::changed(std::int32_t slot) {
 }
 
 void remote_rendezvous_state::report(std::vector<reported_slot> slots) {
-  caf::anon_send(
-      link_, encode(address{}, slot_report{wire_version, spec_.job, epoch_, std::move(slots), complete_}));
+  caf::anon_send(link_, encode(address{}, slot_report{wire_version, spec_.job, epoch_, std::move(slots),
+                                                      complete_, failed_hosts_}));
 }
 
 void remote_rendezvous_state::close() {

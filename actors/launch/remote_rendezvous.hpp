@@ -30,7 +30,7 @@ struct remote_rendezvous_spec {
 using remote_rendezvous_actor = caf::typed_actor<
     /// From the host driver.
     caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>, caf::reacts_to<slot_retired>,
-    caf::reacts_to<nobody_comes>, caf::reacts_to<drain_answered>,
+    caf::reacts_to<nobody_comes>, caf::reacts_to<hosts_failed>, caf::reacts_to<drain_answered>,
     /// Who is told of generations; also, as by a signal, that the rendezvous will never serve this job.
     caf::reacts_to<watch_generations>,
     /// INTERNAL: it is time to look for the rendezvous again.
@@ -65,6 +65,7 @@ private:
   remote_rendezvous_actor::pointer self_;
   remote_rendezvous_spec spec_;
   std::map<std::int32_t, reported_slot> slots_;
+  std::vector<failed_host> failed_hosts_;
   generation_watcher_actor watcher_;
   caf::actor link_; ///< null: there is none
   link_id number_ = 0;

@@ -21,6 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto file = std::as_bytes(std::span(data, size));
   if (const auto image = decode_job_image(file))
     require(*decode_job_image(encode(*image)) == *image);
+  if (const auto failed = decode_failed_hosts(file))
+    require(*decode_failed_hosts(encode(*failed)) == *failed);
   const auto content = replay(file);
   if (!content) {
     require(!content.error().text.empty());
@@ -28,6 +30,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   require(content->sound_bytes <= size);
   const auto again = replay(file.first(content->sound_bytes));
-  require(again && again->job == content->job && again->sound_bytes == content->sound_bytes);
+  require(again && again->job == content->job && again->failed == content->failed &&
+          again->sound_bytes == content->sound_bytes);
   return 0;
 }

@@ -83,7 +83,7 @@ inline std::vector<envelope> samples() {
           encode(from, superseded{9}),
           encode(from,
                  slot_report{
-                     wire_version, 1, 6, {{0, true, true, "exited with code 3"}}}),
+                     wire_version, 1, 6, {{0, true, true, "exited with code 3"}}, {{"alpha", 2, {}, true}}}),
           encode(from, formed{3, 7, {0, 2}})};
 }
 

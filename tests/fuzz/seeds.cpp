@@ -12,7 +12,7 @@ namespace {
 
 using namespace farandole;
 
-/// A journal of two records, and the image in it alone.
+/// A journal of three records, and what is in two of them alone.
 std::vector<std::vector<std::byte>> journal_samples() {
   job_image job;
   job.elastic = job.running = true;
@@ -25,7 +25,11 @@ std::vector<std::vector<std::byte>> journal_samples() {
     const auto entry = journal_entry(type, job);
     file.insert(file.end(), entry.begin(), entry.end());
   }
-  return {file, encode(job)};
+  const std::vector<failed_host> failed{{"alpha", 2, wall_time{std::chrono::seconds{1'800'000'000}}, false},
+                                        {"beta", 1, {}, true}};
+  const auto entry = journal_entry(failed);
+  file.insert(file.end(), entry.begin(), entry.end());
+  return {file, encode(job), encode(failed)};
 }
 
 bool write_seed(const std::string& path, const std::string& before, std::span<const std::byte> bytes) {

@@ -7,6 +7,7 @@ import re
 import secrets
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -303,3 +304,85 @@ def test_a_launcher_keeps_a_journal_of_its_own(tmp_path: Path) -> None:
         job = Job([*command, sys.executable, "-c", "import farandole.numpy as hvd; hvd.init(); hvd.barrier()"])
         assert job.end() == 0, job.text
         assert journal.read_bytes().startswith(b"FARANDJL")
+
+
+# Whoever is on 127.0.0.1 fails once everybody is in, and the others wait, until all is well.
+FAILS_ON_ONE_HOST = """
+import os, pathlib, signal, sys
+import farandole.numpy as hvd
+
+folder = pathlib.Path(sys.argv[1])
+hvd.init()
+host = os.environ["HOROVOD_HOSTNAME"]
+print(f"IN {host} of {hvd.size()}", flush=True)
+if host == "127.0.0.1" and not (folder / "well").exists():
+    os._exit(3)
+if not (folder / "well").exists():
+    signal.pause()  # until the launcher is gone
+"""
+
+
+def record_types(journal: Path) -> List[int]:
+    content, at, types = journal.read_bytes(), 16, []
+    while at + 24 <= len(content):
+        kind, size = struct.unpack_from("<II", content, at)
+        types.append(kind)
+        at += 24 + size
+    return types
+
+
+@pytest.mark.parametrize("separate", [False, True])
+def test_a_launcher_that_is_started_after_one_was_killed_gives_no_work_to_a_host_that_had_failed(
+    separate: bool, apart: Callable[..., Rendezvous], tmp_path: Path
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(FAILS_ON_ONE_HOST)
+    command = ["--min-np", "1", "--max-np", "2", "-H", "localhost:1,127.0.0.1:1"]
+    command += ["--blacklist-cooldown-range", "3000", "3600"]
+    worker = [sys.executable, str(script), str(tmp_path)]
+    journal = tmp_path / "journal"
+    if separate:
+        rendezvous = apart("-np", "2", "--min-np", "1")
+        environment = {**clean_environment(), "FARANDOLE_SECRET_FILE": str(rendezvous.secret)}
+        address = ["--rendezvous", f"127.0.0.1:{rendezvous.port}"]
+        killed = Job(["-np", "2", *command, *address, *worker], environment)
+    else:
+        killed = Job(["-np", "2", *command, "--journal", str(journal), *worker])
+    killed.read_until(lambda text: "host 127.0.0.1 gets no new workers for " in text)
+    wait_until(lambda: 3 in record_types(journal), "the blacklist is in the journal")
+    killed.process.kill()  # the launcher alone
+    killed.end()
+    if separate:
+        rendezvous.kill()
+    (tmp_path / "well").touch()
+    command += ["--journal", str(journal)]
+    again = Job(["-np", "1", *command, *worker])
+    assert again.end() == 0, again.text
+    assert re.search(r"host 127\.0\.0\.1 gets no new workers for \d+ s: it failed before", again.text)
+    assert "IN localhost of 1" in again.text
+    assert "IN 127.0.0.1" not in again.text
+    # That one ended in order: its job is over, and the next one begins with all hosts.
+    last = Job(["-np", "2", *command, *worker])
+    assert last.end() == 0, last.text
+    assert "gets no new workers" not in last.text
+    assert "IN 127.0.0.1 of 2" in last.text
+
+
+# Has obeyed another rendezvous, or says so.
+OBEYS_ANOTHER = """
+from farandole import _native
+try:
+    _native.Runtime.start(epoch=9 << 32)
+except Exception as ended:
+    print("ENDED", ended)
+"""
+
+
+@pytest.mark.parametrize("elastic", [True, False])
+def test_a_launcher_whose_rendezvous_steps_down_ends_with_the_reason(elastic: bool, tmp_path: Path) -> None:
+    flags = ["--min-np", "1", "--journal", str(tmp_path / "journal")] if elastic else []
+    job = Job(["-np", "2", *flags, "-H", "localhost:2", sys.executable, "-c", OBEYS_ANOTHER])
+    assert job.end() == 1, job.text
+    assert re.search(
+        r"this rendezvous \(epoch 1\.\w+\) ends: the job's members obey another one, of epoch 9\.", job.text
+    )

@@ -1,5 +1,7 @@
 #include "tests/world/scale.hpp"
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <iomanip>
@@ -172,7 +174,7 @@ constexpr const char* regroup_introduction = R"(
 ## A regroup
 
 A member of an elastic job is lost, and all others say hello again: what the rendezvous does until all are welcomed. Each
-welcome names all members. Wanted: 50 ms at 512 ranks.
+welcome names all members. Parsing is in it, as above; each row is the median of five runs. Wanted: 50 ms at 512 ranks.
 
 | ranks | hellos, KiB | welcomes, KiB | rendezvous, ms | TLS, ms | busy, ms |
 | ---: | ---: | ---: | ---: | ---: | ---: |
@@ -184,7 +186,12 @@ copying those bytes into each welcome, and TLS.
 )";
 
 void write_regroup(std::ostream& page, std::int32_t ranks, const tls_costs& tls) {
-  const auto cost = run_regroup(ranks);
+  std::array<regroup_cost, 5> runs;
+  for (auto& run : runs)
+    run = run_regroup(ranks);
+  std::nth_element(runs.begin(), runs.begin() + 2, runs.end(),
+                   [](const auto& a, const auto& b) { return a.busy < b.busy; });
+  const auto& cost = runs[2];
   const auto kib = [](std::uint64_t bytes) { return static_cast<double>(bytes) / 1024; };
   const auto actor = static_cast<double>(cost.busy.count());
   const auto sealed =
