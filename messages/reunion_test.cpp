@@ -43,8 +43,8 @@ TEST_CASE("of another wire version nothing else is believed") {
 TEST_CASE("numbers that cannot be are refused") {
   CHECK_FALSE(decode_resumed(encode(somewhere, resumed{0, 7, 2, true})));
   CHECK_FALSE(decode_formed(encode(somewhere, formed{3, 7, {}})));
-  CHECK_FALSE(
-      decode_slot_report(encode(somewhere, slot_report{wire_version, 1, 1, {{-1, false, false, {}}}, {}})));
+  CHECK_FALSE(decode_slot_report(
+      encode(somewhere, slot_report{wire_version, 1, 1, {{-1, false, false, {}}}, false, {}})));
   CHECK_FALSE(decode_formed(encode(somewhere, superseded{9})));
 }
 
@@ -54,7 +54,8 @@ TEST_CASE("an epoch is told as a life and what was drawn for it") {
 
 TEST_CASE("hosts that failed are refused where they promise what cannot be") {
   const auto refuses = [](std::vector<failed_host> hosts) {
-    const bool in_report = !decode_slot_report(encode(somewhere, slot_report{wire_version, 1, 1, {}, hosts}));
+    const bool in_report =
+        !decode_slot_report(encode(somewhere, slot_report{wire_version, 1, 1, {}, false, hosts}));
     CHECK(in_report == !decode_failed_hosts(encode(hosts)));
     return in_report;
   };
