@@ -83,7 +83,7 @@ dist.destroy_process_group()
 """
 
 
-# By default all restarts share one store, in which the workers of PyTorch 2.15 find the addresses of those before them.
+# By default all restarts share one store, in which workers find the addresses of those before them (PyTorch 135712).
 TORCHRUN_SETTINGS = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 VICTIMS_HOST = "127.0.0.1"
 HOSTS = f"localhost:{RANKS - 1},{VICTIMS_HOST}:1"
