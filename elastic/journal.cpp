@@ -95,7 +95,8 @@ error journal::remember(const std::vector<failed_host>& failed) {
     return {};
   auto problem = file_ ? append(journal_entry(failed_), true) : rewrite(*written_);
   owes_failed_ = static_cast<bool>(problem);
-  return once(std::move(problem));
+  // That it could be written says nothing of a job that could not: only the job's own next writing does.
+  return problem ? once(std::move(problem)) : error{};
 }
 
 error journal::once(error problem) {

@@ -50,6 +50,7 @@ public:
       return ignore(job_.report(route, {job_.generation(), slot % 3, "closed its connection"}));
     }
   }
+  void restart() { job_ = membership::restored(job_.image(), job_.epoch() + 1); }
   const membership& job() const { return job_; }
   std::size_t draw(std::size_t below) { return chance_() % below; }
 
@@ -222,6 +223,11 @@ TEST_CASE("a job whose revision is the same has the same image") {
     auto before = past.job().image();
     auto revision = past.job().revision();
     for (int i = 0; i < 150; ++i) {
+      if (i == 75) {
+        past.restart();
+        before = past.job().image();
+        revision = past.job().revision();
+      }
       past.step();
       const auto now = past.job().image();
       if (past.job().revision() == revision) {

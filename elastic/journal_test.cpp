@@ -102,6 +102,24 @@ TEST_CASE("hosts that failed are known to whoever opens the journal again, until
   CHECK(replay(std::as_bytes(std::span(text)))->failed.empty());
 }
 
+TEST_CASE("a blacklist that can be written does not hide that the job could not") {
+  const folder place;
+  const auto book = opened(place.file());
+  REQUIRE_FALSE(book->remember(image_of(1)));
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+  const rlimit full{std::filesystem::file_size(place.file()) + 40, before.rlim_max};
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &full) == 0);
+  const auto problem = book->remember(image_of(2));
+  REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+  CHECK(problem);
+  CHECK_FALSE(book->remember(std::vector<failed_host>{{"a", 1, {}, true}}));
+  CHECK(book->behind());
+  CHECK_FALSE(book->remember(image_of(2)));
+  CHECK_FALSE(book->behind());
+}
+
 TEST_CASE("a torn end is cut off, and said") {
   const folder place;
   REQUIRE_FALSE(opened(place.file())->remember(image_of(1)));

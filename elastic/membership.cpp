@@ -89,8 +89,10 @@ membership_decision membership::join(route from, const hello& request) {
   seat.announced = request;
   // It has never been told of any generation, so it was not in the last one either; in the first, nobody was
   // before anybody else.
-  if (std::exchange(seat.untold, false) && request.epoch == 0 && generation_ > 1)
+  if (std::exchange(seat.untold, false) && request.epoch == 0 && generation_ > 1) {
     seat.last_rank = -1;
+    ++revision_;
+  }
   auto stays = [](const auto& each) { return each.second.in_generation && !each.second.retired; };
   // A member that comes again before the last farewell is nobody new.
   const bool is_new = seat.last_rank < 0;
