@@ -89,7 +89,8 @@ expected<std::unique_ptr<host_network>> host_network::make(std::int32_t hosts) {
     return problem;
   for (std::int32_t number = 0; number < hosts; ++number) {
     std::string commands = "addr add 10.219.7." + std::to_string(number + 2) + "/24 dev ";
-    commands += name + "\n" + up;
+    commands += name + "\n";
+    commands += up;
     if (auto problem = configure(made->host(number), commands))
       return problem;
   }
