@@ -84,7 +84,7 @@ std::string times_of(const outcome& each) {
   if (!each.got.told_ms)
     return "";
   const auto whole = *each.got.told_ms + each.got.regrouped_ms.value_or(0);
-  return " " + number(whole) + " ms";
+  return " " + number(std::round(whole)) + " ms";
 }
 
 /// Its moment, and above, so that neighbours do not hide each other, what it was.
