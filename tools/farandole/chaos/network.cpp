@@ -74,22 +74,26 @@ expected<std::unique_ptr<host_network>> host_network::make(std::int32_t hosts) {
     return middle.error();
   made->middle_ = std::move(*middle);
   const std::string name = interface, up = "link set " + name + " up\nlink set lo up\n";
-  std::string inside =
-      "link add " + name + " type bridge\naddr add " + made->address() + "/24 dev " + name + "\n" + up;
+  std::string inside = "link add " + name + " type bridge\naddr add " + made->address() + "/24 dev " + name;
+  inside += "\n" + up;
   for (std::int32_t number = 0; number < hosts; ++number) {
     auto host = new_namespace();
     if (!host)
       return host.error();
     made->hosts_.push_back(std::move(*host));
-    inside += "link add " + port(number) + " type veth peer name " + name + " netns " + made->path(number) +
-              "\nlink set " + port(number) + " master " + name + " up\n";
+    inside += "link add " + port(number) + " type veth peer name " + name + " netns ";
+    inside += made->path(number) + "\nlink set " + port(number) + " master ";
+    inside += name + " up\n";
   }
   if (auto problem = configure(made->middle(), inside))
     return problem;
-  for (std::int32_t number = 0; number < hosts; ++number)
-    if (auto problem = configure(made->host(number), "addr add 10.219.7." + std::to_string(number + 2) +
-                                                         "/24 dev " + name + "\n" + up))
+  for (std::int32_t number = 0; number < hosts; ++number) {
+    std::string commands = "addr add 10.219.7." + std::to_string(number + 2) + "/24 dev ";
+    commands += name + "\n";
+    commands += up;
+    if (auto problem = configure(made->host(number), commands))
       return problem;
+  }
   child_options probe;
   probe.program = "sh";
   probe.words = {"sh", "-c", "exec " + entrance(made->path(0)) + " true"};

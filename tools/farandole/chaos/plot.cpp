@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <optional>
 
 namespace farandole::chaos {
 
@@ -83,7 +84,7 @@ std::string times_of(const outcome& each) {
   if (!each.got.told_ms)
     return "";
   const auto whole = *each.got.told_ms + each.got.regrouped_ms.value_or(0);
-  return " " + number(whole) + " ms";
+  return " " + number(std::round(whole)) + " ms";
 }
 
 /// Its moment, and above, so that neighbours do not hide each other, what it was.
@@ -125,8 +126,8 @@ void spread(double steps, double from_ms, double to_ms, double part_ms, std::vec
 
 std::vector<double> step_rates(const timeline& seen, double begin_ms, double part_ms, std::size_t parts) {
   struct standing {
-    double since_ms = 0; ///< of the last commit, or of the training's beginning
-    std::int64_t progress = 0;
+    double since_ms = 0;                  ///< of the last commit, or of the training's beginning
+    std::optional<std::int64_t> progress; ///< of who joins, not known before its first commit
     std::vector<double> rates;
   };
   std::map<std::int32_t, standing> members;
@@ -140,7 +141,7 @@ std::vector<double> step_rates(const timeline& seen, double begin_ms, double par
       mine.progress = now;
     if (event.what != "commit")
       continue;
-    const auto made = now < 0 ? 1 : std::max<std::int64_t>(now - mine.progress, 0);
+    const auto made = now < 0 ? 1 : std::max<std::int64_t>(now - mine.progress.value_or(now), 0);
     if (mine.since_ms > 0 && event.ms > mine.since_ms)
       spread(static_cast<double>(made), mine.since_ms - begin_ms, event.ms - begin_ms, part_ms, mine.rates);
     mine.since_ms = event.ms;

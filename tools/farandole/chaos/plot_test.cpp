@@ -24,12 +24,13 @@ TEST_CASE("a rate is of the member that made most steps, what is done again incl
   timeline seen;
   for (std::int32_t slot : {0, 1})
     seen.add(event("training", 1000, slot, {}));
+  seen.add(event("commit", 1001, 0, {{"step", 5}})); // who joins may begin anywhere
   seen.add(event("commit", 1500, 1, {{"step", 2}}));
-  seen.add(event("commit", 2000, 0, {{"step", 20}}));
+  seen.add(event("commit", 2001, 0, {{"step", 25}}));
   seen.add(event("restored", 2100, 0, {{"step", 10}}));
-  seen.add(event("training", 2500, 0, {}));
-  seen.add(event("commit", 3000, 0, {{"step", 20}}));
-  CHECK(step_rates(seen, 1000, 500, 4) == std::vector<double>{20, 20, 0, 20});
+  seen.add(event("training", 2501, 0, {}));
+  seen.add(event("commit", 3001, 0, {{"step", 20}}));
+  CHECK(step_rates(seen, 1001, 500, 4) == std::vector<double>{20, 20, 0, 20});
 }
 
 TEST_CASE("where the state counts no steps, commits are counted", "[chaos]") {
