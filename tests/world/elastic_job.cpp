@@ -139,6 +139,8 @@ private:
   }
 
   void sent(process_id from, const envelope& message) {
+    if (message.kind() == wire::Envelope::Body::FAREWELL)
+      log_.farewell(from - 1);
     if (!service_.is_rendezvous(from))
       return;
     if (message.kind() == wire::Envelope::Body::WELCOME) {
@@ -186,14 +188,13 @@ private:
   }
 
   // A process ends by itself when it first joins and another one is lost; and when it has waited in vain,
-  // because there are too few.
+  // because there are too few, or the others have come to the end of training.
   bool excused(const elastic_worker& worker) const {
     const auto& workers = launcher_.workers();
     const auto finished =
         std::any_of(workers.begin(), workers.end(), [](const auto& each) { return each.second->finished(); });
     if (worker.failure().kind == error_kind::timed_out)
-      return launcher_.said("for more slots") || launcher_.said("no other hosts can come") ||
-             (faults_.any() && finished);
+      return launcher_.said("for more slots") || launcher_.said("no other hosts can come") || finished;
     return faults_.any() && !worker.was_in();
   }
 
