@@ -153,6 +153,8 @@ void member_state::connected() {
   still_linked_.insert(below.begin(), below.end());
   if (!std::exchange(start_told_, true))
     setup_.shared->started.set_value({});
+  if (ended_early_)
+    ended_in_order();
 }
 
 void member_state::fail_start(error why) {
@@ -245,12 +247,14 @@ void member_state::down(const caf::down_msg& what) {
 
 // ---- leaving in order ----------------------------------------------------------------------------
 
+// Where another one's leaving has reached this member before its own caller's, it is on its way out in order
+// already, with a deadline; who cut that short would close without a farewell, and count as lost.
 void member_state::leave() {
   if (stage_ == stage::in && worker_)
     self->send(worker_, leave_atom::value);
   else if (stage_ == stage::joining)
     fail_start(shut_down());
-  else
+  else if (stage_ != stage::leaving)
     over(shut_down());
 }
 
@@ -261,7 +265,9 @@ void member_state::withdraw() {
     self->send(post_, outbound_to_rendezvous{encode(from, leaving{generation_})});
 }
 
+// Others may be in, and leave again, before this member's own paths are connected.
 void member_state::ended_in_order() {
+  ended_early_ = stage_ == stage::joining;
   if (stage_ != stage::in)
     return;
   stage_ = stage::leaving;

@@ -90,8 +90,9 @@ private:
   bool start_told_ = false;
   bool end_told_ = false;
   bool farewell_said_ = false;
-  int undrained_ = 2;     ///< leaving: the global set's lane, and the other sets
-  instant leave_until_{}; ///< leaving: nobody is waited for any longer
+  bool ended_early_ = false; ///< joining: the generation has ended in order meanwhile
+  int undrained_ = 2;        ///< leaving: the global set's lane, and the other sets
+  instant leave_until_{};    ///< leaving: nobody is waited for any longer
   std::uint64_t generation_ = 0;
   post_actor post_;
   caf::actor listener_;

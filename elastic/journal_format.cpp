@@ -41,7 +41,7 @@ error damaged(std::size_t offset, const std::string& what) {
   return {error_kind::precondition, "it is damaged at byte " + std::to_string(offset) + ": " + what};
 }
 
-/// Where a file was cut short, blocks that never reached the disk read as zeros.
+/// Where a file was cut short, what never reached the disk reads as zeros.
 bool is_blank(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte one) { return one == std::byte{0}; });
 }
@@ -59,8 +59,11 @@ expected<next_record> read_record(std::span<const std::byte> file, std::size_t a
   ending.ends = true;
   if (rest.size() < head_bytes || is_blank(rest))
     return ending;
-  if (get<std::uint64_t>(rest, 8) != checksum(rest.first(8)))
+  if (get<std::uint64_t>(rest, 8) != checksum(rest.first(8))) {
+    if (is_blank(rest.subspan(head_bytes)))
+      return ending; // nothing is behind it: it may have been cut in its head
     return damaged(at, "what should be the head of a record is none");
+  }
   next_record one;
   one.type = get<std::uint32_t>(rest, 0);
   const std::size_t size = get<std::uint32_t>(rest, 4);

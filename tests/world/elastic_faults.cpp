@@ -37,6 +37,7 @@ bool elastic_faults::can_hit(const fault& what, process_id worker) const {
 void elastic_faults::note(const std::string& text) {
   last_ = std::max(last_, world_.now());
   stage_.log.note([&] { return "FAULT: " + text; });
+  stage_.log.disturbed();
 }
 
 void elastic_faults::apply(const fault& what, process_id from, process_id to) {

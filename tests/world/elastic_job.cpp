@@ -139,6 +139,8 @@ private:
   }
 
   void sent(process_id from, const envelope& message) {
+    if (message.kind() == wire::Envelope::Body::FAREWELL)
+      log_.farewell(from - 1);
     if (!service_.is_rendezvous(from))
       return;
     if (message.kind() == wire::Envelope::Body::WELCOME) {
@@ -185,15 +187,15 @@ private:
       log_.problem("the job failed, and no reason was told");
   }
 
-  // A process ends by itself when it has waited in vain, because there are too few.
+  // A process ends by itself when it has waited in vain, because there are too few, or the others have come to
+  // the end of training.
   bool excused(const elastic_worker& worker) const {
     const auto& workers = launcher_.workers();
     const auto finished =
         std::any_of(workers.begin(), workers.end(), [](const auto& each) { return each.second->finished(); });
     if (worker.failure().kind == error_kind::timed_out)
-      return launcher_.said("for more slots") || launcher_.said("no other hosts can come") ||
-             (faults_.any() && finished);
-    return worker.failure().kind == error_kind::precondition && faults_.any();
+      return launcher_.said("for more slots") || launcher_.said("no other hosts can come") || finished;
+    return worker.failure().kind == error_kind::precondition && (faults_.any() || finished);
   }
 
   // Nothing may be left that still holds something of this job.

@@ -91,9 +91,12 @@ void elastic_log::check_order(const generation& now) {
   }
 }
 
+// Who was let in and has never got the state cannot bring it.
 bool elastic_log::somebody_stayed(const generation& which) const {
-  return std::any_of(which.late.begin(), which.late.end(),
-                     [](const std::optional<bool>& late) { return late && !*late; });
+  return std::any_of(which.first.members.begin(), which.first.members.end(), [&](const member& one) {
+    const auto late = which.late[static_cast<std::size_t>(one.rank)];
+    return late && !*late && trained_.contains(one.slot);
+  });
 }
 
 void elastic_log::ran(const set_key& set, std::int32_t place, std::int32_t members, const lane_job& job) {
@@ -112,6 +115,13 @@ void elastic_log::brought(const set_key& set, const std::string& name, std::uint
             std::to_string(first->second.at(0)) + " to another");
 }
 
+// The rendezvous would take it for lost.
+void elastic_log::left(std::int32_t slot) {
+  const bool planned = leaving_.erase(slot) != 0;
+  if (told_so_.erase(slot) == 0 && planned && !disturbed_)
+    problem("slot " + std::to_string(slot) + " has left by plan, and has not said so");
+}
+
 void elastic_log::trains(const set_key& global, std::int32_t slot, const training_state& from) {
   auto& now = generations_[global];
   note([&] {
@@ -128,6 +138,7 @@ void elastic_log::trains(const set_key& global, std::int32_t slot, const trainin
     problem(of(global.generation) + "slot " + std::to_string(slot) + " begins from " + text_of(from) +
             ", another one from " + text_of(*now.begins));
   }
+  trained_.insert(slot);
 }
 
 void elastic_log::committed(const set_key& global, const training_state& what) {

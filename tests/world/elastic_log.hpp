@@ -57,6 +57,12 @@ public:
   /// The operation of this name, the `count`th of it in this set, ended well with this result on a member.
   void brought(const set_key& set, const std::string& name, std::uint64_t count,
                const std::vector<std::int64_t>& result);
+  /// A member leaves its generation by plan; says farewell to the rendezvous; and has left.
+  void leaves(std::int32_t slot) { leaving_.insert(slot); }
+  void farewell(std::int32_t slot) { told_so_.insert(slot); }
+  void left(std::int32_t slot);
+  /// Something goes wrong by intent: who leaves may not get to say so any more.
+  void disturbed() { disturbed_ = true; }
   /// A member begins to train in a generation.
   void trains(const set_key& global, std::int32_t slot, const training_state& from);
   /// A member has heard that all have committed this state.
@@ -87,7 +93,11 @@ private:
   std::uint64_t untold_ = 0; ///< generations that may have been, since the last one
   bool doubled_ = false;
   std::set<std::int32_t> cut_off_;
-  training_state safe_; ///< what all had committed at last
+  std::set<std::int32_t> leaving_;
+  std::set<std::int32_t> told_so_; ///< the rendezvous
+  bool disturbed_ = false;
+  std::set<std::int32_t> trained_; ///< slots that have had the state
+  training_state safe_;            ///< what all had committed at last
   std::vector<std::string> problems_;
   std::vector<std::string> transcript_;
 };

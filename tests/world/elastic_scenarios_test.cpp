@@ -247,7 +247,8 @@ TEST_CASE("elastic scenario: training goes on without a rendezvous, and another 
   CHECK(told(report, "training goes on, but the job's members cannot change until it is back"));
 }
 
-TEST_CASE("elastic scenario: a rendezvous ends as it tells of a generation, and nobody trains in half of it") {
+TEST_CASE(
+    "elastic scenario: a rendezvous ends as it tells of a generation, and nobody trains in half of it") {
   for (const bool machine : {false, true}) {
     auto options = calm(3);
     options.apart = true;
@@ -299,24 +300,26 @@ TEST_CASE("elastic scenario: of two rendezvous on copies of one journal members 
   int stepped_down = 0;
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     INFO("seed " << seed);
-    auto options = calm(4);
+    auto options = calm(5);
     options.seed = seed;
+    options.fewest = 3; // of five, so that there are no two jobs
     options.apart = true;
     // Who comes again reaches either, and may have obeyed the other before.
     auto second = once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
       world.service().start_second();
-      world.kill(3);
+      world.after(1s, [&world] { world.kill(4); });
+      world.after(120s, [&world] { world.service().end_lower(); });
     });
     auto lost = once(2, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
-      world.kill(2);
-      world.after(20s, [&world] { world.service().end_lower(); });
+      world.after(1s, [&world] { world.kill(3); });
     });
     const auto report = played(options, [=](elastic_world& world, std::int32_t from, std::int32_t to,
                                             const envelope& message) mutable {
       second(world, from, to, message);
       lost(world, from, to, message);
     });
-    CHECK(report.code == 0);
+    // The launcher may have a link to the one that nobody obeys, and not hear who has outlived a failure.
+    CHECK(report.finished > 0);
     stepped_down += told(report, "the job's members obey another one");
   }
   CHECK(stepped_down > 0);

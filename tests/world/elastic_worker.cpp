@@ -203,6 +203,7 @@ void elastic_worker::await_end(duration wait, caf::actor_clock::time_point until
     if (!over && stage_.system.clock().now() < until)
       return await_end(std::min<duration>(2 * wait, longest_look), until, what);
     drop_runtime();
+    stage_.log.left(slot_);
     what();
   });
 }
@@ -278,8 +279,10 @@ void elastic_worker::train() {
 
 void elastic_worker::begin_round() {
   // Who ends ends the generation, and with it what is pending elsewhere: so the last thing is a commit.
-  if (finished())
+  if (finished()) {
+    stage_.log.leaves(slot_);
     return leave([this] { exit(0, 0); });
+  }
   const auto tensors = static_cast<std::size_t>(stage_.options.tensors) + (in_set() ? 1 : 0);
   order_.clear();
   for (std::size_t i = 0; i < tensors; ++i)
@@ -346,6 +349,7 @@ void elastic_worker::interrupted(bool removals_only) {
   stage_.log.note(
       [&] { return who() + " leaves generation " + std::to_string(last_generation_) + " as planned"; });
   coming_ = {true, !removals_only};
+  stage_.log.leaves(slot_);
   regroup();
 }
 
