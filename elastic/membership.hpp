@@ -173,8 +173,8 @@ private:
   bool removals_only_ = true; ///< those were
   bool lost_somebody_ = true; ///< the next generation's members do not all stand at the same step
   bool running_ = false;
-  bool went_on_ = false;      ///< members of the last generation had been in one before
-  bool nobody_comes_ = false; ///< but those who are known
+  bool went_on_ = false;       ///< members of the last generation had been in one before
+  bool nobody_comes_ = false;  ///< but those who are known
   std::uint64_t revision_ = 1; ///< goes up with whatever image() tells
 };
 

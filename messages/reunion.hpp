@@ -55,7 +55,7 @@ struct slot_report {
   std::uint64_t job = 0;
   std::uint64_t epoch = 0;
   std::vector<reported_slot> slots;
-  bool complete = false; ///< no other will be started any more
+  bool complete = false;           ///< no other will be started any more
   std::vector<failed_host> failed; ///< by name; the whole blacklist
 
   friend bool operator==(const slot_report&, const slot_report&) = default;

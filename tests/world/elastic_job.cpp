@@ -187,8 +187,8 @@ private:
       log_.problem("the job failed, and no reason was told");
   }
 
-  // A process ends by itself when it has waited in vain, because there are too few, or the others have come to
-  // the end of training.
+  // A process ends by itself when it has waited in vain, because there are too few, or the others have come
+  // to the end of training.
   bool excused(const elastic_worker& worker) const {
     const auto& workers = launcher_.workers();
     const auto finished =
