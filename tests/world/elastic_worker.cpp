@@ -23,11 +23,6 @@ struct task {
   std::shared_ptr<std::function<void()>> run;
 };
 
-std::int64_t mixed(std::int64_t a, std::int64_t b) {
-  return static_cast<std::int64_t>(
-      dice::mixed(static_cast<std::uint64_t>(a) * 31 + static_cast<std::uint64_t>(b)) >> 8);
-}
-
 } // namespace
 
 } // namespace farandole::testing
@@ -306,7 +301,7 @@ void elastic_worker::submit_next() {
       stage_.log.problem(where() + ": " + what.name + " brings " + std::to_string(what.out[0]) + " and not " +
                          std::to_string(expected));
     if (!sets)
-      digest_ += mixed(static_cast<std::int64_t>(tensor), what.out[0]);
+      digest_ += mix(static_cast<std::int64_t>(tensor), what.out[0]);
     if (--in_flight_ == 0)
       end_round();
   };
@@ -319,7 +314,7 @@ void elastic_worker::submit_next() {
 }
 
 void elastic_worker::end_round() {
-  state_.digest = mixed(state_.digest, digest_);
+  state_.digest = mix(state_.digest, digest_);
   ++state_.round;
   if (state_.round % stage_.options.commit_every == 0 || finished())
     commit();
@@ -363,64 +358,6 @@ void elastic_worker::failed(const error& problem) {
 
 void elastic_worker::regroup() {
   leave([this] { begin(); });
-}
-
-// ---- operations ----------------------------------------------------------------------------------
-
-set_key elastic_worker::set(std::uint32_t number) const {
-  auto key = global_set_of(shared_->generation, shared_->members);
-  key.number = number;
-  return key;
-}
-
-void elastic_worker::ask(door& where, std::uint32_t set_number, const std::string& name, operation what,
-                         reduce_op how, std::vector<std::int64_t> in, answer told) {
-  auto one = std::make_shared<asked>();
-  one->name = name;
-  one->in = std::move(in);
-  one->out.resize(one->in.size());
-  one->set = set(set_number);
-  one->count = counts_[{one->set, name}]++;
-  signature like;
-  like.operation = what;
-  like.dtype = dtype::int64;
-  like.reduce_op = how;
-  like.root = what == operation::broadcast ? 0 : -1;
-  like.shape = {static_cast<std::int64_t>(one->in.size())};
-  auto operation = where.submit({one->name,
-                                 like,
-                                 reinterpret_cast<const std::byte*>(one->in.data()),
-                                 reinterpret_cast<std::byte*>(one->out.data()),
-                                 0,
-                                 {}});
-  if (!operation)
-    return failed(operation.error());
-  asked_.push_back(one);
-  one->operation = std::move(*operation);
-  one->operation->on_settled([this, one, told = std::move(told), mine = incarnation_] {
-    ++one->settled;
-    const auto problem = one->operation->problem;
-    // The caller's thread wakes some time later.
-    after(microseconds(1 + draw_.below(20)), [this, one, told, mine, problem] {
-      one->operation = {};
-      if (!problem)
-        stage_.log.brought(one->set, one->name, one->count, one->out);
-      if (mine == incarnation_)
-        told(*one, problem);
-    });
-  });
-}
-
-std::int64_t elastic_worker::part_of(std::int32_t slot, std::int64_t round, std::size_t tensor) const {
-  return mixed(mixed(slot + 1, round), static_cast<std::int64_t>(tensor)) >> 8;
-}
-
-std::int64_t elastic_worker::sum(std::int64_t round, std::size_t tensor, bool in_set) const {
-  std::int64_t all = 0;
-  for (const auto& one : shared_->members)
-    if (!in_set || one.rank > 0)
-      all += part_of(one.slot, round, tensor);
-  return all;
 }
 
 } // namespace farandole::testing

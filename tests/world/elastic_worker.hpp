@@ -113,6 +113,7 @@ private:
   set_key set(std::uint32_t number) const;
   void ask(door& where, std::uint32_t set_number, const std::string& name, operation what, reduce_op how,
            std::vector<std::int64_t> in, answer told);
+  static std::int64_t mix(std::int64_t a, std::int64_t b);
   std::int64_t part_of(std::int32_t slot, std::int64_t round, std::size_t tensor) const;
   std::int64_t sum(std::int64_t round, std::size_t tensor, bool in_set) const;
   bool in_set() const { return set_ && set_->door; }
