@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "messages/membership.hpp"
-#include "messages/travelled.hpp"
+#include "messages/travelled_testing.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <random>
 
 #include "messages/negotiation.hpp"
-#include "messages/travelled.hpp"
+#include "messages/travelled_testing.hpp"
 
 namespace {
 

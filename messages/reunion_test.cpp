@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "messages/travelled.hpp"
+#include "messages/travelled_testing.hpp"
 
 using namespace farandole;
 
