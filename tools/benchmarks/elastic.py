@@ -11,7 +11,7 @@ import tempfile
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Optional
 
 from benchmarks.crew import ROOT
 from benchmarks.report import machine, row, verdict
@@ -19,6 +19,7 @@ from benchmarks.report import machine, row, verdict
 RANKS = 4
 DEADLINE_S = 120
 AT_STEP = 300
+WORLD_TEST = ROOT / "build" / "tests" / "world" / "world_test"
 
 # Every line tells a time in ms of the clock that all processes of a machine share. KILL: the victim's last one. TOLD: a
 # survivor was told. GO: the last step before and the first step after the members changed, from so many to so many, and
@@ -102,6 +103,7 @@ class Elastic:
     lost_by_removal: list[int] = field(default_factory=list)
     torchrun: list[float] = field(default_factory=list)
     horovod: list[float] = field(default_factory=list)
+    rendezvous_ms: Optional[float] = None
 
 
 class Change(NamedTuple):
@@ -205,9 +207,19 @@ def _round(into: Elastic, folder: Path, horovod_python: str) -> None:
             into.horovod.append(max(each.first for each in _changes(said, 3)) - _times(said, "KILL")[0])
 
 
+def _rendezvous_ms() -> Optional[float]:
+    """Of a rendezvous' own time, for a regroup of 512 simulated ranks; none where the tests are not built."""
+    if not WORLD_TEST.exists():
+        return None
+    page = subprocess.run([WORLD_TEST, "--regroup-scale"], capture_output=True, text=True, timeout=300, check=True)
+    found = re.search(r"^\| 512 \|.*\*\*([0-9.]+)\*\*", page.stdout, re.MULTILINE)
+    assert found, page.stdout
+    return float(found[1])
+
+
 def measure(rounds: int, horovod_python: str) -> Elastic:
-    """In each round all of it, one after the other."""
-    measured = Elastic()
+    """In each round all of it, one after the other; before them, once, what is simulated."""
+    measured = Elastic(rendezvous_ms=_rendezvous_ms())
     with tempfile.TemporaryDirectory(prefix="farandole-bench-") as folder:
         for number in range(rounds):
             _round(measured, Path(folder), horovod_python)
@@ -248,6 +260,9 @@ def markdown(measured: Elastic) -> str:
         steps("completed steps that are taken back, at the most", measured.lost_by_removal, 0),
         line("torchrun, SIGKILL of one, to the first completed step of all, started anew", measured.torchrun),
     ]
+    if measured.rendezvous_ms is not None:
+        text = verdict(f"{measured.rendezvous_ms:.1f}", measured.rendezvous_ms <= 50)
+        lines.append(row("512 simulated ranks, one lost: the rendezvous' own time for the regroup", text, "≤ 50"))
     if measured.horovod:
         lines.append(line("Horovod, SIGKILL of one, to the survivors' first completed step", measured.horovod))
     today = datetime.now(timezone.utc).strftime("%Y-%m-%d")
