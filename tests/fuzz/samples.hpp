@@ -63,28 +63,30 @@ inline std::vector<envelope> samples() {
   introductions all;
   for (std::int32_t rank = 0; rank < 3; ++rank)
     all.members.push_back({rank, "window", "ucx", "column", "gloo"});
-  return {encode(from, hello{wire_version, 1, 3, "host", "alpha", "10.0.0.1:99", 77, 1}),
-          encode(from, entry),
-          encode(from, refused{"the job has ended"}),
-          encode(from, lost{3, 2, "was killed by signal 9"}),
-          encode(from, farewell{3}),
-          encode(from, leaving{3}),
-          encode(from, drain{wire_version, {0, 2}, {"alpha"}}),
-          encode(from, draining{"there is no rank 7", {{2, 3, "alpha"}}, true}),
-          encode(from, greeting{wire_version, 1}),
-          encode(from, all.members[1]),
-          encode(from, all),
-          encode(from, sample_requests()),
-          encode(from, sample_schedule()),
-          encode({3, 1, 0, 2}, sample_schedule()),
-          encode(from, sample_gathered()),
-          encode(from, returning{wire_version, 3, 1, 4, "host", 77, 6}),
-          encode(from, resumed{3, 7, 2, true}),
-          encode(from, superseded{9}),
-          encode(from,
-                 slot_report{
-                     wire_version, 1, 6, {{0, true, true, "exited with code 3"}}, {{"alpha", 2, {}, true}}}),
-          encode(from, formed{3, 7, {0, 2}})};
+  return {
+      encode(from, hello{wire_version, 1, 3, "host", "alpha", "10.0.0.1:99", 77, 1}),
+      encode(from, entry),
+      encode(from, refused{"the job has ended"}),
+      encode(from, lost{3, 2, "was killed by signal 9"}),
+      encode(from, farewell{3}),
+      encode(from, leaving{3}),
+      encode(from, drain{wire_version, {0, 2}, {"alpha"}}),
+      encode(from, draining{"there is no rank 7", {{2, 3, "alpha"}}, true}),
+      encode(from, greeting{wire_version, 1}),
+      encode(from, all.members[1]),
+      encode(from, all),
+      encode(from, sample_requests()),
+      encode(from, sample_schedule()),
+      encode({3, 1, 0, 2}, sample_schedule()),
+      encode(from, sample_gathered()),
+      encode(from, returning{wire_version, 3, 1, 4, "host", 77, 6}),
+      encode(from, resumed{3, 7, 2, true}),
+      encode(from, superseded{9}),
+      encode(
+          from,
+          slot_report{
+              wire_version, 1, 6, {{0, true, true, "exited with code 3"}}, true, {{"alpha", 2, {}, true}}}),
+      encode(from, formed{3, 7, {0, 2}})};
 }
 
 } // namespace farandole
