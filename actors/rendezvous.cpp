@@ -242,7 +242,6 @@ void rendezvous_state::admit(const membership_decision& what) {
   const auto encoded = encode(all);
   for (const auto& one : what.admissions)
     tell(one.to, encode_welcome(address{all.generation, 0, -1}, one.rank, one.joined_late, encoded));
-  tell_launcher();
 }
 
 void rendezvous_state::tell(link_id link, const envelope& message) {
