@@ -11,20 +11,14 @@ TEST_CASE("who was lost with its first generation begins anew, and takes no sets
     job.expect(slot);
     job.join(static_cast<route>(300 + slot), from_slot(slot, 1));
   }
-  const auto again = [](std::int32_t slot) {
-    auto said = from_slot(slot, 1);
-    said.keeps_sets = true;
-    said.sets = {{{0, false, 0}, 1, {1}}};
-    return said;
-  };
   job.leave(101, 1);
-  job.join(201, again(1));
+  job.join(201, with_set_of_one(1));
   job.leave(100, 1);
-  REQUIRE(job.join(200, again(0)).admissions.size() == 4);
+  REQUIRE(job.join(200, with_set_of_one(0)).admissions.size() == 4);
   job.exit(2, "was killed by signal 9"); // before 3 was connected
   job.join(303, from_slot(3, 1));
-  job.join(301, again(1));
-  const auto formed = job.join(300, again(0));
+  job.join(301, with_set_of_one(1));
+  const auto formed = job.join(300, with_set_of_one(0));
   REQUIRE(formed.admissions.size() == 3);
   CHECK(formed.roster.sets == std::vector<kept_set>{{{0, false, 0}, 1, {1}}});
   CHECK(formed.roster.must_sync);

@@ -313,16 +313,10 @@ TEST_CASE("survivors' process sets are in the welcome, for who is new as well") 
   auto job = elastic_running(2, 3);
   job.expect(2);
   job.join(302, from_slot(2, 1));
-  const auto again = [](std::int32_t slot) {
-    auto said = from_slot(slot, 1);
-    said.keeps_sets = true;
-    said.sets = {{{0, false, 0}, 1, {1}}};
-    return said;
-  };
   job.leave(101, 1);
-  job.join(201, again(1));
+  job.join(201, with_set_of_one(1));
   job.leave(100, 1);
-  const auto formed = job.join(200, again(0));
+  const auto formed = job.join(200, with_set_of_one(0));
   REQUIRE(formed.admissions.size() == 3);
   CHECK(formed.roster.sets_kept);
   CHECK(formed.roster.sets == std::vector<kept_set>{{{0, false, 0}, 1, {1}}});

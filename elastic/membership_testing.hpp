@@ -19,6 +19,14 @@ inline hello from_slot(std::int32_t slot, std::int32_t size, const std::string& 
   return value;
 }
 
+/// Of a member that goes on, with a process set whose one member is in slot 1.
+inline hello with_set_of_one(std::int32_t slot) {
+  auto value = from_slot(slot, 1);
+  value.keeps_sets = true;
+  value.sets = {{{0, false, 0}, 1, {1}}};
+  return value;
+}
+
 /// Slots 0.. with routes 100 + slot; the job may have one to `most` members.
 inline membership elastic_running(std::int32_t size, std::int32_t most, std::int32_t least = 1) {
   membership job{{.size = size, .elastic = true, .least = least, .most = most}, 1};
