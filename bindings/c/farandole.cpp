@@ -4,24 +4,14 @@
 #include "bindings/c/farandole.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <exception>
 #include <limits>
 
-#include "bindings/cxx/farandole.hpp"
+#include "bindings/c/wrapped.hpp"
 #include "collectives/operation.hpp"
 
 using namespace farandole;
-
-struct farandole_runtime {
-  std::unique_ptr<farandole::runtime> member;
-};
-
-struct farandole_handle {
-  farandole::handle operation;
-  std::atomic<bool> has_callback = false;
-};
 
 namespace {
 
