@@ -8,6 +8,7 @@ from typing import Any, Iterable, Optional, Tuple
 import torch
 
 from farandole.common import membership
+from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.util import num_rank_is_power_2
 from farandole.torch import mpi_ops
@@ -27,6 +28,7 @@ def _front_for_adasum(process_set: ProcessSet) -> type:
     return _DistributedAdasumOptimizer
 
 
+@public
 def DistributedOptimizer(
     optimizer: torch.optim.Optimizer,
     named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]] = None,
@@ -39,21 +41,6 @@ def DistributedOptimizer(
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> torch.optim.Optimizer:
-    """Wraps an optimizer so that its gradients are reduced over all ranks before each step.
-
-    :param optimizer: computes the step; its state is carried over
-    :param named_parameters: ``model.named_parameters()``; the names match gradients across ranks
-    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, ``.powersgd(…)``,
-        ``.topk(…)``, ``.custom(…)``
-    :param backward_passes_per_step: passes whose gradients add up before they are reduced
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``; with ``Adasum`` each rank steps on
-        its own, and what the parameters have changed by is combined
-    :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
-    :param num_groups: deprecated: use ``groups``
-    :param groups: how many groups of gradients, or lists of parameters, are reduced as one
-    :param sparse_as_dense: reduce sparse gradients as dense ones
-    :param process_set: who takes part; everybody by default
-    """
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor not supported with op != Average")
     if num_groups != 0:
