@@ -8,6 +8,7 @@ import torch
 
 from farandole.common.objects import allgather_object, broadcast_object
 from farandole.common.operations import public
+from farandole.common.parameters import named_parameters
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.torch import mpi_ops
 
@@ -16,23 +17,10 @@ __all__ = ["allgather_object", "broadcast_object", "broadcast_optimizer_state", 
 Parameters = Union[Dict[str, Any], Iterable[Tuple[str, Any]], Iterable[torch.Tensor]]
 
 
-def _named(params: Any) -> List[Tuple[str, Any]]:
-    if isinstance(params, dict):
-        return sorted(params.items())
-    if not isinstance(params, (list, tuple)) and not hasattr(params, "__next__"):
-        raise ValueError(f"invalid params: a dict, or a list of tensors or (name, tensor), not {type(params).__name__}")
-    listed = list(params)
-    if all(isinstance(each, torch.Tensor) for each in listed):
-        return [(str(index), each) for index, each in enumerate(listed)]
-    if all(isinstance(each, tuple) and len(each) == 2 for each in listed):
-        return listed
-    raise ValueError("invalid params: the list holds something else than tensors or (name, tensor)")
-
-
 @public
 def broadcast_parameters(params: Parameters, root_rank: int, process_set: ProcessSet = global_process_set) -> None:
     started = []
-    for name, tensor in _named(params):
+    for name, tensor in named_parameters(params, lambda each: isinstance(each, torch.Tensor)):
         if not isinstance(tensor, torch.Tensor):
             continue
         # What is laid out in another order goes through a copy that is not.
