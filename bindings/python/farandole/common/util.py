@@ -43,6 +43,35 @@ def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) 
         raise ImportError(f"{ext_name} cannot be used: Farandole's native module does not load ({problem})")
 
 
+_TO_INSTALL = {"mxnet": "mxnet==1.9.1 'numpy<1.24'", "tensorflow": "tensorflow-cpu", "lightning": "lightning torch"}
+"""What to give pip, where it is not just the name."""
+
+
+def require_framework(name: str, minimum: str = "", version: Optional[str] = None) -> None:
+    """The first thing that a framework's package does: ``ImportError`` that says what to install where the framework
+    is missing or too old, and why the native module cannot be loaded if that is so.
+
+    :param name: the framework, as it is imported
+    :param minimum: the oldest version that will do, x.y.z
+    :param version: the one that is there, if its package does not say so under ``__version__``
+    """
+    check_extension(f"farandole.{name}", "", __file__, "_native")
+    install = f"pip install {_TO_INSTALL.get(name, name)}"
+    try:
+        framework = importlib.import_module(name)
+    except ModuleNotFoundError as problem:
+        if problem.name != name:
+            raise
+        raise ImportError(f"farandole.{name} needs {name}, which is not installed: {install}", name=name) from None
+    installed = version or str(getattr(framework, "__version__", ""))
+    if minimum and not is_version_greater_equal_than(installed, minimum):
+        raise ImportError(
+            f"farandole.{name} needs {name} {minimum} or later, and {installed or 'one that says no version'} is "
+            f"installed: {install} --upgrade",
+            name=name,
+        )
+
+
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
     """Whether a framework is installed and Farandole has a door for it. Imports no framework."""
     if ext_base_name not in EXTENSIONS:
