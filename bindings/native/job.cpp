@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "bindings/native/capsule.hpp"
+#include "bindings/native/kernel_door.hpp"
 #include "bindings/native/raise.hpp"
 
 namespace nb = nanobind;
@@ -39,6 +40,7 @@ job::~job() {
     (void)new std::vector<parked>(std::move(parked_));
     return;
   }
+  close_to_kernels(*this);
   nb::gil_scoped_acquire gil; // the last reference may be dropped by an interrupted shutdown's thread
   {
     nb::gil_scoped_release no_gil;
@@ -76,6 +78,7 @@ void job::sweep() {
 void shut_down(const std::shared_ptr<job>& running) {
   if (!running->usable_here())
     return;
+  close_to_kernels(*running);
   run_interruptibly([running] { running->core().shutdown(); });
   running->sweep();
 }

@@ -18,6 +18,7 @@
 #include "bindings/native/capsule.hpp"
 #include "bindings/native/job.hpp"
 #include "bindings/native/kept.hpp"
+#include "bindings/native/kernel_door.hpp"
 #include "bindings/native/raise.hpp"
 #include "bindings/native/set_rules.hpp"
 #include "bindings/native/submit.hpp"
@@ -175,6 +176,9 @@ void define_runtime(nb::module_& module) {
                   "sets_before"_a = nb::none(), "epoch"_a = 0,
                   "Joins the job that the settings and the environment name.")
       .def("shutdown", [](const python_runtime& self) { shut_down(self.running); })
+      .def(
+          "open_to_kernels", [](const python_runtime& self) { open_to_kernels(self.running); },
+          "Kernels of frameworks submit to this job from now on, until it is shut down.")
       .def_prop_ro("alive", &ask<&runtime::alive>)
       .def_prop_ro("usable_here", &ask<&runtime::usable_here>)
       .def_prop_ro("rank", &ask<&runtime::rank>)
@@ -251,6 +255,12 @@ void define_runtime(nb::module_& module) {
           "[Handle].");
 }
 
+void define_kernel_door(nb::module_& module) {
+  module.def(
+      "kernel_door", [] { return reinterpret_cast<std::uintptr_t>(&kernel_door()); },
+      "Address of the table of functions that kernel libraries connect to (bindings/c/kernel_door.h).");
+}
+
 void define_termination(nb::module_& module) {
   module.def("catch_termination", &catch_termination, "launcher"_a,
              "From now on SIGTERM is remembered, unless it has a handler already; whether it is.");
@@ -271,4 +281,5 @@ NB_MODULE(_native, module) {
   farandole::native::define_runtime(module);
   farandole::native::define_kept(module);
   farandole::native::define_termination(module);
+  farandole::native::define_kernel_door(module);
 }

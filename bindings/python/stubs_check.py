@@ -1,57 +1,27 @@
 """Compares the committed type stubs with what the code offers today; with --write, makes them anew.
 
-The public functions are compared with the operation table first, names and defaults: an adapter must not drift.
+Takes the names of packages below ``farandole`` whose frameworks this environment has ("tensorflow tensorflow.keras");
+without one: torch, numpy, and the native module. The public functions are compared with the table of signatures
+first: an adapter must not drift.
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import re
 import sys
 from pathlib import Path
-from typing import Any, Callable, Collection, Dict, List
+from typing import Any, Callable, Dict, Sequence
 
 PACKAGES = Path(__file__).resolve().parent
 # Python looks beside the script first, where the packages are without their native module.
 sys.path[:] = [entry for entry in sys.path if Path(entry).resolve() != PACKAGES]
 HEADER = "# Made by bindings/python/stubs_check.py --write from the code; not edited by hand.\n"
-TYPING_NAMES = ("Any", "Callable", "Dict", "Iterable", "List", "Optional", "Sequence", "Tuple", "Union")
-
-
-def written_default(value: Any, names: Dict[int, str]) -> str:
-    """A default as the table writes it."""
-    return names.get(id(value), repr(value))
-
-
-def parameters_of(function: Callable[..., Any], names: Dict[int, str]) -> List[tuple[str, str]]:
-    """Name and default of each parameter."""
-    return [
-        (each.name, "" if each.default is inspect.Parameter.empty else written_default(each.default, names))
-        for each in inspect.signature(function).parameters.values()
-    ]
-
-
-def differences_from_table(module: Any, lacking: Collection[str] = ()) -> List[str]:
-    """What the adapter spells otherwise than the table, apart from the functions and parameters that it has not."""
-    from farandole.common import operations
-
-    names = {id(module.global_process_set): "global_process_set"}
-    compression = getattr(module, "Compression", None)
-    if compression is not None:
-        names[id(compression.none)] = "Compression.none"
-    found = []
-    for name, row in operations.TABLE.items():
-        if name in lacking:
-            continue
-        actual = parameters_of(getattr(module, name), names)
-        # Reduce ops are plain numbers, so the table's word for them is looked up.
-        wanted = [
-            (each, repr(module.Average) if default == "Average" else default)
-            for each, default in row.parameters
-            if each not in lacking
-        ]
-        if actual != wanted:
-            found.append(f"{module.__name__}.{name}{actual} is {wanted} in the operation table")
-    return found
+TYPING_NAMES = ("Any", "Callable", "Dict", "Iterable", "Iterator", "List", "Optional", "Sequence", "Tuple", "Union")
+IMPORTS = {"torch": "import torch", "tf": "import tensorflow as tf", "mx": "import mxnet as mx", "jax": "import jax"}
+"""How the code of adapters calls their frameworks in annotations."""
+DEFAULT = ("torch", "numpy")
 
 
 def function_stub(name: str, function: Callable[..., Any]) -> str:
@@ -77,15 +47,21 @@ def framework_stub(module: Any) -> str:
             constants.append(f"{name}: int\n")
         elif inspect.isclass(value):
             imports.append(f"from {value.__module__} import {name} as {name}\n")
+        elif inspect.ismodule(value):
+            if value.__name__ == f"{module.__name__}.{name}" and hasattr(value, "__path__"):
+                imports.append(f"from {module.__name__} import {name} as {name}\n")
         elif inspect.ismethod(value) or inspect.isfunction(value):
             plain = value if inspect.ismethod(value) else inspect.unwrap(value)
             functions.append(function_stub(name, plain))
-    submodule = f"from {module.__name__} import elastic as elastic\n"
-    sets = "from farandole.common.process_sets import global_process_set as global_process_set\n"
-    head = f"from typing import {', '.join(TYPING_NAMES)}\n\nimport torch\n\n"
-    alias = "Parameters = Union[Dict[str, Any], Iterable[Tuple[str, Any]], Iterable[torch.Tensor]]\n"
-    imports = sorted([*imports, sets, submodule])
-    return HEADER + head + "".join(imports) + "\n" + alias + "".join(constants + functions)
+    imports.append("from farandole.common.process_sets import global_process_set as global_process_set\n")
+    body = "".join(constants + functions)
+    if "Parameters" in body:
+        body = "Parameters = Union[Dict[str, Any], Iterable[Tuple[str, Any]], Iterable[torch.Tensor]]\n" + body
+    code = re.sub(r'""".*?"""', "", body, flags=re.DOTALL)
+    typing = [name for name in TYPING_NAMES if re.search(rf"\b{name}\b", code)]
+    head = f"from typing import {', '.join(typing)}\n\n" if typing else ""
+    head += "".join(f"{line}\n" for short, line in IMPORTS.items() if re.search(rf"\b{short}\.", code)) + "\n"
+    return HEADER + head + "".join(sorted(imports)) + "\n" + body
 
 
 def native_stub() -> str:
@@ -102,29 +78,34 @@ def tidied(text: str, path: Path) -> str:
     """As the formatter wants it."""
     import subprocess
 
-    command = [Path(sys.executable).with_name("ruff"), "format", "--stdin-filename", str(path), "-"]
+    # The frameworks' own environments have no formatter.
+    beside = Path(sys.executable).with_name("ruff")
+    ruff = beside if beside.exists() else PACKAGES.parent.parent / ".venv" / "bin" / "ruff"
+    command = [ruff, "format", "--stdin-filename", str(path), "-"]
     return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
 
 
-def made() -> Dict[Path, str]:
+def made(packages: Sequence[str] = DEFAULT) -> Dict[Path, str]:
     """Every stub by its path."""
-    import farandole.torch
-
-    stubs = {
-        PACKAGES / "farandole" / "_native.pyi": native_stub(),
-        PACKAGES / "farandole" / "torch" / "__init__.pyi": framework_stub(farandole.torch),
-    }
+    stubs = {}
+    for package in packages:
+        module = importlib.import_module(f"farandole.{package}")
+        stubs[PACKAGES.joinpath("farandole", *package.split("."), "__init__.pyi")] = framework_stub(module)
+    if tuple(packages) == DEFAULT:
+        stubs[PACKAGES / "farandole" / "_native.pyi"] = native_stub()
     return {path: tidied(text, path) for path, text in stubs.items()}
 
 
 def main() -> int:
     """0 when all is as it should be."""
-    import farandole.numpy
-    import farandole.torch
+    from farandole.common import signatures
 
-    problems = differences_from_table(farandole.torch)
-    problems += differences_from_table(farandole.numpy, lacking=("compression", "sparse_allreduce_async"))
-    for path, text in made().items():
+    packages = [each for each in sys.argv[1:] if not each.startswith("-")] or DEFAULT
+    problems = []
+    for package in signatures.PACKAGES:
+        if any(package == each or package.startswith(f"{each}.") for each in packages):
+            problems += signatures.differences(package)
+    for path, text in made(packages).items():
         if path.exists() and path.read_text() == text:
             continue
         if "--write" in sys.argv[1:]:

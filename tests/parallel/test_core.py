@@ -13,7 +13,7 @@ import farandole
 import horovod
 import horovod.torch as hvd
 import pytest
-from farandole.common import basics, exceptions, operations, util
+from farandole.common import basics, exceptions, signatures, util
 from farandole.common.ledger import Ledger, check_groups
 
 once = pytest.mark.skipif("os.environ.get('HOROVOD_RANK', '0') != '0'", reason="one rank is enough")
@@ -226,7 +226,7 @@ def test_every_public_function_is_as_the_table_says() -> None:
     assert spec is not None and spec.loader is not None
     stubs_check = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(stubs_check)
-    assert stubs_check.differences_from_table(hvd) == []
-    assert all(getattr(hvd, name).__doc__ == row.documentation() for name, row in operations.TABLE.items())
-    for path, text in stubs_check.made().items():
+    for package in ("torch", "torch.elastic", "numpy"):
+        assert signatures.differences(package) == []
+    for path, text in stubs_check.made(["torch", "numpy"]).items():
         assert path.read_text() == text, f"{path.name}: run bindings/python/stubs_check.py --write"

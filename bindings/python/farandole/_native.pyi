@@ -80,6 +80,11 @@ class Runtime:
         """Joins the job that the settings and the environment name."""
 
     def shutdown(self) -> None: ...
+    def open_to_kernels(self) -> None:
+        """
+        Kernels of frameworks submit to this job from now on, until it is shut down.
+        """
+
     @property
     def alive(self) -> bool: ...
     @property
@@ -230,3 +235,8 @@ def termination_came() -> bool:
 
 def release_termination() -> None:
     """SIGTERM kills again, unless somebody else handles it."""
+
+def kernel_door() -> int:
+    """
+    Address of the table of functions that kernel libraries connect to (bindings/c/kernel_door.h).
+    """

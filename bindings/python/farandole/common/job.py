@@ -127,6 +127,7 @@ def start(
             is_homogeneous=started.is_homogeneous,
         )
         runtime = started
+        started.open_to_kernels()
         _owner_pid = os.getpid()
         return True
 

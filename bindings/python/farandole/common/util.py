@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import importlib.util
 import os
+import sys
 import sysconfig
 import warnings
 from typing import Any, Callable, Iterator, List, Optional, Sequence, TypeVar
@@ -28,9 +29,27 @@ def get_extension_full_path(pkg_path: str, *args: str) -> str:
     return os.path.join(os.path.dirname(pkg_path), *args[:-1], args[-1] + get_ext_suffix())
 
 
+@contextlib.contextmanager
+def _own_libraries_first() -> Iterator[None]:
+    """What is loaded meanwhile takes functions from the libraries that it was linked with, before any others.
+
+    TensorFlow shows another OpenSSL's functions, under the same names, to the whole process: where it was imported
+    first, the native module would call those.
+    """
+    before = sys.getdlopenflags()
+    # AddressSanitizer refuses to load anything in this way.
+    if "tensorflow" in sys.modules and "asan" not in os.environ.get("LD_PRELOAD", ""):
+        sys.setdlopenflags(before | os.RTLD_DEEPBIND)
+    try:
+        yield
+    finally:
+        sys.setdlopenflags(before)
+
+
 def _native_problem() -> Optional[str]:
     try:
-        importlib.import_module("farandole._native")
+        with _own_libraries_first():
+            importlib.import_module("farandole._native")
     except ImportError as problem:
         return str(problem)
     return None
@@ -41,6 +60,35 @@ def check_extension(ext_name: str, ext_env_var: str, pkg_path: str, *args: str) 
     problem = _native_problem()
     if problem is not None:
         raise ImportError(f"{ext_name} cannot be used: Farandole's native module does not load ({problem})")
+
+
+_TO_INSTALL = {"mxnet": "mxnet==1.9.1 'numpy<1.24'", "tensorflow": "tensorflow-cpu", "lightning": "lightning torch"}
+"""What to give pip, where it is not just the name."""
+
+
+def require_framework(name: str, minimum: str = "", version: Optional[str] = None) -> None:
+    """The first thing that a framework's package does: ``ImportError`` that says what to install where the framework
+    is missing or too old, and why the native module cannot be loaded if that is so.
+
+    :param name: the framework, as it is imported
+    :param minimum: the oldest version that will do, x.y.z
+    :param version: the one that is there, if its package does not say so under ``__version__``
+    """
+    check_extension(f"farandole.{name}", "", __file__, "_native")
+    install = f"pip install {_TO_INSTALL.get(name, name)}"
+    try:
+        framework = importlib.import_module(name)
+    except ModuleNotFoundError as problem:
+        if problem.name != name:
+            raise
+        raise ImportError(f"farandole.{name} needs {name}, which is not installed: {install}", name=name) from None
+    installed = version or str(getattr(framework, "__version__", ""))
+    if minimum and not is_version_greater_equal_than(installed, minimum):
+        raise ImportError(
+            f"farandole.{name} needs {name} {minimum} or later, and {installed or 'one that says no version'} is "
+            f"installed: {install} --upgrade",
+            name=name,
+        )
 
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:

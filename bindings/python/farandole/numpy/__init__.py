@@ -4,10 +4,15 @@ The operations of ``farandole.torch`` with the same names, arguments and errors,
 sparse tensors, for programs that need no framework.
 """
 
+from farandole.common.util import require_framework as _require_framework
+
+_require_framework("numpy", "1.20.0")
+
 from farandole.common.basics import HorovodBasics as _HorovodBasics
 from farandole.common.exceptions import HorovodInternalError
 from farandole.common.handles import poll, synchronize
 from farandole.common.meetings import barrier, join
+from farandole.common.objects import allgather_object, broadcast_object
 from farandole.common.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from farandole.numpy.ops import (
     allgather,
@@ -66,3 +71,5 @@ Adasum = _basics.Adasum
 Min = _basics.Min
 Max = _basics.Max
 Product = _basics.Product
+
+from farandole.numpy import elastic  # isort: skip  (beside the operations, as in the other doors)

@@ -9,6 +9,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy
 
+from farandole.common.arrays import contiguous, in_place, start, start_group, start_unsized
 from farandole.common.basics import HorovodBasics
 from farandole.common.calls import (
     ALLGATHER,
@@ -25,7 +26,6 @@ from farandole.common.calls import (
 from farandole.common.handles import keep
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
-from farandole.numpy.entry import contiguous, in_place, start, start_group, start_unsized
 
 Average = HorovodBasics.Average
 

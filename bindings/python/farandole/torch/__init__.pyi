@@ -6,7 +6,9 @@ import torch
 from farandole.common.exceptions import HorovodInternalError as HorovodInternalError
 from farandole.common.process_sets import ProcessSet as ProcessSet
 from farandole.common.process_sets import global_process_set as global_process_set
+from farandole.torch import compression as compression
 from farandole.torch import elastic as elastic
+from farandole.torch import ops as ops
 from farandole.torch.compression import Compression as Compression
 from farandole.torch.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 
@@ -33,18 +35,18 @@ def DistributedOptimizer(
 ) -> torch.optim.Optimizer:
     """Wraps an optimizer so that its gradients are reduced over all ranks before each step.
 
-    :param optimizer: computes the step; its state is carried over
+    :param optimizer: computes the step
     :param named_parameters: ``model.named_parameters()``; the names match gradients across ranks
-    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, ``.powersgd(…)``,
-        ``.topk(…)``, ``.custom(…)``
+    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, or another that it offers
     :param backward_passes_per_step: passes whose gradients add up before they are reduced
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``; with ``Adasum`` each rank steps on
+    :param op: ``Average`` (the default), ``Sum`` and what else the framework's page lists; with ``Adasum`` each rank steps on
         its own, and what the parameters have changed by is combined
     :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
     :param num_groups: deprecated: use ``groups``
     :param groups: how many groups of gradients, or lists of parameters, are reduced as one
     :param sparse_as_dense: reduce sparse gradients as dense ones
     :param process_set: who takes part; everybody by default
+    :returns: an optimizer that is an instance of the given one's class too
     """
 
 def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
@@ -275,9 +277,10 @@ def broadcast_optimizer_state(
 ) -> None:
     """Gives one rank's optimizer state and options to all, in place.
 
-    An optimizer that has no state yet takes one step with zero gradients on the root to create it; parameters and
-    gradients stay as they are.
+    An optimizer that has no state yet takes
+    one step with zero gradients on the root to create it; parameters and gradients stay as they are.
 
+    :param optimizer: its state is made if it has none
     :param root_rank: the global rank whose state all receive
     :param model: tells which gradients are sparse
     :param process_set: who takes part; everybody by default
@@ -286,7 +289,7 @@ def broadcast_optimizer_state(
 def broadcast_parameters(params: Parameters, root_rank: int, process_set: ProcessSet = ...) -> None:
     """Gives one rank's parameters to all, in place.
 
-    :param params: ``model.state_dict()``, ``model.named_parameters()`` or a list of tensors
+    :param params: a dictionary of them by name, or what else lists a model's parameters
     :param root_rank: the global rank whose parameters all receive
     :param process_set: who takes part; everybody by default
     """

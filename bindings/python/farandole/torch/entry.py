@@ -11,13 +11,9 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 
 from farandole.common import job as _job
+from farandole.common.calls import Call
 from farandole.common.exceptions import HorovodInternalError
 from farandole.common.process_sets import ProcessSet
-from farandole.common.util import check_extension
-
-check_extension("farandole.torch", "", __file__, "_native")
-
-from farandole.common.calls import Call  # noqa: E402  (after the check, whose error gives the reason)
 
 _DTYPE_NUMBERS = {
     torch.uint8: 0,

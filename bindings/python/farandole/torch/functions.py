@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
 import torch
 
+from farandole.common.objects import allgather_object, broadcast_object
+from farandole.common.operations import public
+from farandole.common.parameters import named_parameters
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.torch import mpi_ops
+
+__all__ = ["allgather_object", "broadcast_object", "broadcast_optimizer_state", "broadcast_parameters"]
 
 Parameters = Union[Dict[str, Any], Iterable[Tuple[str, Any]], Iterable[torch.Tensor]]
 
 
-def _named(params: Any) -> List[Tuple[str, Any]]:
-    if isinstance(params, dict):
-        return sorted(params.items())
-    if not isinstance(params, (list, tuple)) and not hasattr(params, "__next__"):
-        raise ValueError(f"invalid params: a dict, or a list of tensors or (name, tensor), not {type(params).__name__}")
-    listed = list(params)
-    if all(isinstance(each, torch.Tensor) for each in listed):
-        return [(str(index), each) for index, each in enumerate(listed)]
-    if all(isinstance(each, tuple) and len(each) == 2 for each in listed):
-        return listed
-    raise ValueError("invalid params: the list holds something else than tensors or (name, tensor)")
-
-
+@public
 def broadcast_parameters(params: Parameters, root_rank: int, process_set: ProcessSet = global_process_set) -> None:
-    """Gives one rank's parameters to all, in place.
-
-    :param params: ``model.state_dict()``, ``model.named_parameters()`` or a list of tensors
-    :param root_rank: the global rank whose parameters all receive
-    :param process_set: who takes part; everybody by default
-    """
     started = []
-    for name, tensor in _named(params):
+    for name, tensor in named_parameters(params, lambda each: isinstance(each, torch.Tensor)):
         if not isinstance(tensor, torch.Tensor):
             continue
         # What is laid out in another order goes through a copy that is not.
@@ -47,76 +33,13 @@ def broadcast_parameters(params: Parameters, root_rank: int, process_set: Proces
                 tensor.copy_(received)
 
 
-def broadcast_object(
-    obj: Any, root_rank: int = 0, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> Any:
-    """Gives one rank's object to all.
-
-    :param obj: anything that can be pickled; looked at on the root only
-    :param root_rank: the global rank whose object all receive
-    :param name: the same on all ranks
-    :param process_set: who takes part; everybody by default
-    :returns: the root's object
-    """
-    # Not named after the object's type: other ranks may well pass None.
-    name = name or "object"
-    content = torch.empty(0, dtype=torch.uint8)
-    if mpi_ops.rank() == root_rank:
-        content = _pickled(obj)
-    length = torch.tensor([content.numel()], dtype=torch.int32)
-    mpi_ops.broadcast_(length, root_rank, f"{name}.sz", process_set)
-    if mpi_ops.rank() != root_rank:
-        content = torch.empty(int(length.item()), dtype=torch.uint8)
-    mpi_ops.broadcast_(content, root_rank, f"{name}.t", process_set)
-    return obj if mpi_ops.rank() == root_rank else _unpickled(content)
-
-
-def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> List[Any]:
-    """Gives every rank's object to all.
-
-    :param obj: anything that can be pickled
-    :param name: the same on all ranks
-    :param process_set: who takes part; everybody by default
-    :returns: the objects in rank order
-    """
-    name = name or "object"
-    content = _pickled(obj)
-    lengths = mpi_ops.allgather(torch.tensor([content.numel()], dtype=torch.int64), f"{name}.sz", process_set)
-    gathered = mpi_ops.allgather(content, f"{name}.t", process_set)
-    return [_unpickled(each) for each in gathered.split(lengths.tolist())]
-
-
-def _pickled(obj: Any) -> torch.Tensor:
-    import cloudpickle
-
-    stream = io.BytesIO()
-    cloudpickle.dump(obj, stream)
-    if stream.tell() >= 2**31:
-        raise ValueError(f"the object takes {stream.tell()} bytes when pickled; at most 2 GiB can be sent at once")
-    return torch.frombuffer(stream.getbuffer(), dtype=torch.uint8)
-
-
-def _unpickled(content: torch.Tensor) -> Any:
-    import pickle
-
-    return pickle.loads(content.numpy().tobytes())
-
-
+@public
 def broadcast_optimizer_state(
     optimizer: torch.optim.Optimizer,
     root_rank: int,
     model: Optional[torch.nn.Module] = None,
     process_set: ProcessSet = global_process_set,
 ) -> None:
-    """Gives one rank's optimizer state and options to all, in place.
-
-    An optimizer that has no state yet takes one step with zero gradients on the root to create it; parameters and
-    gradients stay as they are.
-
-    :param root_rank: the global rank whose state all receive
-    :param model: tells which gradients are sparse
-    :param process_set: who takes part; everybody by default
-    """
     if isinstance(optimizer, torch.optim.LBFGS):
         # Its state is made of lists of tensors whose number changes from step to step.
         raise ValueError("cannot broadcast the state of torch.optim.LBFGS")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Iterable, Optional, Tuple
 
 import torch
 
 from farandole.common import membership
+from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
-from farandole.common.util import num_rank_is_power_2
+from farandole.common.reduction import chosen_groups, require_adasum, scales
 from farandole.torch import mpi_ops
 from farandole.torch.adasum_optimizer import _DistributedAdasumOptimizer
 from farandole.torch.compression import Compression
@@ -19,14 +19,7 @@ from farandole.torch.reducing_optimizer import _DistributedOptimizer
 __all__ = ["DistributedOptimizer", "_DistributedOptimizer"]
 
 
-def _front_for_adasum(process_set: ProcessSet) -> type:
-    if process_set is not global_process_set:
-        raise NotImplementedError("Adasum takes the global process set only")
-    if not num_rank_is_power_2(mpi_ops.size()):
-        raise NotImplementedError(f"Adasum needs a number of ranks that is a power of two, not {mpi_ops.size()}")
-    return _DistributedAdasumOptimizer
-
-
+@public
 def DistributedOptimizer(
     optimizer: torch.optim.Optimizer,
     named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]] = None,
@@ -39,30 +32,12 @@ def DistributedOptimizer(
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> torch.optim.Optimizer:
-    """Wraps an optimizer so that its gradients are reduced over all ranks before each step.
-
-    :param optimizer: computes the step; its state is carried over
-    :param named_parameters: ``model.named_parameters()``; the names match gradients across ranks
-    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, ``.powersgd(…)``,
-        ``.topk(…)``, ``.custom(…)``
-    :param backward_passes_per_step: passes whose gradients add up before they are reduced
-    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max`` or ``Product``; with ``Adasum`` each rank steps on
-        its own, and what the parameters have changed by is combined
-    :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
-    :param num_groups: deprecated: use ``groups``
-    :param groups: how many groups of gradients, or lists of parameters, are reduced as one
-    :param sparse_as_dense: reduce sparse gradients as dense ones
-    :param process_set: who takes part; everybody by default
-    """
-    if gradient_predivide_factor != 1.0 and op != Average:
-        raise ValueError("gradient_predivide_factor not supported with op != Average")
-    if num_groups != 0:
-        warnings.warn("num_groups is deprecated; use groups", DeprecationWarning, stacklevel=2)
-        if groups is None:
-            groups = num_groups
+    scales(op, gradient_predivide_factor)
+    groups = chosen_groups(num_groups, groups, torch.Tensor)
     front: type = _DistributedOptimizer
     if op == Adasum and (mpi_ops.size() > 1 or membership.is_elastic()):
-        front = _front_for_adasum(process_set)
+        require_adasum(process_set, mpi_ops.size())
+        front = _DistributedAdasumOptimizer
         groups = None
     wrapped_class = type(optimizer)
     cls: Any = type(wrapped_class.__name__, (front, wrapped_class), {"__module__": wrapped_class.__module__})

@@ -12,7 +12,7 @@ import torch
 
 from farandole.common import calls, ledger, membership
 from farandole.common.process_sets import ProcessSet, global_process_set
-from farandole.common.util import split_list
+from farandole.common.reduction import partition, scales
 from farandole.torch import entry, mpi_ops
 from farandole.torch.compression import Compression, GradientCompressor, check
 from farandole.torch.exchange import advance_together, of_parameters, wanted
@@ -87,8 +87,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         self._sparse_as_dense = sparse_as_dense
         self._process_set = process_set
         self._op = op
-        self._prescale = 1.0 / gradient_predivide_factor
-        self._postscale = gradient_predivide_factor
+        self._prescale, self._postscale = scales(op, gradient_predivide_factor)
         self.backward_passes_per_step = backward_passes_per_step
         self._synchronized = False
         self._should_synchronize = True
@@ -101,9 +100,10 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         self._hooks: List[Any] = []
         # By a rule, a member may come into the set in a later generation.
         self._may_change = process_set.rule is not None and membership.is_elastic()
-        takes_part = bool(process_set.included()) and (mpi_ops.size() > 1 or membership.is_elastic())
-        active = takes_part or self._may_change
-        grouped = self._index_groups(groups) if takes_part else None
+        # A set of one counts here: scales and compressors have their say in it.
+        active_now = bool(process_set.included()) and (mpi_ops.size() > 1 or membership.is_elastic())
+        active = active_now or self._may_change
+        grouped = self._index_groups(groups) if active_now else None
         self._ledger: ledger.Ledger[int] = ledger.Ledger(backward_passes_per_step, grouped)
         if isinstance(compression, GradientCompressor):
             compression.serve(self)
@@ -114,17 +114,18 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
     # ---- setting up ----
 
-    def _index_groups(self, groups: Any) -> Optional[List[Sequence[int]]]:
+    def _index_groups(self, groups: Any) -> Optional[List[List[int]]]:
         if groups is None:
             return None
+        indices = list(range(len(self._names)))
         if isinstance(groups, int):
             index_of_name = {name: index for index, name in enumerate(self._names)}
             # Ranks may list their parameters in different orders; groups must be the same everywhere.
             first = (self._process_set.ranks or [0])[0]
             agreed = broadcast_object(self._names, first, "DistributedOptimizer.groups", self._process_set)
-            return list(split_list([index_of_name[name] for name in agreed], groups))
+            indices = [index_of_name[name] for name in agreed]
         index_of = {id(parameter): index for index, parameter in enumerate(self._parameters)}
-        return [[index_of[id(each)] for each in group if id(each) in index_of] for group in groups]
+        return partition(indices, groups, lambda parameter: index_of.get(id(parameter)))
 
     def _register_hooks(self) -> None:
         # The parameters must not keep an optimizer alive that its owner has dropped.

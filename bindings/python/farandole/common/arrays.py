@@ -1,6 +1,7 @@
 """How a NumPy array enters the native runtime, and how its result comes out.
 
-Arrays are handed over as they are, by address: they belong to the operation until it has ended.
+Arrays are handed over as they are, by address: they belong to the operation until it has ended. The one module of
+``common`` that needs NumPy; the others import it when they need it.
 """
 
 from __future__ import annotations
@@ -10,12 +11,8 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy
 
 from farandole.common import job as _job
+from farandole.common.calls import Call
 from farandole.common.process_sets import ProcessSet
-from farandole.common.util import check_extension
-
-check_extension("farandole.numpy", "", __file__, "_native")
-
-from farandole.common.calls import Call  # noqa: E402  (after the check, whose error gives the reason)
 
 _NUMBERS = {
     "uint8": 0,

@@ -1,0 +1,146 @@
+#include "bindings/native/kernel_door.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "bindings/c/wrapped.hpp"
+#include "bindings/native/raise.hpp"
+
+namespace farandole::native {
+namespace {
+
+// Leaked on purpose: kernels may come while the process ends.
+struct lent_job {
+  std::shared_mutex guard;
+  const job* owner = nullptr;
+  farandole_runtime runtime;
+  pid_t process = 0;
+};
+
+lent_job& lent() {
+  static auto* only = new lent_job;
+  return *only;
+}
+
+farandole_status refuse(const error& problem, farandole_error* why) {
+  const auto status = static_cast<farandole_status>(problem.kind);
+  if (why) {
+    why->status = status;
+    const auto length = std::min<std::size_t>(problem.text.size(), FARANDOLE_TEXT_BYTES - 1);
+    std::copy_n(problem.text.data(), length, why->text);
+    why->text[length] = '\0';
+  }
+  return status;
+}
+
+/// Runs `call` with the job's runtime, if there is one.
+template <class Call>
+farandole_status with_runtime(farandole_error* why, Call call) {
+  auto& door = lent();
+  // A child has the parent's mutex as it was, perhaps locked by a thread that does not exist here.
+  if (door.process != 0 && door.process != getpid())
+    return refuse(forked_error(), why);
+  std::shared_lock lock(door.guard);
+  if (!door.owner)
+    return refuse({error_kind::precondition, "Farandole has not been initialized; call init() first"}, why);
+  return call(door.runtime);
+}
+
+farandole_status submit_here(const farandole_submission* what, size_t count, farandole_handle** handles,
+                             farandole_error* why) {
+  return with_runtime(why, [&](farandole_runtime& runtime) {
+    if (count == 1)
+      return farandole_submit(&runtime, what, handles, why);
+    return farandole_submit_group(&runtime, what, count, handles, why);
+  });
+}
+
+std::optional<std::int32_t> place_in_job(const runtime& member, farandole_question what) {
+  switch (what) {
+  case FARANDOLE_ASK_RANK:
+    return member.rank();
+  case FARANDOLE_ASK_SIZE:
+    return member.size();
+  case FARANDOLE_ASK_LOCAL_RANK:
+    return member.local_rank();
+  case FARANDOLE_ASK_LOCAL_SIZE:
+    return member.local_size();
+  case FARANDOLE_ASK_INCLUDED:
+    return 1;
+  }
+  return std::nullopt;
+}
+
+farandole_status place_in_set(const runtime& member, farandole_question what, std::uint32_t set,
+                              std::int32_t* answer, farandole_error* why) {
+  const auto sets = member.process_sets();
+  const auto found = sets.find(set);
+  if (found == sets.end())
+    return refuse({error_kind::invalid_argument, "there is no process set " + std::to_string(set)}, why);
+  const auto& ranks = found->second;
+  const auto own = std::find(ranks.begin(), ranks.end(), member.rank());
+  if (what == FARANDOLE_ASK_SIZE)
+    *answer = static_cast<std::int32_t>(ranks.size());
+  else if (what == FARANDOLE_ASK_INCLUDED)
+    *answer = own != ranks.end() ? 1 : 0;
+  else if (own != ranks.end())
+    *answer = static_cast<std::int32_t>(own - ranks.begin());
+  else
+    return refuse({error_kind::invalid_argument,
+                   "rank " + std::to_string(member.rank()) + " is not in process set " + std::to_string(set)},
+                  why);
+  return FARANDOLE_OK;
+}
+
+farandole_status ask_here(farandole_question what, uint32_t set, int32_t* answer, farandole_error* why) {
+  return with_runtime(why, [&](farandole_runtime& runtime) {
+    const bool of_a_set =
+        what == FARANDOLE_ASK_RANK || what == FARANDOLE_ASK_SIZE || what == FARANDOLE_ASK_INCLUDED;
+    if (set != 0 && of_a_set)
+      return place_in_set(*runtime.member, what, set, answer, why);
+    const auto known = place_in_job(*runtime.member, what);
+    if (!known)
+      return refuse({error_kind::invalid_argument, "there is no question " + std::to_string(what)}, why);
+    *answer = *known;
+    return FARANDOLE_OK;
+  });
+}
+
+} // namespace
+
+const farandole_kernel_door& kernel_door() {
+  static const farandole_kernel_door door = {FARANDOLE_KERNEL_DOOR_VERSION,
+                                             &submit_here,
+                                             &farandole_on_settled,
+                                             &farandole_wait,
+                                             &farandole_get_result,
+                                             &farandole_release,
+                                             &ask_here};
+  return door;
+}
+
+void open_to_kernels(const std::shared_ptr<job>& running) {
+  auto& door = lent();
+  std::unique_lock lock(door.guard);
+  door.owner = running.get();
+  // Does not own: closing comes before the job's end.
+  door.runtime.member = {std::shared_ptr<void>(), &running->core()};
+  door.process = getpid();
+}
+
+void close_to_kernels(const job& ending) {
+  auto& door = lent();
+  std::unique_lock lock(door.guard);
+  if (door.owner != &ending)
+    return;
+  door.owner = nullptr;
+  door.runtime.member.reset();
+}
+
+} // namespace farandole::native

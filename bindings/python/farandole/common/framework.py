@@ -1,0 +1,62 @@
+"""What common code asks of a framework's adapter, in plain verbs. Everything that training decides is decided above it.
+
+An adapter makes one object with these methods, or a module with these functions, and hands it to ``GradientReducer``,
+``broadcast_named``, ``NamedArrays`` and what else is written once for all. Who needs a part only (state has no
+gradients) may leave the others out.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, List, NamedTuple, Protocol, Sequence
+
+from farandole.common.process_sets import ProcessSet
+
+if TYPE_CHECKING:
+    import numpy
+
+
+class Reduction(NamedTuple):
+    """How gradients are reduced: what every ``allreduce`` of theirs is given."""
+
+    op: int
+    prescale_factor: float
+    postscale_factor: float
+    process_set: ProcessSet
+    compression: Any
+
+
+class HoldsArrays(Protocol):
+    """For state, and for parameters that are broadcast."""
+
+    def to_numpy(self, tensor: Any) -> numpy.ndarray:
+        """The content of a tensor or variable, in C order: a copy of the caller's own, or a view of memory that
+        nobody changes before the next ``assign``."""
+
+    def assign(self, variable: Any, array: numpy.ndarray) -> None:
+        """Writes an array of the variable's shape and type into it, in place."""
+
+
+class ReducesGradients(Protocol):
+    """For optimizers, trainers and tapes."""
+
+    def is_sparse(self, gradient: Any) -> bool:
+        """Whether it consists of rows and their numbers (``IndexedSlices``, row-sparse arrays, sparse tensors)."""
+
+    def densified(self, gradient: Any) -> Any:
+        """A sparse gradient as a dense one, of the variable's shape."""
+
+    def divided_by_members(self, gradient: Any, process_set: ProcessSet) -> Any:
+        """Divided by the size of the set; in a graph that outlives changes of members, by the size of then."""
+
+    def allreduce(self, gradient: Any, name: str, how: Reduction) -> Any:
+        """A gradient, dense or sparse, reduced over the set; of the type and device that it came with."""
+
+    def grouped_allreduce(self, gradients: Sequence[Any], name: str, how: Reduction) -> List[Any]:
+        """Dense gradients reduced as one."""
+
+
+class Framework(HoldsArrays, ReducesGradients, Protocol):
+    """All of it."""
+
+    name: str
+    """As in ``farandole.<name>``."""

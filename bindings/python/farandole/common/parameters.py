@@ -1,0 +1,62 @@
+"""Gives one rank's named parameters to all, for any framework that can hand out and take in arrays."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Iterable, List, Tuple
+
+from farandole.common.calls import broadcasts
+from farandole.common.framework import HoldsArrays
+from farandole.common.process_sets import ProcessSet, global_process_set
+
+Named = List[Tuple[str, Any]]
+
+
+def named_parameters(params: Any, is_tensor: Callable[[Any], bool]) -> Named:
+    """A dictionary, sorted by name; a list of ``(name, tensor)`` as it is; a list of tensors, named by their numbers.
+
+    ``ValueError`` for anything else.
+    """
+    if isinstance(params, dict):
+        return sorted(params.items())
+    if not isinstance(params, (list, tuple)) and not hasattr(params, "__next__"):
+        raise ValueError(f"invalid params: a dict, or a list of tensors or (name, tensor), not {type(params).__name__}")
+    listed = list(params)
+    if all(is_tensor(each) for each in listed):
+        return [(str(index), each) for index, each in enumerate(listed)]
+    if all(isinstance(each, tuple) and len(each) == 2 for each in listed):
+        return listed
+    raise ValueError("invalid params: the list holds something else than tensors or (name, tensor)")
+
+
+def broadcast_named(
+    framework: HoldsArrays,
+    named: Iterable[Tuple[str, Any]],
+    root_rank: int,
+    process_set: ProcessSet = global_process_set,
+) -> None:
+    """Writes the root's content into each variable of all ranks; shapes and types must be the same.
+
+    All are on their way at once; those that have arrived before one fails have been written.
+    """
+    from farandole.common import job
+    from farandole.common.arrays import contiguous, start
+
+    if process_set.size() == 1:
+        return
+    is_root = job.where().rank == root_rank
+    started = []
+    for name, variable in named:
+        array = contiguous(framework.to_numpy(variable))
+        # What arrives must not be written into memory that the framework may still hold.
+        target = array if is_root else _like(array)
+        started.append((start(broadcasts[root_rank], name, array, target, process_set), variable, target))
+    for call, variable, target in started:
+        call.finish()
+        if not is_root:
+            framework.assign(variable, target)
+
+
+def _like(array: Any) -> Any:
+    import numpy
+
+    return numpy.empty_like(array)
