@@ -216,8 +216,10 @@ std::optional<failure> read_tensors(const xla::call_frame& frame, const std::str
   return std::nullopt;
 }
 
-failure refused(const farandole_error& why) {
-  return {code_of(why.status), why.text};
+/// With the name of what failed, where the core speaks of the job as a whole.
+failure refused(const farandole_error& why, const std::string& name) {
+  const std::string text = why.text;
+  return {code_of(why.status), text.find(name) == std::string::npos ? name + ": " + text : text};
 }
 
 std::optional<failure> submit(call& what) {
@@ -234,7 +236,7 @@ std::optional<failure> submit(call& what) {
   }
   farandole_error why = {};
   if (door->submit(submissions.data(), submissions.size(), handles.data(), &why) != FARANDOLE_OK)
-    return refused(why);
+    return refused(why, what.members.front().name);
   for (std::size_t i = 0; i < handles.size(); ++i)
     what.members[i].handle = handles[i];
   return std::nullopt;
@@ -273,12 +275,12 @@ bool fits(const call& what, const member& which, const farandole_result& came) {
 std::optional<failure> take_result(const call& what, const member& which) {
   farandole_error why = {};
   if (door->wait(which.handle, 0, &why) != FARANDOLE_OK)
-    return refused(why);
+    return refused(why, which.name);
   if (!what.is_copied())
     return std::nullopt;
   farandole_result came = {};
   if (door->get_result(which.handle, &came, &why) != FARANDOLE_OK)
-    return refused(why);
+    return refused(why, which.name);
   if (!fits(what, which, came))
     return misfit(which, came);
   if (came.byte_count != 0)

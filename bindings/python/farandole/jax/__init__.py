@@ -25,11 +25,19 @@ from farandole.jax.ops import (
     reducescatter,
 )
 from farandole.jax.optimizer import DistributedOptimizer
+from farandole.jax.program import finish as _finish
 
 _basics = _HorovodBasics(__file__, "mpi_lib_v2")
 
+
+def shutdown() -> None:
+    """Leaves the job when the programs that this thread has called have run. Allows a later ``init()``."""
+    if _basics.is_initialized():
+        _finish()
+    _basics.shutdown()
+
+
 init = _basics.init
-shutdown = _basics.shutdown
 is_initialized = _basics.is_initialized
 size = _basics.size
 max_size = _basics.max_size

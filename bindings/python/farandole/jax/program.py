@@ -8,18 +8,21 @@ make it look useless, nor are two of them merged.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import itertools
+import sys
 from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 import jax
+import jax.numpy as jnp
 import numpy
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from farandole.common import kernels
 from farandole.common.exceptions import HorovodInternalError
-from farandole.common.job import refusal
+from farandole.common.job import NOT_STARTED, is_started, refusal
 from farandole.common.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER
 from farandole.common.process_sets import ProcessSet
 
@@ -75,8 +78,6 @@ def numbered() -> str:
 
 def seat_in(process_set: ProcessSet) -> Seat:
     """``HorovodInternalError`` before ``init()``; ``ValueError`` where this process is not a member."""
-    from farandole.common.job import NOT_STARTED, is_started
-
     if not is_started():
         raise refusal(NOT_STARTED)
     number, rank, size = process_set.process_set_id, None, None
@@ -120,6 +121,28 @@ def _check(asked: Asked, tensor: Any) -> None:
         raise HorovodInternalError(f"{kind} {asked.name or '(without a name)'}: a scalar has no rows")
     if asked.operation == REDUCESCATTER and not tensor.ndim:
         raise ValueError(f"{kind} {asked.name or '(without a name)'}: a scalar has no rows")
+
+
+def finish() -> None:
+    """Waits for the programs that this thread has called: JAX returns before they have run."""
+    # Programs of one thread run in order; this one comes last.
+    last = jax.jit(jnp.negative)(numpy.float32(0))
+    for each in [*jax.live_arrays(), last]:
+        if not each.is_deleted():
+            try:
+                each.block_until_ready()
+            except RuntimeError:
+                pass  # its program has failed; who asks for the value is told
+
+
+def _finish_at_exit() -> None:
+    # A process that an exception ends must not wait for ranks that go on.
+    if is_started() and not hasattr(sys, "last_value"):
+        finish()
+
+
+# Those registered last are called first, so this is before the job is left.
+atexit.register(_finish_at_exit)
 
 
 # ---- what JAX must know of the instruction
@@ -177,9 +200,7 @@ def _vectorize(tensors: Sequence[Any], axes: Sequence[Any], **settings: Any) -> 
     size = next(each.shape[axis] for each, axis in zip(tensors, axes) if axis is not None)
     place = 0 if settings["operation"] in (ALLREDUCE, BROADCAST) else 1
     moved = [
-        jax.numpy.repeat(jax.numpy.expand_dims(each, place), size, place)
-        if axis is None
-        else jax.numpy.moveaxis(each, axis, place)
+        jnp.repeat(jnp.expand_dims(each, place), size, place) if axis is None else jnp.moveaxis(each, axis, place)
         for each, axis in zip(tensors, axes)
     ]
     outputs = _instruction.bind(*moved, **settings)
