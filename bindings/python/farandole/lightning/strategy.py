@@ -164,7 +164,9 @@ class Strategy:
 
     def teardown(self) -> None:
         """Forgets what belonged to this run."""
-        self._reducer = None
+        if self._reducer is not None:
+            self._reducer.let_go()  # it may live on in a traceback, and the module be trained by the next
+            self._reducer = None
         batch_norm.put_back(self._normalised)
         self._normalised = []
         super().teardown()  # type: ignore[misc]
