@@ -1,5 +1,7 @@
 """Farandole for TensorFlow: ``import farandole.tensorflow as hvd``, or ``import horovod.tensorflow as hvd``."""
 
+from typing import Any as _Any
+
 from farandole.tensorflow.kernels import tf as _tf  # isort: skip  (says what is wrong with TensorFlow, if anything)
 
 from farandole.common.exceptions import HorovodInternalError
@@ -12,6 +14,7 @@ from farandole.tensorflow.functions import (
     broadcast_object_fn,
     broadcast_variables,
 )
+from farandole.tensorflow.gradient_aggregation import LocalGradientAggregationHelper
 from farandole.tensorflow.mpi_ops import (
     Adasum,
     Average,
@@ -58,8 +61,21 @@ from farandole.tensorflow.mpi_ops import (
     start_timeline,
     stop_timeline,
 )
+from farandole.tensorflow.optimizer import DistributedOptimizer, _LegacyOptimizer
 from farandole.tensorflow.reductions import allreduce, grouped_allreduce, grouped_reducescatter, reducescatter
+from farandole.tensorflow.sessions import BroadcastGlobalVariablesHook, broadcast_global_variables
 from farandole.tensorflow.tape import DistributedGradientTape, PartialDistributedGradientTape
 from farandole.tensorflow.util import _executing_eagerly, refs_to_vars, vars_to_refs
 
+from farandole.tensorflow import elastic  # isort: skip  (it is built on all of the above)
+
 AdaSum = Adasum  # the manual spells it both ways
+
+
+def __getattr__(name: str) -> _Any:
+    """Keras is imported where it is used, not before."""
+    if name == "SyncBatchNormalization":
+        from farandole.tensorflow.sync_batch_norm import SyncBatchNormalization
+
+        return SyncBatchNormalization
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
