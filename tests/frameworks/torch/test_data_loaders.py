@@ -1,4 +1,4 @@
-"""Loaders that prepare batches ahead: the same batches, a bounded queue, errors in their place, and threads that end."""
+"""Loaders that prepare batches ahead: the same batches, a bounded queue, errors in their place, no threads left."""
 
 from __future__ import annotations
 

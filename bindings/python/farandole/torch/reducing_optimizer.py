@@ -148,6 +148,12 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
             self._hooks.append((accumulator, accumulator.register_hook(arrived)))
 
+    def let_go(self) -> None:
+        """Takes its hooks off the parameters: from now on nothing is reduced, and another optimizer may wrap them."""
+        for hook in self._hooks:
+            (hook[1] if isinstance(hook, tuple) else hook).remove()
+        self._hooks, self._frozen, self._in_flight = [], [], []
+
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
         """Takes more parameters, whose gradients are reduced from now on; every rank must add the same.
 
