@@ -22,17 +22,17 @@ pytestmark = pytest.mark.skipif(shutil.which(FARANDOLE) is None, reason=f"{FARAN
 # Trains until a file says that it is enough.
 SCRIPT = """
 import os, sys
-import torch, horovod.torch as hvd
+import numpy, farandole.numpy as hvd
 
 hvd.init()
-state = hvd.elastic.TorchState(model=torch.nn.Linear(2, 1), step=0)
+state = hvd.elastic.NumPyState(weight=numpy.zeros(2), step=0)
 
 @hvd.elastic.run
 def train(state):
     print(f"BEGIN of {hvd.size()} pid {os.getpid()}", flush=True)
     done = False
     while not done:
-        asked = torch.tensor([float(os.path.exists(sys.argv[1]))])
+        asked = numpy.array([float(os.path.exists(sys.argv[1]))])
         done = bool(hvd.allreduce(asked, op=hvd.Sum, name="done"))
         state.step += 1
         state.commit()

@@ -144,7 +144,7 @@ def assert_gone(pids: List[int]) -> None:
 
 PRELUDE = """
 import os, signal, sys
-import torch, horovod.torch as hvd
+import numpy, farandole.numpy as hvd
 hvd.init()
 print("pid", os.getpid(), flush=True)
 """
@@ -152,13 +152,13 @@ print("pid", os.getpid(), flush=True)
 # One rank dies between two operations, and the other says what it is told.
 LOSES_A_RANK = """
 import os, signal
-import horovod.torch as hvd, torch
+import farandole.numpy as hvd, numpy
 hvd.init()
-hvd.allreduce(torch.ones(4))
+hvd.allreduce(numpy.ones(4))
 if hvd.rank() == 1:
     os.kill(os.getpid(), signal.SIGKILL)
 try:
-    hvd.allreduce(torch.ones(4))
+    hvd.allreduce(numpy.ones(4))
 except hvd.HorovodInternalError as lost:
     print("LOST", lost, flush=True)
 """

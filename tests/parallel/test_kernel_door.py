@@ -1,10 +1,14 @@
 """What kernels of frameworks get in through: the table of functions that the native module gives out."""
 
 import ctypes
+import re
+import subprocess
 import threading
+from pathlib import Path
 
 import farandole.numpy as hvd
 import numpy as np
+import pytest
 from farandole import _native
 
 TEXT_BYTES = 1024
@@ -175,3 +179,18 @@ def test_it_is_closed_between_shutdown_and_init():
     finally:
         hvd.init()
     assert asked(ASK_RANK) == hvd.rank()
+
+
+KERNELS = sorted((Path(_native.__file__).parent / "kernels").glob("*.so"))
+
+
+@pytest.mark.parametrize("path", KERNELS, ids=lambda path: path.name)
+def test_kernels_are_linked_to_nothing_of_a_framework(path):
+    # So one binary serves every version of it, and none has to be there when it is built.
+    listed = subprocess.run(["readelf", "-d", str(path)], check=True, stdout=subprocess.PIPE, text=True).stdout
+    needed = set(re.findall(r"NEEDED.*\[(.*?)\.so", listed))
+    assert needed <= {"libc", "libdl", "libgcc_s", "libm", "libpthread", "libstdc++", "ld-linux-x86-64"}
+
+
+def test_every_framework_has_its_kernels():
+    assert {"libfarandole_mxnet.so", "libfarandole_tensorflow.so"} <= {path.name for path in KERNELS}

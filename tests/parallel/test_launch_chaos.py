@@ -20,28 +20,25 @@ pytestmark = needs_launcher
 # the test has seen what it waits for.
 SCRIPT = """
 import os, sys, time
-import torch, horovod.torch as hvd
+import numpy, farandole.numpy as hvd
 
 enough = sys.argv[1]
 hvd.init()
-state = hvd.elastic.TorchState(model=torch.nn.Linear(2, 1), step=0)
-with torch.no_grad():
-    state.model.weight.fill_(1.0)
-state.save()
+state = hvd.elastic.NumPyState(weight=numpy.ones(2), step=0)
 
 @hvd.elastic.run
 def train(state):
     print(f"BEGIN of {hvd.size()} pid {os.getpid()}", flush=True)
     done = False
     while not done:
-        asked = torch.tensor([float(os.path.exists(enough))])
+        asked = numpy.array([float(os.path.exists(enough))])
         done = bool(hvd.allreduce(asked, op=hvd.Sum, name="done"))
         state.step += 1
         state.commit()
 
 train(state)
 if hvd.rank() == 0:
-    print(f"WEIGHTS {state.model.weight.sum().item():.3f}", flush=True)
+    print(f"WEIGHTS {state.weight.sum():.3f}", flush=True)
 """
 
 
@@ -49,7 +46,7 @@ if hvd.rank() == 0:
 # first run of all, it waits for the file: every run has a file of events of its own.
 WEIGHING = """
 import os, sys
-import torch, horovod.torch as hvd
+import numpy, farandole.numpy as hvd
 
 enough, kind = sys.argv[1:]
 hvd.init()
@@ -58,22 +55,19 @@ mine = os.path.basename(os.path.dirname(os.environ["FARANDOLE_ELASTIC_EVENTS"]))
 os.makedirs(os.path.join(runs, mine), exist_ok=True)
 disturbed = len(os.listdir(runs)) > 1
 parts = hvd.max_size()
-torch.manual_seed(7)
-inputs = torch.randn(40, parts, 5, 4, dtype=torch.float64)
-model = torch.nn.Linear(4, 1, dtype=torch.float64)
-state = hvd.elastic.TorchState(model, torch.optim.SGD(model.parameters(), lr=0.01), step=0)
+inputs = numpy.random.default_rng(7).standard_normal((40, parts, 5, 4))
+state = hvd.elastic.NumPyState(weights=numpy.zeros(4), step=0)
+rate = 0.01
 
 def gradient_of(batch):
-    share = torch.zeros(4, dtype=torch.float64)
-    for part in range(hvd.rank(), parts, hvd.size()):
-        state.model.zero_grad()
-        ((state.model(batch[part]) - batch[part].sum(1, keepdim=True)) ** 2).mean().backward()
-        share += state.model.weight.grad[0]
+    share = numpy.zeros(4)
+    for part in batch[hvd.rank()::hvd.size()]:
+        share += 2.0 * (part @ state.weights - part.sum(1)) @ part / len(part)
     return hvd.allreduce(share, op=hvd.Sum, name="gradient") / parts
 
 def learn_less():
-    for group in state.optimizer.param_groups:
-        group["lr"] /= 2
+    global rate
+    rate /= 2
 
 if kind == "careless":
     state.register_reset_callbacks([learn_less])
@@ -83,20 +77,17 @@ def train(state):
     print(f"BEGIN of {hvd.size()} pid {os.getpid()}", flush=True)
     while state.step < len(inputs):
         while disturbed and state.step == 20:
-            asked = torch.tensor([float(os.path.exists(enough))])
+            asked = numpy.array([float(os.path.exists(enough))])
             if hvd.allreduce(asked, op=hvd.Sum, name="asked") == hvd.size():
                 break
             state.commit()
-        gradient = gradient_of(inputs[state.step])
-        state.optimizer.zero_grad()
-        state.model.weight.grad = gradient.reshape(1, 4)
-        state.optimizer.step()
+        state.weights -= rate * gradient_of(inputs[state.step])
         state.step += 1
         state.commit()
 
 train(state)
 if hvd.rank() == 0:
-    print(f"WEIGHTS {' '.join(f'{each:.6f}' for each in state.model.weight[0].tolist())}", flush=True)
+    print(f"WEIGHTS {' '.join(f'{each:.6f}' for each in state.weights.tolist())}", flush=True)
 """
 EXAMPLE = Path(__file__).resolve().parents[2] / "docs" / "examples" / "pytorch_mnist_elastic.py"
 

@@ -21,17 +21,17 @@ pytestmark = needs_launcher
 # slot 1 handles SIGTERM itself, and all end when it has. Whatever is lost or given anew is told.
 SCRIPT = """
 import os, re, signal, sys, time
-import torch, horovod.torch as hvd
+import numpy, farandole.numpy as hvd
 
 wanted, manner = int(sys.argv[1]), sys.argv[2]
 slot = int(os.environ["HOROVOD_RANK"])
-own = torch.zeros(1)
+own = numpy.zeros(1)
 
 def caught():
     with open("/proc/self/status") as status:
         return int(re.search(r"SigCgt:\\s*(\\w+)", status.read())[1], 16) >> (signal.SIGTERM - 1) & 1
 
-class State(hvd.elastic.TorchState):
+class State(hvd.elastic.NumPyState):
     def sync(self):
         print(f"SYNC slot {slot}", flush=True)
         super().sync()
@@ -41,10 +41,10 @@ class State(hvd.elastic.TorchState):
         super().restore()
 
 if manner == "own" and slot == 1:
-    signal.signal(signal.SIGTERM, lambda *_: own.fill_(1.0))
+    signal.signal(signal.SIGTERM, lambda *_: own.fill(1.0))
 before = caught()
 hvd.init()
-state = State(model=torch.nn.Linear(2, 1), step=0)
+state = State(weight=numpy.zeros(2), step=0)
 
 @hvd.elastic.run
 def train(state):
@@ -55,7 +55,7 @@ def train(state):
         if manner == "stuck" and slot == 1 and state.step == 2:
             print("STUCK", flush=True)
             time.sleep(600)
-        told = int(hvd.allreduce(own, op=hvd.Sum, name="told"))
+        told = int(hvd.allreduce(own, op=hvd.Sum, name="told")[0])
         state.step += 1
         state.commit()
     print(f"DONE slot {slot} step {state.step} caught {before} {caught()}", flush=True)

@@ -22,14 +22,14 @@ ROOT = Path(__file__).resolve().parents[2]
 # else takes part. Slot `dies` is killed at its tenth step, and slot `early` fails before it calls init().
 SCRIPT = """
 import os, signal, sys
-import torch, horovod.torch as hvd
+import numpy, farandole.numpy as hvd
 
 wanted, longer, dies, early = [int(each) for each in sys.argv[1:]]
 slot = int(os.environ["HOROVOD_RANK"])
 if slot == early:
     sys.exit(3)
 hvd.init()
-state = hvd.elastic.TorchState(model=torch.nn.Linear(2, 1), step=0)
+state = hvd.elastic.NumPyState(weight=numpy.zeros(2), step=0)
 
 @hvd.elastic.run
 def train(state):
@@ -38,12 +38,12 @@ def train(state):
     while hvd.size() != wanted or state.step < began + 20:
         if slot == dies and state.step == 10:
             os.kill(os.getpid(), signal.SIGKILL)
-        count = hvd.allreduce(torch.ones(1), op=hvd.Sum, name="count")
-        assert int(count) == hvd.size()
+        count = hvd.allreduce(numpy.ones(1), op=hvd.Sum, name="count")
+        assert count == hvd.size()
         state.step += 1
         state.commit()
     if slot == longer:
-        hvd.allreduce(torch.ones(1), name="one more")
+        hvd.allreduce(numpy.ones(1), name="one more")
     print(f"DONE slot {slot} step {state.step}", flush=True)
 
 train(state)

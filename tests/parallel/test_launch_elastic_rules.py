@@ -129,10 +129,10 @@ def test_a_collective_before_the_loop_fails_on_who_joins_and_is_told_to_the_othe
 
 RESETS = """
 import os
-import torch, horovod.torch as hvd
+import numpy, farandole.numpy as hvd
 
 hvd.init()
-state = hvd.elastic.TorchState(model=torch.nn.Linear(100, 100), step=0)
+state = hvd.elastic.NumPyState(weights=numpy.zeros((100, 100)), step=0)
 seen = []
 
 def held():
@@ -143,9 +143,9 @@ def held():
 @hvd.elastic.run
 def train(state):
     while len(seen) <= 130:
-        total = hvd.allreduce(torch.ones(200000), op=hvd.Sum, name="big")
+        total = hvd.allreduce(numpy.ones(200000), op=hvd.Sum, name="big")
         assert total[0] == hvd.size() == 2
-        hvd.allreduce(torch.ones(100), name="small")
+        hvd.allreduce(numpy.ones(100), name="small")
         state.step += 1
         state.commit()
         seen.append(held())

@@ -22,18 +22,18 @@ pytestmark = needs_launcher
 # Trains until it is told to end by a file, counts its steps in another, and says of each generation how it began.
 SCRIPT = """
 import os, pathlib, sys
-import torch, horovod.torch as hvd
+import numpy, farandole.numpy as hvd
 
 folder = pathlib.Path(sys.argv[1])
 slot = int(os.environ["HOROVOD_RANK"])
 hvd.init()
-state = hvd.elastic.TorchState(model=torch.nn.Linear(2, 1), step=0)
+state = hvd.elastic.NumPyState(weight=numpy.zeros(2), step=0)
 
 @hvd.elastic.run
 def train(state):
     print(f"BEGIN slot {slot} rank {hvd.rank()} of {hvd.size()} step {state.step} pid {os.getpid()}", flush=True)
     while True:
-        asked = torch.tensor([1, int((folder / "end").exists())])
+        asked = numpy.array([1, int((folder / "end").exists())])
         count, ends = hvd.allreduce(asked, op=hvd.Sum, name="count").tolist()
         assert count == hvd.size()
         state.step += 1

@@ -38,8 +38,8 @@ def test_a_warning_names_the_tensor_and_the_rank_that_is_missing(
     board: str, pipe: Path, launch: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FARANDOLE_BOARD", board)
-    script = PRELUDE + STUCK + "for _ in range(4):\n    hvd.allreduce(torch.ones(4), name='grad.a')\n"
-    script += "stuck()\nhvd.allreduce(torch.ones(4), name='grad.a')\nprint('went on', flush=True)\n"
+    script = PRELUDE + STUCK + "for _ in range(4):\n    hvd.allreduce(numpy.ones(4), name='grad.a')\n"
+    script += "stuck()\nhvd.allreduce(numpy.ones(4), name='grad.a')\nprint('went on', flush=True)\n"
     job = launch(3, script, str(pipe), flags=QUICK)
     job.read_until(lambda text: re.search(MISSING.format(1, r"allreduce\.grad\.a"), text) is not None)
     assert "stall warning time (HOROVOD_STALL_CHECK_TIME_SECONDS) = 1 s" in job.text
@@ -57,7 +57,7 @@ def test_names_of_a_process_set_and_many_of_them(pipe: Path, launch: Callable[..
         + """
 stuck()
 if hvd.rank() > 0:
-    handles = [hvd.allreduce_async(torch.ones(4), name=f"part.{i}", process_set=pair) for i in range(8)]
+    handles = [hvd.allreduce_async(numpy.ones(4), name=f"part.{i}", process_set=pair) for i in range(8)]
     for handle in handles:
         hvd.synchronize(handle)
 hvd.barrier()
@@ -72,11 +72,11 @@ hvd.barrier()
 
 
 def test_the_shutdown_time_ends_the_job_and_says_why(pipe: Path, launch: Callable[..., Job]) -> None:
-    script = PRELUDE + STUCK + "hvd.allreduce(torch.ones(4), name='good')\n"
+    script = PRELUDE + STUCK + "hvd.allreduce(numpy.ones(4), name='good')\n"
     script += """
 if hvd.rank() == 0:
     try:
-        hvd.allreduce(torch.ones(4), name="lonely")
+        hvd.allreduce(numpy.ones(4), name="lonely")
     except hvd.HorovodInternalError as end:
         print("told:", end, flush=True)
 stuck()

@@ -1,8 +1,19 @@
-# Every header must compile alone. `headers_alone` compiles one generated file per header that includes it and nothing
-# else; being ordinary objects, they are compiled again only when something they include has changed.
+# Every header must compile alone. One that some source includes before anything else does so in the ordinary build.
+# For each of the others, `headers_alone` compiles a generated file that includes it and nothing else; being ordinary
+# objects, they are compiled again only when something they include has changed.
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
   messages/*.hpp collectives/*.hpp elastic/*.hpp cuda/*.hpp actors/*.hpp
   bindings/*.hpp bindings/*.h tools/*.hpp tests/*.hpp)
+file(GLOB_RECURSE sources CONFIGURE_DEPENDS
+  messages/*.cpp collectives/*.cpp elastic/*.cpp cuda/*.cpp actors/*.cpp bindings/*.cpp tools/*.cpp tests/*.cpp)
+set(shown)
+foreach(source ${sources})
+  file(STRINGS ${source} first REGEX "^#include" LIMIT_COUNT 1)
+  if(first MATCHES "^#include \"(.*)\"")
+    list(APPEND shown ${CMAKE_MATCH_1})
+  endif()
+endforeach()
+list(REMOVE_ITEM headers ${shown})
 set(alone)
 foreach(header ${headers})
   if(header MATCHES "^bindings/native/" AND NOT TARGET farandole_native)

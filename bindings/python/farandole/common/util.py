@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import importlib.util
 import os
+import sys
 import sysconfig
 import warnings
 from typing import Any, Callable, Iterator, List, Optional, Sequence, TypeVar
@@ -28,9 +29,27 @@ def get_extension_full_path(pkg_path: str, *args: str) -> str:
     return os.path.join(os.path.dirname(pkg_path), *args[:-1], args[-1] + get_ext_suffix())
 
 
+@contextlib.contextmanager
+def _own_libraries_first() -> Iterator[None]:
+    """What is loaded meanwhile takes functions from the libraries that it was linked with, before any others.
+
+    TensorFlow shows another OpenSSL's functions, under the same names, to the whole process: where it was imported
+    first, the native module would call those.
+    """
+    before = sys.getdlopenflags()
+    # AddressSanitizer refuses to load anything in this way.
+    if "tensorflow" in sys.modules and "asan" not in os.environ.get("LD_PRELOAD", ""):
+        sys.setdlopenflags(before | os.RTLD_DEEPBIND)
+    try:
+        yield
+    finally:
+        sys.setdlopenflags(before)
+
+
 def _native_problem() -> Optional[str]:
     try:
-        importlib.import_module("farandole._native")
+        with _own_libraries_first():
+            importlib.import_module("farandole._native")
     except ImportError as problem:
         return str(problem)
     return None

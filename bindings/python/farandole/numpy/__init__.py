@@ -71,3 +71,5 @@ Adasum = _basics.Adasum
 Min = _basics.Min
 Max = _basics.Max
 Product = _basics.Product
+
+from farandole.numpy import elastic  # isort: skip  (beside the operations, as in the other doors)

@@ -12,6 +12,7 @@ from farandole.common.handles import keep
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.torch.entry import records_gradients, start_group, start_unsized
+from farandole.torch.graph import gathers, is_tracing
 from farandole.torch.ops.allreduce import allreduce, grouped_allreduce
 
 
@@ -48,6 +49,8 @@ class HorovodAllgather(torch.autograd.Function):
 def allgather(
     tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
+    if is_tracing():
+        return gathers.allgather(tensor, name, process_set)
     if records_gradients((tensor,)):
         return HorovodAllgather.apply(tensor, name, process_set)
     return start_unsized(ALLGATHER, name, tensor, process_set).finish()
@@ -86,6 +89,8 @@ def grouped_allgather(
 ) -> Tuple[torch.Tensor, ...]:
     if not tensors:
         return ()
+    if is_tracing():
+        return gathers.grouped_allgather(tensors, name, process_set)
     if records_gradients(tensors):
         return HorovodGroupedAllgather.apply(name, process_set, *tensors)
     return start_group(GROUPED_ALLGATHER, name, tensors, None, process_set).finish()

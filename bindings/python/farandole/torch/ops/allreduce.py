@@ -21,6 +21,7 @@ from farandole.torch.entry import (
     start_group,
 )
 from farandole.torch.exchange import reduce
+from farandole.torch.graph import is_tracing, reductions
 from farandole.torch.ops.piecewise import allreduce_in_pieces, pays
 
 _NAMELESS = "a compressor that remembers errors needs the tensor's name: give name="
@@ -82,6 +83,8 @@ def allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> torch.Tensor:
+    if is_tracing():
+        return reductions.allreduce_(tensor, average, name, op, prescale_factor, postscale_factor, process_set)
     request = reduction(average, op, prescale_factor, postscale_factor)
     start(request, name, tensor, tensor, process_set).finish()
     return tensor
@@ -125,6 +128,9 @@ def allreduce(
         if name is None:
             raise ValueError(_NAMELESS)
         return reduce(compression, [tensor], [name], average, op, prescale_factor, postscale_factor, process_set)[0]
+    if is_tracing():
+        how = (average, name, op, prescale_factor, postscale_factor, process_set)
+        return reductions.allreduce(tensor, compression, *how)
     if pays(tensor, compression, op) and not records_gradients((tensor,)):
         return allreduce_in_pieces(
             reduction(average, op, prescale_factor, postscale_factor), name, tensor, compression, process_set
@@ -176,6 +182,8 @@ def grouped_allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> Tuple[torch.Tensor, ...]:
+    if is_tracing():
+        return reductions.grouped_allreduce_(tensors, average, name, op, prescale_factor, postscale_factor, process_set)
     request = grouped_reduction(average, op, prescale_factor, postscale_factor)
     start_group(request, name, tensors, list(tensors), process_set).finish()
     return tuple(tensors)
@@ -222,6 +230,9 @@ def grouped_allreduce(
             raise ValueError(_NAMELESS)
         names = [f"{name}.{number}" for number in range(len(tensors))]
         return reduce(compression, tensors, names, average, op, prescale_factor, postscale_factor, process_set)
+    if is_tracing():
+        how = (average, name, op, prescale_factor, postscale_factor, process_set)
+        return reductions.grouped_allreduce(tensors, compression, *how)
     packed, contexts = zip(*(compression.compress(each) for each in tensors))
     if records_gradients(packed):
         reduced = HorovodGroupedAllreduce.apply(

@@ -12,6 +12,7 @@ from farandole.common.handles import keep
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.torch.entry import records_gradients, start_unsized
+from farandole.torch.graph import exchanges, is_tracing
 
 Splits = Union[torch.Tensor, Sequence[int], None]
 
@@ -76,6 +77,8 @@ def alltoall(
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
 ) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
+    if is_tracing():
+        return exchanges.alltoall(tensor, splits, name, process_set)
     if records_gradients((tensor,)):
         output, received_splits = HorovodAlltoall.apply(tensor, splits, name, process_set)
     else:

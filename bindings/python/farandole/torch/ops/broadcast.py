@@ -13,6 +13,7 @@ from farandole.common.handles import keep
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.torch.entry import like, records_gradients, start
+from farandole.torch.graph import is_tracing, reductions
 from farandole.torch.ops.allreduce import allreduce
 
 
@@ -49,6 +50,8 @@ class HorovodBroadcast(torch.autograd.Function):
 def broadcast(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
+    if is_tracing():
+        return reductions.broadcast(tensor, root_rank, name, process_set)
     if records_gradients((tensor,)):
         return HorovodBroadcast.apply(tensor, root_rank, name, process_set)
     return start(broadcasts[root_rank], name, tensor, like(tensor), process_set).finish()
@@ -58,5 +61,7 @@ def broadcast(
 def broadcast_(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> torch.Tensor:
+    if is_tracing():
+        return reductions.broadcast_(tensor, root_rank, name, process_set)
     start(broadcasts[root_rank], name, tensor, tensor, process_set).finish()
     return tensor

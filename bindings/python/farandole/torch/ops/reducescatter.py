@@ -13,6 +13,7 @@ from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.torch.compression import Compression, GradientCompressor
 from farandole.torch.entry import records_gradients, start, start_group
+from farandole.torch.graph import gathers, is_tracing
 from farandole.torch.ops.allgather import allgather, grouped_allgather
 
 Average = HorovodBasics.Average
@@ -96,6 +97,9 @@ def reducescatter(
     postscale_factor: float = 1.0,
 ) -> torch.Tensor:
     _require_plain(compression)
+    if is_tracing():
+        scales = (prescale_factor, postscale_factor)
+        return gathers.reducescatter(tensor, compression, name, op, process_set, *scales)
     packed, context = compression.compress(tensor)
     if records_gradients((packed,)):
         share = HorovodReducescatter.apply(packed, name, op, process_set, prescale_factor, postscale_factor)
@@ -144,6 +148,9 @@ def grouped_reducescatter(
     if not tensors:
         return []
     _require_plain(compression)
+    if is_tracing():
+        scales = (prescale_factor, postscale_factor)
+        return gathers.grouped_reducescatter(tensors, compression, name, op, process_set, *scales)
     packed, contexts = zip(*(compression.compress(each) for each in tensors))
     if records_gradients(packed):
         shares = HorovodGroupedReducescatter.apply(name, op, process_set, prescale_factor, postscale_factor, *packed)

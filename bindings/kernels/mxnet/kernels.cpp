@@ -1,0 +1,80 @@
+// What Python calls by name. Every function returns 1 for success; after a 0, farandole_mxnet_problem() of
+// the same thread tells what went wrong.
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "bindings/kernels/mxnet/operation.hpp"
+
+namespace {
+
+using farandole::mxnet::array;
+using farandole::mxnet::library;
+using farandole::mxnet::operation;
+
+/// Both are set before the first operation and stay.
+const farandole_kernel_door* door = nullptr;
+std::optional<library> mxnet;
+
+thread_local std::string problem;
+
+} // namespace
+
+extern "C" {
+
+__attribute__((visibility("default"))) int farandole_connect(const farandole_kernel_door* given) {
+  if (given->version != FARANDOLE_KERNEL_DOOR_VERSION)
+    return 0;
+  door = given;
+  return 1;
+}
+
+/* Takes the functions of the libmxnet that was loaded from this file. */
+__attribute__((visibility("default"))) int farandole_mxnet_attach(const char* file) {
+  if (!mxnet)
+    mxnet = library::find(file, problem);
+  return mxnet ? 1 : 0;
+}
+
+__attribute__((visibility("default"))) const char* farandole_mxnet_problem() {
+  return problem.c_str();
+}
+
+/* What is asked of all tensors of one call. */
+struct farandole_mxnet_call {
+  farandole::mxnet::request what;
+  int32_t priority; /* the engine starts operations of a higher one first */
+};
+
+/* Pushes one operation of the engine for `count` tensors, which become ready together. Their names follow one
+ * another, each with its 0. `outputs` are `inputs` for what is done in place. Array handles may be freed when
+ * the call returns. */
+__attribute__((visibility("default"))) int farandole_mxnet_push(const farandole_mxnet_call* call,
+                                                                size_t count, const char* names,
+                                                                void* const* inputs, void* const* outputs) {
+  auto next = std::make_unique<operation>(*mxnet, *door, call->what);
+  for (size_t i = 0; i < count; ++i) {
+    const std::string name = names;
+    names += name.size() + 1;
+    if (!next->add(name.c_str(), inputs[i], outputs[i], problem)) {
+      problem = name + ": " + problem;
+      return 0;
+    }
+  }
+  return operation::push(std::move(next), call->priority, problem) ? 1 : 0;
+}
+
+/* A new array of the same type and shape on the same device, whose first extent is `rows` unless that is -1.
+ * The handle is the caller's; NULL if there is none. */
+__attribute__((visibility("default"))) void* farandole_mxnet_like(void* which, int64_t rows) {
+  const array made = make_like(*mxnet, which, rows);
+  if (!made)
+    problem = mxnet->problem();
+  return made;
+}
+
+/* Waits until the engine has no operation of ours left, at most so long; whether that was so. */
+__attribute__((visibility("default"))) int farandole_mxnet_drain(int64_t timeout_ms) {
+  return operation::drain(timeout_ms) ? 1 : 0;
+}
+}

@@ -1,0 +1,164 @@
+#include "bindings/kernels/mxnet/library.hpp"
+
+#include <dlfcn.h>
+
+#include <cstring>
+#include <stdexcept>
+
+#include "bindings/c/farandole.h"
+
+namespace farandole::mxnet {
+namespace {
+
+/// dmlc::Error (dmlc/logging.h). The engine copies it as what it is to the engine, so the name does not
+/// count.
+struct engine_error : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+/// NDArrayStorageType: neither sparse nor empty.
+constexpr int dense = 0;
+
+/// mxnet::Context::DeviceType, and mshadow's numbers for element types.
+constexpr int on_gpu = 2;
+
+std::optional<std::int32_t> dtype_from(int number) {
+  switch (number) {
+  case 0:
+    return FARANDOLE_FLOAT32;
+  case 1:
+    return FARANDOLE_FLOAT64;
+  case 2:
+    return FARANDOLE_FLOAT16;
+  case 3:
+    return FARANDOLE_UINT8;
+  case 4:
+    return FARANDOLE_INT32;
+  case 5:
+    return FARANDOLE_INT8;
+  case 6:
+    return FARANDOLE_INT64;
+  case 7:
+    return FARANDOLE_BOOL;
+  case 8:
+    return FARANDOLE_INT16;
+  case 9:
+    return FARANDOLE_UINT16;
+  case 12:
+    return FARANDOLE_BFLOAT16;
+  default:
+    return std::nullopt;
+  }
+}
+
+template <class Function>
+bool resolve(void* from, const char* name, Function& function, std::string& why) {
+  function = reinterpret_cast<Function>(dlsym(from, name));
+  if (!function)
+    why = std::string("this MXNet has no ") + name + ": Farandole needs MXNet 1.9";
+  return function != nullptr;
+}
+
+/// share_memory() reads what no function tells: here it shows that it is right about this library.
+bool understands_views(const library& mxnet, int (*slice)(array, std::int64_t, std::int64_t, array*)) {
+  constexpr std::int64_t two = 2;
+  constexpr int host = 1;
+  constexpr int float32 = 0;
+  array whole = nullptr;
+  array part = nullptr;
+  array other = nullptr;
+  const bool made = mxnet.create(&two, 1, host, 0, 0, float32, &whole) == 0 &&
+                    mxnet.create(&two, 1, host, 0, 0, float32, &other) == 0 && slice(whole, 1, 2, &part) == 0;
+  const bool right = made && share_memory(whole, part) && !share_memory(whole, other);
+  for (const array each : {whole, part, other})
+    if (each)
+      mxnet.free(each);
+  return right;
+}
+
+} // namespace
+
+void completion::fail(const std::string& text) const {
+  const engine_error problem(text);
+  call(engine, operation, &problem);
+}
+
+std::optional<library> library::find(const char* file, std::string& why) {
+  void* loaded = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
+  if (!loaded) {
+    why = std::string("MXNet's library is not loaded: ") + file;
+    return std::nullopt;
+  }
+  library found{};
+  int (*slice)(array, std::int64_t, std::int64_t, array*) = nullptr;
+  const bool complete = resolve(loaded, "MXGetLastError", found.last_error, why) &&
+                        resolve(loaded, "MXEnginePushAsyncND", found.push, why) &&
+                        resolve(loaded, "MXNDArrayCreateEx64", found.create, why) &&
+                        resolve(loaded, "MXShallowCopyNDArray", found.share, why) &&
+                        resolve(loaded, "MXNDArrayFree", found.free, why) &&
+                        resolve(loaded, "MXNDArrayGetShapeEx64", found.shape_of, why) &&
+                        resolve(loaded, "MXNDArrayGetDType", found.dtype_of, why) &&
+                        resolve(loaded, "MXNDArrayGetStorageType", found.storage_of, why) &&
+                        resolve(loaded, "MXNDArrayGetContext", found.device_of, why) &&
+                        resolve(loaded, "MXNDArrayGetData", found.data_of, why) &&
+                        resolve(loaded, "MXNDArraySlice64", slice, why);
+  if (!complete)
+    return std::nullopt;
+  if (!understands_views(found, slice)) {
+    why = "this MXNet keeps its arrays in another way than MXNet 1.9, which Farandole needs";
+    return std::nullopt;
+  }
+  found.make_plain =
+      reinterpret_cast<void (*)(const void*)>(dlsym(loaded, "_ZNK5mxnet7NDArray20Reorder2DefaultAsyncEv"));
+  return found;
+}
+
+std::optional<description> describe(const library& mxnet, array which, std::string& why) {
+  int dtype = 0;
+  int storage = 0;
+  int dimensions = 0;
+  device where{};
+  const std::int64_t* extents = nullptr;
+  if (mxnet.dtype_of(which, &dtype) != 0 || mxnet.storage_of(which, &storage) != 0 ||
+      mxnet.device_of(which, &where.type, &where.number) != 0 ||
+      mxnet.shape_of(which, &dimensions, &extents) != 0) {
+    why = mxnet.problem();
+    return std::nullopt;
+  }
+  const auto known = dtype_from(dtype);
+  if (storage != dense)
+    why = "the array is sparse or has no memory; use .tostype('default')";
+  else if (!known)
+    why = "arrays of this type cannot travel";
+  else if (where.type == on_gpu)
+    why = "the array is not in host memory";
+  else
+    return description{*known, {extents, extents + (dimensions > 0 ? dimensions : 0)}};
+  return std::nullopt;
+}
+
+bool share_memory(array one, array other) {
+  // The first member of mxnet::NDArray points to the memory.
+  const void* memories[2];
+  std::memcpy(&memories[0], one, sizeof(void*));
+  std::memcpy(&memories[1], other, sizeof(void*));
+  return memories[0] == memories[1];
+}
+
+array make_like(const library& mxnet, array which, std::int64_t rows) {
+  int dtype = 0;
+  int dimensions = 0;
+  device where{};
+  const std::int64_t* extents = nullptr;
+  if (mxnet.dtype_of(which, &dtype) != 0 || mxnet.device_of(which, &where.type, &where.number) != 0 ||
+      mxnet.shape_of(which, &dimensions, &extents) != 0)
+    return nullptr;
+  std::vector<std::int64_t> shape(extents, extents + (dimensions > 0 ? dimensions : 0));
+  if (rows >= 0 && !shape.empty())
+    shape.front() = rows;
+  array made = nullptr;
+  mxnet.create(shape.data(), dimensions, where.type, where.number, 0, dtype, &made);
+  return made;
+}
+
+} // namespace farandole::mxnet

@@ -1,0 +1,80 @@
+// The part of MXNet 1.x that collectives need: a few functions of its C interface, found in the libmxnet that
+// the process has loaded, so that nothing of MXNet is there at build time. What is declared here mirrors
+// mxnet/c_api.h, mxnet/engine.h, mxnet/base.h and mshadow/base.h.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace farandole::mxnet {
+
+/// An NDArrayHandle: a reference to memory with a shape, which several may share.
+using array = void*;
+
+/// mxnet::engine::CallbackOnComplete: what an operation of the engine calls, once, when it has ended.
+struct completion {
+  void (*call)(void* engine, void* operation, const void* error);
+  void* engine;
+  void* operation;
+
+  void succeed() const { call(engine, operation, nullptr); }
+
+  /// Whoever waits for an array that the operation writes gets a MXNetError of this text.
+  void fail(const std::string& text) const;
+};
+
+/// mxnet::Context
+struct device {
+  std::int32_t type;
+  std::int32_t number;
+};
+
+using engine_function = void (*)(void* run_context, void* completion, void* parameter);
+using parameter_deleter = void (*)(void* parameter);
+
+struct library {
+  using call_one = int (*)(array);
+  using call_number = int (*)(array, int*);
+
+  const char* (*last_error)();
+  int (*push)(engine_function, void* parameter, parameter_deleter, const void* device, array* read,
+              int read_count, array* written, int written_count, const void* property, int priority,
+              const char* name, bool wait);
+  int (*create)(const std::int64_t* shape, int dimensions, int device_type, int device_number,
+                int delay_allocation, int dtype, array* created);
+  int (*share)(array, array* shared);
+  call_one free;
+  int (*shape_of)(array, int* dimensions, const std::int64_t** shape);
+  call_number dtype_of;
+  call_number storage_of;
+  int (*device_of)(array, int* type, int* number);
+  int (*data_of)(array, void** data);
+  /// mxnet::NDArray::Reorder2DefaultAsync: an operation of the engine that brings the array's memory into
+  /// row-major order, where oneDNN has left it in one of its own. Null in builds without oneDNN.
+  void (*make_plain)(const void* array);
+
+  /// The functions of the library that was loaded from this file; none, with the reason, if one is missing.
+  static std::optional<library> find(const char* file, std::string& why);
+
+  /// What went wrong in the last call of this thread.
+  std::string problem() const { return last_error(); }
+};
+
+/// What the core has to know of an array.
+struct description {
+  std::int32_t dtype; // a farandole_dtype
+  std::vector<std::int64_t> shape;
+};
+
+/// None, with the reason, for what cannot travel.
+std::optional<description> describe(const library& mxnet, array which, std::string& why);
+
+/// Whether two arrays are views of one piece of memory, for which the engine keeps one queue.
+bool share_memory(array one, array other);
+
+/// A new array like this one, on the same device; `rows`: its first extent, -1 for the same.
+array make_like(const library& mxnet, array which, std::int64_t rows);
+
+} // namespace farandole::mxnet

@@ -1,0 +1,206 @@
+#include "bindings/kernels/mxnet/operation.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <string_view>
+
+namespace farandole::mxnet {
+namespace {
+
+/// mxnet::FnProperty::kCPUPrioritized: threads of their own, so that no computation is in the way.
+constexpr int beside_computation = 3;
+
+/// Whether the engine runs each operation when it is pushed. It then tells nobody of failures.
+bool engine_is_naive() {
+  const char* asked = std::getenv("MXNET_ENGINE_TYPE");
+  return asked && std::string_view(asked) == "NaiveEngine";
+}
+
+/// Operations that the engine has. Leaked on purpose: some may end while the process does.
+struct census {
+  std::mutex guard;
+  std::condition_variable none_left;
+  std::size_t count = 0;
+};
+
+census& living() {
+  static auto* only = new census;
+  return *only;
+}
+
+void add_distinct(std::vector<array>& arrays, array one) {
+  const bool known =
+      std::any_of(arrays.begin(), arrays.end(), [one](array other) { return share_memory(one, other); });
+  if (!known) // the engine would wait for itself
+    arrays.push_back(one);
+}
+
+} // namespace
+
+operation::operation(const library& mxnet, const farandole_kernel_door& door, const request& what)
+    : mxnet_(mxnet), door_(door), request_(what) {
+  std::lock_guard lock(living().guard);
+  ++living().count;
+}
+
+operation::~operation() {
+  for (const auto& each : members_) {
+    door_.release(each->handle);
+    mxnet_.free(each->source);
+    if (each->target != each->source)
+      mxnet_.free(each->target);
+  }
+  std::lock_guard lock(living().guard);
+  if (--living().count == 0)
+    living().none_left.notify_all();
+}
+
+bool operation::drain(std::int64_t timeout_ms) {
+  std::unique_lock lock(living().guard);
+  return living().none_left.wait_for(lock, std::chrono::milliseconds(timeout_ms),
+                                     [] { return living().count == 0; });
+}
+
+bool operation::add(const char* name, array source, array target, std::string& why) {
+  auto what = describe(mxnet_, source, why);
+  if (!what)
+    return false;
+  // The caller's own references may go before the operation has run.
+  array own_source = nullptr;
+  array own_target = nullptr;
+  if (mxnet_.share(source, &own_source) != 0) {
+    why = mxnet_.problem();
+    return false;
+  }
+  if (target == source) {
+    own_target = own_source;
+  } else if (mxnet_.share(target, &own_target) != 0) {
+    why = mxnet_.problem();
+    mxnet_.free(own_source);
+    return false;
+  }
+  members_.push_back(
+      std::unique_ptr<member>(new member{this, name, own_source, own_target, std::move(*what)}));
+  return true;
+}
+
+bool operation::push(std::unique_ptr<operation> self, int priority, std::string& why) {
+  std::vector<array> read;
+  std::vector<array> written;
+  for (const auto& each : self->members_)
+    add_distinct(written, each->target);
+  for (const auto& each : self->members_) {
+    if (each->target != each->source)
+      add_distinct(read, each->source);
+    // Vectors have one order only.
+    if (self->mxnet_.make_plain && each->what.shape.size() > 1)
+      self->mxnet_.make_plain(each->source);
+  }
+  std::shared_ptr<std::string> told;
+  if (engine_is_naive())
+    told = self->told_ = std::make_shared<std::string>();
+  static constexpr device host = {1, 0};
+  const library& mxnet = self->mxnet_;
+  operation* given = self.release();
+  const int refused = mxnet.push(
+      &run, given, [](void* which) { delete static_cast<operation*>(which); }, &host, read.data(),
+      static_cast<int>(read.size()), written.data(), static_cast<int>(written.size()), &beside_computation,
+      priority, "farandole", false);
+  if (refused != 0)
+    why = mxnet.problem();
+  else if (told)
+    why = *told;
+  return refused == 0 && (!told || told->empty());
+}
+
+void operation::run(void* /*run_context*/, void* completion, void* parameter) {
+  auto& self = *static_cast<operation*>(parameter);
+  self.done_ = *static_cast<mxnet::completion*>(completion);
+  self.start();
+}
+
+void operation::start() {
+  std::vector<farandole_submission> submissions;
+  std::vector<farandole_handle*> handles(members_.size());
+  farandole_error why{};
+  unsettled_ = 1; // ours: none can be the last while this function uses the members
+  if (!fill(submissions)) {
+    leave();
+    return;
+  }
+  if (door_.submit(submissions.data(), submissions.size(), handles.data(), &why) != FARANDOLE_OK) {
+    fail(why.text);
+    leave();
+    return;
+  }
+  unsettled_ += members_.size();
+  for (std::size_t i = 0; i < handles.size(); ++i)
+    members_[i]->handle = handles[i];
+  for (const auto& each : members_)
+    if (door_.on_settled(each->handle, &on_settled, each.get(), &why) != FARANDOLE_OK) {
+      fail(why.text);
+      leave();
+    }
+  leave();
+}
+
+bool operation::fill(std::vector<farandole_submission>& submissions) {
+  submissions.reserve(members_.size());
+  for (const auto& each : members_) {
+    farandole_submission next = FARANDOLE_SUBMISSION_INIT;
+    next.name = each->name.c_str();
+    next.operation = request_.operation;
+    next.dtype = each->what.dtype;
+    next.reduce_op = request_.reduce_op;
+    next.root = request_.root;
+    next.prescale = request_.prescale;
+    next.postscale = request_.postscale;
+    next.shape = each->what.shape.data();
+    next.dimensions = each->what.shape.size();
+    next.set = request_.set;
+    void* source = nullptr;
+    void* target = nullptr;
+    if (mxnet_.data_of(each->source, &source) != 0 || mxnet_.data_of(each->target, &target) != 0) {
+      fail(each->name + ": " + mxnet_.problem());
+      return false;
+    }
+    next.input = source;
+    next.output = target;
+    submissions.push_back(next);
+  }
+  return true;
+}
+
+void operation::on_settled(void* which) {
+  const auto& settled = *static_cast<member*>(which);
+  operation& self = *settled.owner;
+  farandole_error why{};
+  if (self.door_.wait(settled.handle, 0, &why) != FARANDOLE_OK)
+    self.fail(why.text);
+  self.leave();
+}
+
+void operation::fail(const std::string& text) {
+  std::lock_guard lock(guard_);
+  if (problem_.empty())
+    problem_ = text.empty() ? "the operation failed" : text;
+}
+
+void operation::leave() {
+  if (--unsettled_ != 0)
+    return;
+  // The engine deletes the operation when it has been told.
+  const completion done = done_;
+  const std::string problem = problem_;
+  if (problem.empty()) {
+    done.succeed();
+    return;
+  }
+  if (told_)
+    *told_ = problem;
+  done.fail(problem);
+}
+
+} // namespace farandole::mxnet

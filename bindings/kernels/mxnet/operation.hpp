@@ -1,0 +1,77 @@
+// A collective, or several as a group, as one operation of MXNet's dependency engine: it runs when its arrays
+// are ready, hands them to the job and returns; the engine hears of its end from whichever thread settles it.
+// So whatever does not depend on its arrays goes on meanwhile.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "bindings/c/kernel_door.h"
+#include "bindings/kernels/mxnet/library.hpp"
+
+namespace farandole::mxnet {
+
+/// What is asked of every tensor of a group.
+struct request {
+  std::int32_t operation; // a farandole_operation
+  std::int32_t reduce_op;
+  std::int32_t root;
+  std::uint32_t set;
+  double prescale;
+  double postscale;
+};
+
+class operation {
+public:
+  /// Keeps what the engine runs on to the end of the process.
+  operation(const library& mxnet, const farandole_kernel_door& door, const request& what);
+  operation(const operation&) = delete;
+  operation& operator=(const operation&) = delete;
+  /// The engine is done with it, whether it has run or not: after a failure of an array, it does not.
+  ~operation();
+
+  /// One more tensor; `target` is `source` for what is done in place. False, with the reason, if it cannot
+  /// travel.
+  bool add(const char* name, array source, array target, std::string& why);
+
+  /// Hands itself to the engine, which owns it from now on. What went wrong in operations that the engine
+  /// runs at once is told here; otherwise who waits for the arrays is told. False with the reason.
+  static bool push(std::unique_ptr<operation> self, int priority, std::string& why);
+
+  /// Waits until none is left that was pushed; whether that was so in time.
+  static bool drain(std::int64_t timeout_ms);
+
+private:
+  struct member {
+    operation* owner;
+    std::string name;
+    array source;
+    array target;
+    description what;
+    farandole_handle* handle = nullptr;
+  };
+
+  static void run(void* run_context, void* completion, void* parameter);
+  static void on_settled(void* which);
+
+  void start();
+  bool fill(std::vector<farandole_submission>& submissions);
+  void fail(const std::string& text);
+  void leave();
+
+  const library& mxnet_;
+  const farandole_kernel_door& door_;
+  const request request_;
+  std::vector<std::unique_ptr<member>> members_;
+  completion done_{};
+  std::atomic<std::size_t> unsettled_ = 0;
+  std::mutex guard_;
+  std::string problem_; // the first
+  /// Where `push` reads the problem when the operation may be gone already.
+  std::shared_ptr<std::string> told_;
+};
+
+} // namespace farandole::mxnet

@@ -1,0 +1,342 @@
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "bindings/kernels/tensorflow/kernel.hpp"
+
+namespace farandole::tensorflow {
+namespace {
+
+struct tensor_deleter {
+  void operator()(TF_Tensor* tensor) const { tf().TF_DeleteTensor(tensor); }
+};
+using tensor = std::unique_ptr<TF_Tensor, tensor_deleter>;
+
+struct handle_releaser {
+  void operator()(farandole_handle* handle) const { door()->release(handle); }
+};
+using handle = std::unique_ptr<farandole_handle, handle_releaser>;
+
+/// tensorflow/c/tf_datatype.h, TF_DataType.
+constexpr int type_int32 = 3;
+
+std::optional<farandole_dtype> dtype_of(int tensorflow_type) {
+  switch (tensorflow_type) {
+  case 1:
+    return FARANDOLE_FLOAT32;
+  case 2:
+    return FARANDOLE_FLOAT64;
+  case type_int32:
+    return FARANDOLE_INT32;
+  case 4:
+    return FARANDOLE_UINT8;
+  case 5:
+    return FARANDOLE_INT16;
+  case 6:
+    return FARANDOLE_INT8;
+  case 9:
+    return FARANDOLE_INT64;
+  case 10:
+    return FARANDOLE_BOOL;
+  case 14:
+    return FARANDOLE_BFLOAT16;
+  case 17:
+    return FARANDOLE_UINT16;
+  case 19:
+    return FARANDOLE_FLOAT16;
+  default:
+    return std::nullopt;
+  }
+}
+
+/// The callback that TensorFlow hands to an asynchronous kernel is the address of a std::function that lives
+/// only until the compute function returns (tensorflow/c/kernels.cc), although it is to be called later: so
+/// it is copied. If its words should not be those of libstdc++'s std::function one day, the address is used
+/// as it was meant.
+class completion {
+public:
+  explicit completion(TF_AsyncOpKernelDoneCallback* given) {
+    static const bool is_function = looks_like_function(given);
+    if (is_function)
+      copy_ = *reinterpret_cast<const std::function<void()>*>(given);
+    else
+      given_ = given;
+  }
+
+  /// TensorFlow may free everything of the node meanwhile.
+  void tell() {
+    tf().TF_RunAsyncOpKernelDoneCallback(given_ ? given_
+                                                : reinterpret_cast<TF_AsyncOpKernelDoneCallback*>(&copy_));
+  }
+
+private:
+  static bool looks_like_function(const void* given) {
+    // Two words of the callable, then two functions that lie in some loaded library.
+    void* const* words = static_cast<void* const*>(given);
+    Dl_info known;
+    return dladdr(words[2], &known) != 0 && dladdr(words[3], &known) != 0;
+  }
+
+  std::function<void()> copy_;
+  TF_AsyncOpKernelDoneCallback* given_ = nullptr;
+};
+
+/// One run of a node. Belongs to itself from begin() on, until it has told TensorFlow.
+class call {
+public:
+  call(const kernel& node, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done)
+      : node_(node), context_(context), done_(done) {}
+
+  void begin() {
+    if (!describe() || !submit()) {
+      end();
+      return;
+    }
+    if (node_.blocking) {
+      for (const auto& each : handles_)
+        door()->wait(each.get(), -1, nullptr);
+      conclude();
+      return;
+    }
+    // One more than there are, so that nobody concludes before all callbacks are there.
+    left_.store(handles_.size() + 1, std::memory_order_relaxed);
+    for (const auto& each : handles_)
+      if (door()->on_settled(each.get(), &settled, this, nullptr) != FARANDOLE_OK)
+        settled(this);
+    settled(this);
+  }
+
+  /// In a process that has loaded this library by itself.
+  void refuse_unconnected() {
+    farandole_error why{FARANDOLE_PRECONDITION, "import farandole.tensorflow, and call init() first"};
+    refuse(why);
+    end();
+  }
+
+private:
+  bool has_tensors() const {
+    return node_.of.operation != FARANDOLE_JOIN && node_.of.operation != FARANDOLE_BARRIER;
+  }
+
+  bool writes_in_shape() const {
+    return node_.of.operation == FARANDOLE_ALLREDUCE || node_.of.operation == FARANDOLE_BROADCAST;
+  }
+
+  bool describe() {
+    const auto count = node_.names.size();
+    submissions_.resize(count);
+    shapes_.resize(count);
+    inputs_.resize(count);
+    outputs_.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      auto& what = submissions_[i] = FARANDOLE_SUBMISSION_INIT;
+      what.name = node_.names[i].c_str();
+      what.operation = node_.of.operation;
+      what.set = node_.set;
+      if (has_tensors() && !describe_tensor(what, i))
+        return false;
+    }
+    return node_.of.operation != FARANDOLE_ALLTOALL || describe_splits(submissions_.front());
+  }
+
+  bool describe_tensor(farandole_submission& what, std::size_t i) {
+    const int index = static_cast<int>(i);
+    if (!take_input(index))
+      return false;
+    const auto type = dtype_of(tf().TF_TensorType(inputs_[i].get()));
+    if (!type)
+      return refuse("tensors of this type cannot travel");
+    auto& shape = shapes_[i];
+    shape.resize(static_cast<std::size_t>(tf().TF_NumDims(inputs_[i].get())));
+    for (std::size_t at = 0; at < shape.size(); ++at)
+      shape[at] = tf().TF_Dim(inputs_[i].get(), static_cast<int>(at));
+    if (node_.of.operation == FARANDOLE_REDUCESCATTER && shape.empty())
+      return refuse("a scalar has no rows that could be dealt out");
+    if (writes_in_shape() && !take_output(index))
+      return false;
+    what.dtype = *type;
+    what.reduce_op = node_.reduce_op;
+    what.root = node_.root;
+    what.prescale = node_.prescale;
+    what.postscale = node_.postscale;
+    what.shape = shape.data();
+    what.dimensions = shape.size();
+    what.input = tf().TF_TensorData((inputs_[i] ? inputs_[i] : outputs_[i]).get());
+    what.output = outputs_[i] ? tf().TF_TensorData(outputs_[i].get()) : nullptr;
+    return true;
+  }
+
+  bool take_input(int index) {
+    status problem;
+    TF_Tensor* input = nullptr;
+    tf().TF_GetInput(context_, index, &input, problem.get());
+    inputs_[static_cast<std::size_t>(index)].reset(input);
+    return problem.ok() || refuse(problem);
+  }
+
+  /// In the input's memory where nobody else looks at it. Nobody else: so it must not be held here meanwhile.
+  bool take_output(int index) {
+    const auto i = static_cast<std::size_t>(index);
+    const int dimensions = static_cast<int>(shapes_[i].size());
+    inputs_[i].reset();
+    int taken = -1;
+    status problem;
+    outputs_[i].reset(tf().TF_ForwardInputOrAllocateOutput(context_, &index, 1, index, shapes_[i].data(),
+                                                           dimensions, &taken, problem.get()));
+    if (!problem.ok())
+      return refuse(problem);
+    return taken == index || take_input(index);
+  }
+
+  bool describe_splits(farandole_submission& what) {
+    status problem;
+    TF_Tensor* given = nullptr;
+    tf().TF_GetInput(context_, 1, &given, problem.get());
+    const tensor splits(given);
+    if (!problem.ok())
+      return refuse(problem);
+    if (tf().TF_NumDims(splits.get()) != 1)
+      return refuse("splits has " + std::to_string(tf().TF_NumDims(splits.get())) +
+                    " dimensions; it must be a vector");
+    const auto* rows = static_cast<const std::int32_t*>(tf().TF_TensorData(splits.get()));
+    splits_.assign(rows, rows + tf().TF_Dim(splits.get(), 0));
+    what.splits = splits_.data();
+    what.split_count = splits_.size();
+    return true;
+  }
+
+  bool submit() {
+    const auto* runtime = door();
+    std::vector<farandole_handle*> handles(submissions_.size());
+    farandole_error why;
+    if (runtime->submit(submissions_.data(), submissions_.size(), handles.data(), &why) != FARANDOLE_OK)
+      return refuse(why);
+    for (auto* each : handles)
+      handles_.emplace_back(each);
+    return true;
+  }
+
+  static void settled(void* context) {
+    auto* self = static_cast<call*>(context);
+    if (self->left_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      self->conclude();
+  }
+
+  void conclude() {
+    for (std::size_t i = 0; i < handles_.size(); ++i) {
+      farandole_error why;
+      const auto outcome = door()->wait(handles_[i].get(), 0, &why);
+      if (outcome != FARANDOLE_OK ? !refuse(why) : !give_result(i))
+        break;
+    }
+    end();
+  }
+
+  bool give_result(std::size_t i) {
+    if (writes_in_shape() || node_.of.operation == FARANDOLE_BARRIER)
+      return true; // is in the outputs already
+    farandole_result result;
+    farandole_error why;
+    if (door()->get_result(handles_[i].get(), &result, &why) != FARANDOLE_OK)
+      return refuse(why);
+    if (node_.of.operation == FARANDOLE_JOIN)
+      return give_numbers(0, {}, {result.last_rank});
+    if (node_.of.operation == FARANDOLE_ALLTOALL) {
+      std::vector<std::int32_t> rows(result.first_dims, result.first_dims + result.first_dim_count);
+      if (!give_numbers(1, {static_cast<std::int64_t>(rows.size())}, rows))
+        return false;
+    }
+    return give_memory(i, result);
+  }
+
+  bool give_numbers(int index, const std::vector<std::int64_t>& shape,
+                    const std::vector<std::int32_t>& numbers) {
+    status problem;
+    const tensor output(tf().TF_AllocateOutput(context_, index, type_int32, shape.data(),
+                                               static_cast<int>(shape.size()),
+                                               numbers.size() * sizeof(std::int32_t), problem.get()));
+    if (!problem.ok())
+      return refuse(problem);
+    std::copy(numbers.begin(), numbers.end(), static_cast<std::int32_t*>(tf().TF_TensorData(output.get())));
+    return true;
+  }
+
+  /// The runtime's own memory becomes the output, not copied: the tensor keeps the handle that it belongs to.
+  bool give_memory(std::size_t i, const farandole_result& result) {
+    auto shape = shapes_[i];
+    shape.front() = 0;
+    for (std::size_t at = 0; at < result.first_dim_count; ++at)
+      shape.front() += result.first_dims[at];
+    status problem;
+    const int type = tf().TF_TensorType(inputs_[i].get());
+    const int dimensions = static_cast<int>(shape.size());
+    tensor output;
+    if (result.byte_count == 0) {
+      output.reset(tf().TF_AllocateOutput(context_, static_cast<int>(i), type, shape.data(), dimensions, 0,
+                                          problem.get()));
+    } else {
+      auto* owner = handles_[i].release();
+      output.reset(tf().TF_NewTensor(type, shape.data(), dimensions, const_cast<void*>(result.bytes),
+                                     result.byte_count, &release_owner, owner));
+      tf().TF_SetOutput(context_, static_cast<int>(i), output.get(), problem.get());
+    }
+    return problem.ok() || refuse(problem);
+  }
+
+  static void release_owner(void*, std::size_t, void* owner) {
+    door()->release(static_cast<farandole_handle*>(owner));
+  }
+
+  bool refuse(status& problem) {
+    tf().TF_OpKernelContext_Failure(context_, problem.get());
+    return false;
+  }
+
+  bool refuse(const farandole_error& why) {
+    status problem;
+    problem.set(code_of(why.status), text_of(node_.of.type, why));
+    return refuse(problem);
+  }
+
+  bool refuse(const std::string& text) {
+    farandole_error why{FARANDOLE_INVALID_ARGUMENT, {}};
+    const std::string named = node_.names.front() + ": " + text;
+    std::copy_n(named.data(), std::min<std::size_t>(named.size(), FARANDOLE_TEXT_BYTES - 1), why.text);
+    return refuse(why);
+  }
+
+  void end() {
+    // Everything goes before TensorFlow knows: afterwards the node, and the job, may be gone. No lock is held
+    // here.
+    completion done = std::move(done_);
+    delete this;
+    done.tell();
+  }
+
+  const kernel& node_;
+  TF_OpKernelContext* context_;
+  completion done_;
+  std::vector<farandole_submission> submissions_;
+  std::vector<std::vector<std::int64_t>> shapes_;
+  std::vector<std::int64_t> splits_;
+  std::vector<tensor> inputs_; // empty where the output has taken its memory
+  std::vector<tensor> outputs_;
+  std::vector<handle> handles_;
+  std::atomic<std::size_t> left_{0};
+};
+
+} // namespace
+
+void run(const kernel& node, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done) {
+  auto* const run = new call(node, context, done);
+  if (door())
+    run->begin();
+  else
+    run->refuse_unconnected();
+}
+
+} // namespace farandole::tensorflow

@@ -1,0 +1,55 @@
+/// What one node of a graph asks for, and the call that is made each time the node runs.
+///
+/// A node's attributes are read once, when TensorFlow makes its kernel. A call takes the node's inputs, hands
+/// them to the runtime and returns; when the operation has settled, on one of the runtime's threads, its
+/// results become the node's outputs and TensorFlow is told. Nothing of a call blocks a thread, unless the
+/// node says that its caller waits anyway (`blocking`, as calls outside of graphs do): then it is waited for
+/// right there, which spares the way through another thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bindings/c/kernel_door.h"
+#include "bindings/kernels/tensorflow/api.hpp"
+
+namespace farandole::tensorflow {
+
+/// One kind of node that does a collective operation.
+struct kind {
+  const char* type; // as graphs name it: "HorovodAllreduce"
+  farandole_operation operation;
+  bool grouped;
+};
+
+/// A node's attributes.
+struct kernel {
+  const kind& of;
+  std::vector<std::string> names; // of its tensors in the runtime; at least one
+  std::int32_t reduce_op = FARANDOLE_SUM;
+  std::int32_t root = -1;
+  double prescale = 1.0;
+  double postscale = 1.0;
+  std::uint32_t set = 0;
+  bool blocking = false;
+};
+
+/// Reads a node's attributes; null, and TensorFlow knows why, if they are wrong.
+kernel* make_kernel(const kind& of, TF_OpKernelConstruction* node);
+
+/// Runs the node once; `done` is called when its outputs are there, or it has failed.
+void run(const kernel& node, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done);
+
+/// The table of functions that lead to the runtime; null before it has been handed over.
+const farandole_kernel_door* door();
+void set_door(const farandole_kernel_door* given);
+
+/// The TF_Code of a status of the runtime, by the table of the interface.
+int code_of(farandole_status status);
+
+/// What people read: the kind of node and of failure, then the runtime's own words. Python tells by the
+/// beginning that the failure is one of ours, and what to do about it.
+std::string text_of(const char* type, const farandole_error& why);
+
+} // namespace farandole::tensorflow

@@ -1,0 +1,21 @@
+/// Nodes that answer where this process stands: at the time when they run, not when the graph was made, so
+/// that a graph stays right when the members of an elastic job change.
+#pragma once
+
+#include "bindings/c/kernel_door.h"
+#include "bindings/kernels/tensorflow/api.hpp"
+
+namespace farandole::tensorflow {
+
+/// One kind of node that asks the runtime for a number.
+struct question {
+  const char* type; // "HorovodSize"
+  farandole_question what;
+  bool of_a_set; // has an attribute process_set_id
+};
+
+void* make_answerer(const question& of, TF_OpKernelConstruction* node);
+void answer(void* answerer, TF_OpKernelContext* context);
+void drop_answerer(void* answerer);
+
+} // namespace farandole::tensorflow

@@ -1,0 +1,101 @@
+"""What reducing gradients asks of MXNet. They are reduced in place, and those that come first are started first."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Sequence
+
+from mxnet.base import MXNetError
+from mxnet.ndarray.sparse import BaseSparseNDArray
+
+from farandole.common.basics import HorovodBasics
+from farandole.common.framework import Reduction
+from farandole.common.ledger import check_groups
+from farandole.common.process_sets import ProcessSet
+from farandole.common.reduction import GradientReducer
+from farandole.mxnet import mpi_ops
+from farandole.mxnet.compression import Compression
+
+
+class _Verbs:
+    """``farandole.common.framework.ReducesGradients`` for MXNet arrays."""
+
+    def __init__(self) -> None:
+        self.priority = 0
+
+    def is_sparse(self, gradient: Any) -> bool:
+        """Whether it consists of rows and their numbers."""
+        return isinstance(gradient, BaseSparseNDArray)
+
+    def densified(self, gradient: Any) -> Any:
+        """As a dense array."""
+        return gradient.tostype("default")
+
+    def divided_by_members(self, gradient: Any, process_set: ProcessSet) -> Any:
+        """Divided by the size of the set."""
+        return gradient / (process_set.size() or 1)
+
+    def allreduce(self, gradient: Any, name: str, how: Reduction) -> Any:
+        """Reduced, in place."""
+        (reduced,) = self._reduced([gradient], name, how, together=False)
+        return reduced
+
+    def grouped_allreduce(self, gradients: Sequence[Any], name: str, how: Reduction) -> List[Any]:
+        """Reduced as one, in place."""
+        return self._reduced(gradients, name, how, together=True)
+
+    def _reduced(self, gradients: Sequence[Any], name: str, how: Reduction, together: bool) -> List[Any]:
+        if any(self.is_sparse(each) for each in gradients):
+            raise MXNetError(f"gradient {name} is sparse, and sparse gradients are not reduced: use sparse_grad=False")
+        packed = [how.compression.compress(each) for each in gradients]
+        keywords: Dict[str, Any] = {
+            "name": name,
+            "op": how.op,
+            "priority": self.priority,
+            "prescale_factor": how.prescale_factor,
+            "postscale_factor": how.postscale_factor,
+            "process_set": how.process_set,
+        }
+        self.priority -= 1
+        if together:
+            mpi_ops.grouped_allreduce_([tensor for tensor, _ in packed], **keywords)
+        else:
+            mpi_ops.allreduce_(packed[0][0], **keywords)
+        for gradient, (tensor, context) in zip(gradients, packed):
+            restored = how.compression.decompress(tensor, context)
+            if restored is not gradient:
+                restored.copyto(gradient)
+        return list(gradients)
+
+
+class Averager:
+    """Averages the gradients of one optimizer or trainer over a process set, in place.
+
+    :param num_groups: they are reduced in so many groups; 0: each on its own
+    """
+
+    def __init__(
+        self,
+        gradient_predivide_factor: float,
+        num_groups: int,
+        process_set: ProcessSet,
+        compression: Any = Compression.none,
+    ) -> None:
+        self.gradient_predivide_factor = gradient_predivide_factor
+        self.num_groups = num_groups
+        self.process_set = process_set
+        self._verbs = _Verbs()
+        groups = num_groups or None
+        check_groups(groups, object)
+        self._reducer: GradientReducer[str] = GradientReducer(
+            self._verbs,
+            HorovodBasics.Average,
+            gradient_predivide_factor,
+            groups,
+            process_set=process_set,
+            compression=compression,
+        )
+
+    def average(self, gradients: Sequence[Any], names: Sequence[str]) -> None:
+        """Gives MXNet's engine what there is to do; names are the same on all ranks, and distinct."""
+        self._verbs.priority = 0
+        self._reducer.reduce(gradients, names, names)

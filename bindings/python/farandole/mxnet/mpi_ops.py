@@ -1,0 +1,331 @@
+"""Everything that scripts import from ``horovod.mxnet.mpi_ops``: the job, its place, and the operations on arrays.
+
+Operations are asynchronous like all of MXNet's: the array that comes back is there when something waits for it, and so
+is the error of an operation that failed, as a ``MXNetError``. Those whose result has a size that only the other ranks
+know (allgather, alltoall) wait for it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from typing import Any, List, Optional, Sequence, Tuple, Union
+
+import mxnet
+from mxnet.base import MXNetError
+from mxnet.ndarray import NDArray
+
+from farandole import _native
+from farandole.common import meetings, operations
+from farandole.common.basics import HorovodBasics as _HorovodBasics
+from farandole.common.calls import handle_average_backwards_compatibility, rows_of_share
+from farandole.common.operations import public
+from farandole.common.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from farandole.mxnet.entry import (
+    Request,
+    drain,
+    gather,
+    gather_group,
+    like,
+    mxnet_errors,
+    name_of,
+    push,
+    push_group,
+    received,
+    set_number,
+)
+
+_basics = _HorovodBasics(__file__, "mpi_lib")
+
+is_initialized = _basics.is_initialized
+start_timeline = _basics.start_timeline
+stop_timeline = _basics.stop_timeline
+size = _basics.size
+max_size = _basics.max_size
+local_size = _basics.local_size
+cross_size = _basics.cross_size
+rank = _basics.rank
+local_rank = _basics.local_rank
+cross_rank = _basics.cross_rank
+is_homogeneous = _basics.is_homogeneous
+mpi_threads_supported = _basics.mpi_threads_supported
+mpi_enabled = _basics.mpi_enabled
+mpi_built = _basics.mpi_built
+gloo_enabled = _basics.gloo_enabled
+gloo_built = _basics.gloo_built
+nccl_built = _basics.nccl_built
+ddl_built = _basics.ddl_built
+ccl_built = _basics.ccl_built
+cuda_built = _basics.cuda_built
+rocm_built = _basics.rocm_built
+
+Average = _basics.Average
+Sum = _basics.Sum
+Adasum = _basics.Adasum
+Min = _basics.Min
+Max = _basics.Max
+Product = _basics.Product
+
+_PLAIN = (Average, Sum, Min, Max, Product)
+
+
+# ---- the job
+
+
+def init(*args: Any, **kwargs: Any) -> None:
+    """Joins the job that the environment names; see ``farandole.common.basics.HorovodBasics.init``."""
+    _basics.init(*args, **kwargs)
+
+
+def shutdown() -> None:
+    """Leaves the job, once MXNet's engine has ended what it was given, or ``FARANDOLE_SHUTDOWN_TIMEOUT`` has passed;
+    what is in flight then fails, on all ranks. Allows a later ``init()``."""
+    _let_engine_end()
+    _basics.shutdown()
+
+
+def _let_engine_end() -> None:
+    """A script goes on, and may end, while the engine still works for it; and other ranks need what it works on."""
+    if is_initialized():
+        drain(_seconds_to_shut_down())
+
+
+def _seconds_to_shut_down() -> float:
+    try:
+        return float(os.environ.get("FARANDOLE_SHUTDOWN_TIMEOUT", ""))
+    except ValueError:
+        return 5.0  # as docs/settings.md has it
+
+
+@atexit.register
+def _end_in_order() -> None:
+    if not hasattr(sys, "last_value"):  # of an exception that ends the script: others are not kept waiting
+        _let_engine_end()
+
+
+# ---- allreduce
+
+
+def _reduction(
+    operation: int, op: int, prescale: float, postscale: float, process_set: ProcessSet, priority: int
+) -> Request:
+    assert op != Adasum, "MXNet's operations do not offer Adasum: use Average, Sum, Min, Max or Product"
+    if op not in _PLAIN:
+        raise ValueError(f"{op!r} is no reduction: use Average, Sum, Min, Max or Product")
+    return Request(operation, op, -1, set_number(process_set), prescale, postscale, priority)
+
+
+def _allreduction(
+    average: Optional[bool],
+    op: Optional[int],
+    prescale: float,
+    postscale: float,
+    process_set: ProcessSet,
+    priority: int,
+) -> Request:
+    if op is None or average is not None:
+        op = handle_average_backwards_compatibility(op, average)
+    return _reduction(operations.ALLREDUCE, op, prescale, postscale, process_set, priority)
+
+
+@public
+def allreduce(
+    tensor: NDArray,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    priority: int = 0,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    op: Optional[int] = None,
+) -> NDArray:
+    request = _allreduction(average, op, prescale_factor, postscale_factor, process_set, priority)
+    output = like(tensor)
+    push(request, name_of("allreduce", name), tensor, output)
+    return output
+
+
+@public
+def allreduce_(
+    tensor: NDArray,
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    priority: int = 0,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    op: Optional[int] = None,
+) -> NDArray:
+    request = _allreduction(average, op, prescale_factor, postscale_factor, process_set, priority)
+    push(request, name_of("allreduce", name), tensor, tensor)
+    return tensor
+
+
+@public
+def grouped_allreduce(
+    tensors: Sequence[NDArray],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    priority: int = 0,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    op: Optional[int] = None,
+) -> List[NDArray]:
+    request = _allreduction(average, op, prescale_factor, postscale_factor, process_set, priority)
+    outputs = [like(each) for each in tensors]
+    if outputs:
+        push_group(request, name_of("grouped_allreduce", name), tensors, outputs)
+    return outputs
+
+
+@public
+def grouped_allreduce_(
+    tensors: Sequence[NDArray],
+    average: Optional[bool] = None,
+    name: Optional[str] = None,
+    priority: int = 0,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    op: Optional[int] = None,
+) -> Sequence[NDArray]:
+    request = _allreduction(average, op, prescale_factor, postscale_factor, process_set, priority)
+    if len(tensors) > 0:
+        push_group(request, name_of("grouped_allreduce", name), tensors, tensors)
+    return tensors
+
+
+# ---- broadcast
+
+
+def _from(root_rank: int, process_set: ProcessSet, priority: int) -> Request:
+    return Request(operations.BROADCAST, Sum, root_rank, set_number(process_set), 1.0, 1.0, priority)
+
+
+@public
+def broadcast(
+    tensor: NDArray,
+    root_rank: int,
+    name: Optional[str] = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+) -> NDArray:
+    output = like(tensor)
+    push(_from(root_rank, process_set, priority), name_of("broadcast", name), tensor, output)
+    return output
+
+
+@public
+def broadcast_(
+    tensor: NDArray,
+    root_rank: int,
+    name: Optional[str] = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+) -> NDArray:
+    push(_from(root_rank, process_set, priority), name_of("broadcast", name), tensor, tensor)
+    return tensor
+
+
+# ---- reducescatter
+
+
+def _share_of(tensor: NDArray, process_set: ProcessSet) -> NDArray:
+    if not tensor.shape:
+        raise ValueError("a scalar has no rows to be scattered")
+    with mxnet_errors():  # this rank may not be in the set
+        rows = rows_of_share(tensor.shape[0], process_set)
+    return like(tensor, rows or 0)
+
+
+@public
+def reducescatter(
+    tensor: NDArray,
+    op: int = Average,
+    name: Optional[str] = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> NDArray:
+    request = _reduction(operations.REDUCESCATTER, op, prescale_factor, postscale_factor, process_set, priority)
+    output = _share_of(tensor, process_set)
+    push(request, name_of("reducescatter", name), tensor, output)
+    return output
+
+
+@public
+def grouped_reducescatter(
+    tensors: Sequence[NDArray],
+    op: int = Average,
+    name: Optional[str] = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> List[NDArray]:
+    request = _reduction(operations.REDUCESCATTER, op, prescale_factor, postscale_factor, process_set, priority)
+    outputs = [_share_of(each, process_set) for each in tensors]
+    if outputs:
+        push_group(request, name_of("grouped_reducescatter", name), tensors, outputs)
+    return outputs
+
+
+# ---- what waits: allgather, alltoall, barrier
+
+_ALLGATHER = _native.Request(operations.ALLGATHER, "horovod_allgather")
+_GROUPED_ALLGATHER = _native.Request(operations.ALLGATHER, "horovod_grouped_allgather")
+_ALLTOALL = _native.Request(operations.ALLTOALL, "horovod_alltoall")
+
+
+@public
+def allgather(
+    tensor: NDArray, name: Optional[str] = None, priority: int = 0, process_set: ProcessSet = global_process_set
+) -> NDArray:
+    return received(gather(_ALLGATHER, name, tensor, process_set), tensor)
+
+
+@public
+def grouped_allgather(
+    tensors: Sequence[NDArray],
+    name: Optional[str] = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+) -> List[NDArray]:
+    if len(tensors) == 0:
+        return []
+    handles = gather_group(_GROUPED_ALLGATHER, name, tensors, process_set)
+    return [received(handle, tensor) for handle, tensor in zip(handles, tensors)]
+
+
+@public
+def alltoall(
+    tensor: NDArray,
+    splits: Any = None,
+    name: Optional[str] = None,
+    priority: int = 0,
+    process_set: ProcessSet = global_process_set,
+) -> Union[NDArray, Tuple[NDArray, NDArray]]:
+    handle = gather(_ALLTOALL, name, tensor, process_set, _rows(splits))
+    rows = received(handle, tensor)
+    return rows if splits is None else (rows, mxnet.nd.array(handle.first_dims, ctx=mxnet.cpu(), dtype="int32"))
+
+
+def _rows(splits: Any) -> Optional[List[int]]:
+    if splits is None:
+        return None
+    numbers = splits.asnumpy() if isinstance(splits, NDArray) else splits
+    try:
+        if any(each != int(each) for each in numbers):
+            raise ValueError
+        return [int(each) for each in numbers] or None
+    except (TypeError, ValueError):
+        raise MXNetError(f"splits must be a list or a flat array of whole numbers, not {splits!r}") from None
+
+
+@public
+def barrier(process_set: ProcessSet = global_process_set) -> None:
+    with mxnet_errors():
+        meetings.barrier(process_set)

@@ -1,0 +1,104 @@
+"""An MXNet optimizer whose gradients are averaged over all ranks first."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Tuple
+
+import mxnet
+
+from farandole.common import process_sets
+from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.mxnet.gradients import Averager
+
+
+class DistributedOptimizer(mxnet.optimizer.Optimizer):
+    """Averages gradients over all ranks, then lets the optimizer that it wraps update.
+
+    It averages in the collective: ``rescale_grad`` stays what the wrapped optimizer was made with. What is assigned to
+    it here has no effect, because ``gluon.Trainer`` assigns at each step: with ``gluon.Trainer`` and with ``Module``,
+    make the optimizer with ``rescale_grad=1.0 / batch_size``. (``DistributedTrainer`` takes the batch size that its
+    ``step()`` is given.) Everything else that is read or assigned is the wrapped optimizer's.
+
+    :param optimizer: computes the update
+    :param gradient_predivide_factor: part of the division that is done before the sum
+    :param num_groups: gradients that are handed in together are reduced in so many groups; 0: each on its own
+    :param process_set: who takes part; everybody by default
+    """
+
+    def __init__(
+        self,
+        optimizer: mxnet.optimizer.Optimizer,
+        gradient_predivide_factor: float = 1.0,
+        num_groups: int = 0,
+        process_set: ProcessSet = global_process_set,
+    ) -> None:
+        # The base's constructor would make the state of an optimizer of its own.
+        self._optimizer = optimizer
+        self._averager = Averager(gradient_predivide_factor, num_groups, process_set)
+
+    def __getattr__(self, item: str) -> Any:
+        if item in _OWN:  # not there yet: the object is being made
+            raise AttributeError(item)
+        return getattr(self._optimizer, item)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _OWN:
+            super().__setattr__(name, value)
+        elif name != "rescale_grad":
+            setattr(self._optimizer, name, value)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        how = self._averager
+        ranks = None if how.process_set is global_process_set else how.process_set.ranks
+        return _wrapped_again, (self._optimizer, how.gradient_predivide_factor, how.num_groups, ranks)
+
+    def create_state(self, index: Any, weight: Any) -> Any:
+        """What the wrapped optimizer keeps for a parameter."""
+        return self._optimizer.create_state(index, weight)
+
+    def create_state_multi_precision(self, index: Any, weight: Any) -> Any:
+        """What the wrapped optimizer keeps for a parameter, with a copy in float32 of one in float16."""
+        return self._optimizer.create_state_multi_precision(index, weight)
+
+    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """Averages the gradient, or each of a list, and updates."""
+        self._average(index, grad)
+        self._optimizer.update(index, weight, grad, state)
+
+    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """Averages the gradient, or each of a list, and updates."""
+        self._average(index, grad)
+        self._optimizer.update_multi_precision(index, weight, grad, state)
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Sets the wrapped optimizer's."""
+        self._optimizer.set_learning_rate(lr)
+
+    def set_lr_mult(self, args_lr_mult: Any) -> None:
+        """Sets the wrapped optimizer's."""
+        self._optimizer.set_lr_mult(args_lr_mult)
+
+    def set_wd_mult(self, args_wd_mult: Any) -> None:
+        """Sets the wrapped optimizer's."""
+        self._optimizer.set_wd_mult(args_wd_mult)
+
+    def _average(self, index: Any, gradient: Any) -> None:
+        several = isinstance(index, (tuple, list))
+        names = [str(each) for each in (index if several else [index])]
+        self._averager.average(gradient if several else [gradient], names)
+
+
+_OWN = ("_optimizer", "_averager")
+
+
+def _wrapped_again(
+    optimizer: mxnet.optimizer.Optimizer, predivide: float, num_groups: int, ranks: Optional[List[int]]
+) -> DistributedOptimizer:
+    """What was saved with ``Trainer.save_states()``; its process set is the one that has these ranks now."""
+    if ranks is None:
+        return DistributedOptimizer(optimizer, predivide, num_groups)
+    for number, members in process_sets.get_process_set_ids_and_ranks().items():
+        known = process_sets.objects_of(number)
+        if known and list(members) == ranks:
+            return DistributedOptimizer(optimizer, predivide, num_groups, known[0])
+    raise ValueError(f"the optimizer was saved with a process set of ranks {ranks}, and there is none: add it first")

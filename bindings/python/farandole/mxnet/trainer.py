@@ -1,0 +1,68 @@
+"""A gluon.Trainer whose gradients are averaged over all ranks."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Dict, Optional
+
+import mxnet
+
+from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.mxnet.compression import Compression
+from farandole.mxnet.gradients import Averager
+from farandole.mxnet.optimizer import DistributedOptimizer
+
+
+class DistributedTrainer(mxnet.gluon.Trainer):
+    """Averages gradients over all ranks before each update. ``step(batch_size)`` takes this rank's batch size.
+
+    :param params: what ``net.collect_params()`` gives, or a dict or list of parameters; all ranks number them in the
+        order of their names
+    :param optimizer: the name of an optimizer, or one
+    :param optimizer_params: options of an optimizer that is given by its name
+    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, or your own
+    :param gradient_predivide_factor: part of the division that is done before the sum
+    :param prefix: put in front of every gradient's name; needed where there are several trainers
+    :param num_groups: gradients are reduced in so many groups; 0: each on its own
+    :param process_set: who takes part; everybody by default
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        optimizer: Any,
+        optimizer_params: Optional[Dict[str, Any]] = None,
+        compression: Any = Compression.none,
+        gradient_predivide_factor: float = 1.0,
+        prefix: Optional[str] = None,
+        num_groups: int = 0,
+        process_set: ProcessSet = global_process_set,
+    ) -> None:
+        if isinstance(optimizer, DistributedOptimizer):
+            warnings.warn(
+                "DistributedTrainer averages gradients itself, so it takes the optimizer that the "
+                "DistributedOptimizer wraps; give it that one",
+                stacklevel=2,
+            )
+            optimizer = optimizer._optimizer
+        if isinstance(params, (list, tuple)) and all(hasattr(each, "name") for each in params):
+            params = sorted(params, key=lambda each: str(each.name))
+        super().__init__(params, optimizer, optimizer_params=optimizer_params, kvstore=None)
+        self._prefix = prefix or ""
+        self._averager = Averager(gradient_predivide_factor, num_groups, process_set, compression)
+
+    def _allreduce_grads(self) -> None:
+        gradients = []
+        names = []
+        for index, parameter in enumerate(self._params):
+            if parameter.grad_req == "null":
+                continue
+            copies = parameter.list_grad()
+            if len(copies) > 1:
+                raise ValueError(
+                    f"{parameter.name} is on {len(copies)} devices: start a process for each device, and give its "
+                    "parameters one context"
+                )
+            gradients.append(copies[0])
+            names.append(f"{self._prefix}{index}")
+        self._averager.average(gradients, names)

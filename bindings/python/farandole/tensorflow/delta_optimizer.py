@@ -1,0 +1,101 @@
+"""Adasum for optimizers of TensorFlow 1: each rank steps on its own, and what the variables have changed by is
+combined."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Tuple
+
+from farandole.tensorflow import reductions
+from farandole.tensorflow.kernels import tf
+from farandole.tensorflow.mpi_ops import Adasum
+
+_LegacyOptimizer = tf.compat.v1.train.Optimizer
+
+
+class _DistributedAdasumOptimizer(_LegacyOptimizer):  # type: ignore[misc, valid-type]
+    """Lets the wrapped optimizer take its steps; after every ``passes`` of them all ranks' changes are combined."""
+
+    def __init__(
+        self, optimizer: Any, name: str, use_locking: bool, device_dense: str, compression: Any, passes: int
+    ) -> None:
+        super().__init__(name=name, use_locking=use_locking)
+        self._optimizer = optimizer
+        self._device_dense = device_dense
+        self._compression = compression
+        self._passes = passes
+        self._counter: Optional[Any] = None
+        self._starts: List[Any] = []
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> List[Tuple[Any, Any]]:
+        """As the wrapped optimizer's: gradients stay on their rank."""
+        return list(self._optimizer.compute_gradients(*args, **kwargs))
+
+    def _make_variables(self, variables: List[Any]) -> None:
+        if self._counter is not None:
+            return
+        with tf.init_scope():
+            self._counter = tf.Variable(0, trainable=False, dtype=tf.int32)
+            # Written before they are read: at the first step of each round.
+            self._starts = [tf.Variable(tf.zeros(each.shape, each.dtype), trainable=False) for each in variables]
+
+    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: Optional[str] = None) -> Any:
+        """Applies this rank's gradients, and combines all ranks' changes when a round of steps is over."""
+        pairs = [(gradient, variable) for gradient, variable in grads_and_vars if gradient is not None]
+        variables = [variable for _, variable in pairs]
+        if tf.executing_eagerly():
+            self._make_variables(variables)
+            self._begin(variables)
+            self._optimizer.apply_gradients(pairs, global_step, name)
+            self._end(variables)
+            return None
+        self._make_variables(variables)
+        with tf.control_dependencies(self._begin(variables)):
+            applied = self._optimizer.apply_gradients(pairs, global_step)
+        with tf.control_dependencies([applied]):
+            return tf.group(*self._end(variables), name=name)
+
+    def _begin(self, variables: List[Any]) -> List[Any]:
+        """Where a round begins, remembers where the variables are."""
+        assert self._counter is not None
+        is_first = tf.equal(self._counter, 0)
+        return [
+            start.assign(tf.where(is_first, tf.convert_to_tensor(variable), tf.convert_to_tensor(start)))
+            for start, variable in zip(self._starts, variables)
+        ]
+
+    def _end(self, variables: List[Any]) -> List[Any]:
+        """Counts the step; where the round ends, every variable moves on from where it was by what all agree on."""
+        assert self._counter is not None
+        count = self._counter.assign(tf.math.floormod(self._counter + 1, self._passes))
+        now = [tf.identity(tf.convert_to_tensor(each)) for each in variables]
+        starts = [tf.identity(tf.convert_to_tensor(each)) for each in self._starts]
+        targets = tf.cond(
+            tf.equal(count, 0),
+            lambda: [
+                start + self._combined(each - start, place) for place, (each, start) in enumerate(zip(now, starts))
+            ],
+            lambda: [tf.identity(each) for each in now],
+        )
+        targets = targets if isinstance(targets, (list, tuple)) else [targets]
+        return [variable.assign(target) for variable, target in zip(variables, targets)]
+
+    def _combined(self, change: Any, place: int) -> Any:
+        return reductions.allreduce(
+            change,
+            device_dense=self._device_dense,
+            compression=self._compression,
+            op=Adasum,
+            name=f"{self.get_name()}_delta_{place}",
+        )
+
+    def get_slot(self, *args: Any, **kwargs: Any) -> Any:
+        """As the wrapped optimizer's."""
+        return self._optimizer.get_slot(*args, **kwargs)
+
+    def get_slot_names(self, *args: Any, **kwargs: Any) -> Any:
+        """As the wrapped optimizer's."""
+        return self._optimizer.get_slot_names(*args, **kwargs)
+
+    def variables(self, *args: Any, **kwargs: Any) -> Any:
+        """As the wrapped optimizer's."""
+        return self._optimizer.variables(*args, **kwargs)

@@ -1,0 +1,174 @@
+"""Elastic training for TensorFlow: members may come and go between the commits of a state."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+from typing import Any, Callable, Iterator, List, Optional, TypeVar
+
+from farandole.common.elastic import ObjectState, State, run_fn
+from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+from farandole.tensorflow import functions, mpi_ops
+from farandole.tensorflow.kernels import tf
+
+Result = TypeVar("Result")
+
+_OPERATION = re.compile(r"\bHorovod(?:Grouped)?(?:Allreduce|Allgather|Broadcast|Alltoall|Reducescatter|Join|Barrier)")
+_KIND = re.compile(_OPERATION.pattern + r" \(([a-z ]+)\): ")
+_INTERRUPT = re.compile(r"\bHostsUpdatedInterrupt: (True|False)\b")
+
+
+def behind(problem: tf.errors.OpError) -> Optional[RuntimeError]:
+    """What the elastic loop has to know about an error of TensorFlow's: an operation that failed because members were
+    lost, or an interrupt from within a graph. None for any other error.
+    """
+    text = str(problem.message)
+    interrupt = _INTERRUPT.search(text)
+    if interrupt:
+        return HostsUpdatedInterrupt(interrupt.group(1) == "True")
+    recoverable = (tf.errors.UnknownError, tf.errors.AbortedError, tf.errors.CancelledError)
+    if not isinstance(problem, recoverable) or not _OPERATION.search(text):
+        return None
+    lost = HorovodInternalError(text)
+    kind = _KIND.search(text)
+    lost.kind = kind.group(1) if kind else "unknown"
+    return lost
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """Errors of TensorFlow's that the elastic loop has to know become those that it knows."""
+    try:
+        yield
+    except tf.errors.OpError as problem:
+        known = behind(problem)
+        if known is None:
+            raise
+        raise known from problem
+
+
+def run(func: Callable[..., Result]) -> Callable[..., Result]:
+    """Decorates a training function that takes a state first: it starts from rank 0's state, and goes on with those
+    that are there when members have changed."""
+
+    @functools.wraps(func)
+    def train(state: State, *args: object, **kwargs: object) -> Result:
+        with translated():
+            return func(state, *args, **kwargs)
+
+    def reset() -> None:
+        mpi_ops.shutdown()
+        mpi_ops.init()
+
+    return run_fn(train, reset)
+
+
+class _VariablesState(ObjectState):
+    """Variables, and plain values beside them. The constructor keeps a copy, and communicates with nobody."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(bcast_object=functions.broadcast_object, get_rank=mpi_ops.rank, **kwargs)
+        self._kept = self._read()
+
+    def _read(self) -> List[Any]:
+        raise NotImplementedError
+
+    def _write(self, values: List[Any]) -> None:
+        raise NotImplementedError
+
+    def _broadcast(self) -> None:
+        raise NotImplementedError
+
+    def save(self) -> None:
+        """Keeps a copy of the variables and the values."""
+        self._kept = self._read()
+        super().save()
+
+    def restore(self) -> None:
+        """Puts the copies back."""
+        self._write(self._kept)
+        super().restore()
+
+    def sync(self) -> None:
+        """Gives rank 0's variables and values to all. If a member is lost meanwhile, what was saved before stays."""
+        with translated():
+            self._broadcast()
+        super().sync()
+        self._kept = self._read()
+
+
+class TensorFlowKerasState(_VariablesState):
+    """State of a Keras model and its optimizer, and whatever else is given by keyword.
+
+    :param model: built already; ``ValueError`` otherwise
+    :param optimizer: the model's own by default
+    :param backend: accepted; variables are read and written without a session
+    """
+
+    def __init__(self, model: Any, optimizer: Any = None, backend: Any = None, **kwargs: Any) -> None:
+        if not getattr(model, "built", False):
+            raise ValueError("the model must be built before it becomes a state: call build(), or run a batch")
+        self.model = model
+        self.optimizer = optimizer if optimizer is not None else getattr(model, "optimizer", None)
+        _build_optimizer(self.optimizer, model)
+        super().__init__(**kwargs)
+
+    def _variables(self) -> List[Any]:
+        return [*self.model.weights, *variables_of_optimizer(self.optimizer)]
+
+    def _read(self) -> List[Any]:
+        return [tf.convert_to_tensor(each).numpy().copy() for each in self._variables()]
+
+    def _write(self, values: List[Any]) -> None:
+        for variable, value in zip(self._variables(), values):
+            variable.assign(value)
+
+    def _broadcast(self) -> None:
+        functions.broadcast_variables(self._variables(), root_rank=0)
+
+
+def variables_of_optimizer(optimizer: Any) -> List[Any]:
+    """An optimizer's variables, whether its Keras has them as a list or answers them when called."""
+    variables = getattr(optimizer, "variables", [])
+    return list(variables() if callable(variables) else variables)
+
+
+def _build_optimizer(optimizer: Any, model: Any) -> None:
+    """Makes the variables that an optimizer has after its first step, so that all ranks have the same ones."""
+    if optimizer is not None and hasattr(optimizer, "build") and not getattr(optimizer, "built", False):
+        optimizer.build(model.trainable_variables)
+
+
+class TensorFlowState(_VariablesState):
+    """State of variables, and whatever else is given by keyword.
+
+    :param variables: all global variables of the graph by default
+    :param session: of the graph; the default session by default, none outside of graphs
+    """
+
+    def __init__(self, variables: Any = None, session: Any = None, **kwargs: Any) -> None:
+        in_graph = not tf.executing_eagerly()
+        self.variables = list(tf.compat.v1.global_variables() if variables is None else variables)
+        self.session = session if session is not None or not in_graph else tf.compat.v1.get_default_session()
+        # Sessions may end a graph: what will be run is made now, though nothing is.
+        self._bcast_op = functions.broadcast_variables(self.variables, root_rank=0) if in_graph else None
+        super().__init__(**kwargs)
+
+    def _read(self) -> List[Any]:
+        if self._bcast_op is not None:
+            return list(self.session.run(self.variables))
+        return [tf.convert_to_tensor(each).numpy().copy() for each in self.variables]
+
+    def _write(self, values: List[Any]) -> None:
+        for variable, value in zip(self.variables, values):
+            if self._bcast_op is not None:
+                variable.load(value, self.session)
+            else:
+                variable.assign(value)
+
+    def _broadcast(self) -> None:
+        if self._bcast_op is not None:
+            self.session.run(self._bcast_op)
+        else:
+            functions.broadcast_variables(self.variables, root_rank=0)

@@ -1,0 +1,81 @@
+"""TensorFlow's verbs, as ``farandole.common.framework`` asks for them."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Dict, List, Sequence, Tuple
+
+from farandole.common.framework import Reduction
+from farandole.common.process_sets import ProcessSet
+from farandole.tensorflow import mpi_ops, reductions
+from farandole.tensorflow.kernels import tf
+
+
+class Verbs:
+    """What is done to TensorFlow's tensors and variables.
+
+    :param device_dense: where dense gradients are reduced
+    :param device_sparse: where slices are gathered
+    """
+
+    name = "tensorflow"
+
+    def __init__(self, device_dense: str = "", device_sparse: str = "") -> None:
+        self._devices: Dict[str, Any] = {"device_dense": device_dense, "device_sparse": device_sparse}
+
+    def to_numpy(self, tensor: Any) -> Any:
+        """A copy."""
+        return tf.convert_to_tensor(tensor).numpy().copy()
+
+    def assign(self, variable: Any, array: Any) -> None:
+        """In place."""
+        variable.assign(array)
+
+    def is_sparse(self, gradient: Any) -> bool:
+        """Whether it is ``tf.IndexedSlices``."""
+        return isinstance(gradient, tf.IndexedSlices)
+
+    def densified(self, gradient: Any) -> Any:
+        """Slices of the same row are added up."""
+        return tf.convert_to_tensor(gradient)
+
+    def divided_by_members(self, gradient: Any, process_set: ProcessSet) -> Any:
+        """In an elastic job by those that there are when the graph runs."""
+        if not self.is_sparse(gradient):
+            return gradient / mpi_ops.divisor(process_set, gradient.dtype)
+        values = gradient.values / mpi_ops.divisor(process_set, gradient.values.dtype)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+
+    def allreduce(self, gradient: Any, name: str, how: Reduction) -> Any:
+        """In a graph named after the gradient, if ``name`` is empty."""
+        scaled = not self.is_sparse(gradient)
+        return reductions.allreduce(
+            gradient,
+            compression=how.compression,
+            op=how.op,
+            prescale_factor=how.prescale_factor if scaled else 1.0,
+            postscale_factor=how.postscale_factor if scaled else 1.0,
+            name=name or None,
+            process_set=how.process_set,
+            **self._devices,
+        )
+
+    def grouped_allreduce(self, gradients: Sequence[Any], name: str, how: Reduction) -> List[Any]:
+        """In a graph named after the gradients, if ``name`` is empty; as many lines as gradients name each of them."""
+        return reductions.grouped_allreduce(
+            gradients,
+            compression=how.compression,
+            op=how.op,
+            prescale_factor=how.prescale_factor,
+            postscale_factor=how.postscale_factor,
+            name=name or None,
+            process_set=how.process_set,
+            **self._devices,
+        )
+
+
+def variable_kinds() -> Tuple[type, ...]:
+    """The classes of variables: TensorFlow's, and that of Keras 3 where it has been imported."""
+    keras = sys.modules.get("keras")
+    own = getattr(keras, "Variable", None)
+    return (tf.Variable, own) if isinstance(own, type) else (tf.Variable,)

@@ -1,0 +1,193 @@
+"""Local accumulation of gradients in graphs: several passes, one reduction.
+
+A counter and one sum a variable live in the graph, as variables that no optimizer trains. Each run adds to the sums;
+the run that completes them reduces, and only then anything is applied.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, Optional, Sequence, Set
+
+from farandole.common.ledger import check_passes
+from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.tensorflow.framework import Verbs
+from farandole.tensorflow.kernels import tf
+from farandole.tensorflow.util import reference
+
+ReduceFunction = Callable[[List[Any], List[Any]], List[Any]]
+
+
+def apply_op_to_not_none_tensors(tensor_op: Callable[..., Any], tensors: Sequence[Any], *args: Any) -> List[Any]:
+    """``tensor_op`` of every tensor and ``args``; None stays None."""
+    return [tensor if tensor is None else tensor_op(tensor, *args) for tensor in tensors]
+
+
+def get_not_none_from_list(tensor_list: Sequence[Any]) -> List[Any]:
+    """Those that are not None."""
+    return [each for each in tensor_list if each is not None]
+
+
+def dense(gradients: Sequence[Any], sparse_as_dense: bool) -> List[Any]:
+    """Gradients that can be added up; ``ValueError`` for slices that must not become dense."""
+
+    def densified(gradient: Any) -> Any:
+        if isinstance(gradient, tf.IndexedSlices) and not sparse_as_dense:
+            raise ValueError(
+                "tf.IndexedSlices cannot be accumulated over several backward passes; use sparse_as_dense=True"
+            )
+        return tf.convert_to_tensor(gradient)
+
+    return apply_op_to_not_none_tensors(densified, gradients)
+
+
+class Locals:
+    """Variables whose gradients are accumulated like all others, and stay this rank's own."""
+
+    def __init__(self, process_set: ProcessSet, scale: bool) -> None:
+        self._process_set = process_set
+        self._scale = scale
+        self._known: Set[Any] = set()
+        self._verbs = Verbs()
+
+    def register(self, variable: Any) -> None:
+        """This variable is one."""
+        self._known.add(reference(variable))
+
+    def reduce(self, reduce: ReduceFunction, gradients: List[Any], variables: List[Any]) -> List[Any]:
+        """All gradients; ``reduce`` is asked for those of the others."""
+        others = [place for place, each in enumerate(variables) if reference(each) not in self._known]
+        result = list(gradients)
+        if self._scale:
+            for place in set(range(len(result))) - set(others):
+                if result[place] is not None:
+                    result[place] = self._verbs.divided_by_members(result[place], self._process_set)
+        reduced = reduce([gradients[place] for place in others], [variables[place] for place in others])
+        for place, each in zip(others, reduced):
+            result[place] = each
+        return result
+
+
+class LocalGradientAggregationHelper:
+    """Adds up gradients in a graph, and lets a step happen only when they are complete.
+
+    :param backward_passes_per_step: passes whose gradients are added up
+    :param allreduce_func: reduces gradients; called with them and their variables
+    :param sparse_as_dense: let slices become dense, which they must; ``ValueError`` otherwise
+    :param average_aggregated_gradients: divide the sums by the number of passes
+    :param rank: accepted; the variables need no number
+    :param optimizer_type: accepted: all optimizers are treated alike
+    :param process_set: who takes part; for the gradients of local variables
+    :param scale_local_gradients: divide gradients of local variables by the number of ranks
+    :param name: begins the names of the variables
+    """
+
+    _OPTIMIZER_TYPE_KERAS = "optimizer_type_keras"
+    _OPTIMIZER_TYPE_LEGACY = "optimizer_type_legacy"
+
+    def __init__(
+        self,
+        backward_passes_per_step: int,
+        allreduce_func: ReduceFunction,
+        sparse_as_dense: bool,
+        average_aggregated_gradients: bool,
+        rank: int,
+        optimizer_type: str,
+        process_set: ProcessSet = global_process_set,
+        scale_local_gradients: bool = True,
+        name: str = "",
+    ) -> None:
+        self.backward_passes_per_step = check_passes(backward_passes_per_step)
+        self.sparse_as_dense = sparse_as_dense
+        self.average_aggregated_gradients = average_aggregated_gradients
+        self._reduce = allreduce_func
+        self._locals = Locals(process_set, scale_local_gradients)
+        self._name = name
+        self._complete: Optional[Any] = None
+        self.counter: Optional[Any] = None
+        self.locally_aggregated_grads: List[Any] = []
+
+    def register_local_var(self, var: Any) -> None:
+        """This variable's gradient is accumulated, and not reduced."""
+        self._locals.register(var)
+
+    def _variable(self, name: str, of: Any) -> Any:
+        return tf.compat.v1.get_variable(
+            f"{self._name}{name}",
+            initializer=tf.zeros(of.shape, of.dtype),
+            trainable=False,
+            use_resource=True,
+        )
+
+    def _make_variables(self, gradients: Sequence[Any]) -> None:
+        with tf.compat.v1.variable_scope("aggregation_variables", reuse=tf.compat.v1.AUTO_REUSE):
+            self.counter = self._variable("aggregation_counter", tf.constant(0))
+            places = iter(range(len(gradients)))
+            self.locally_aggregated_grads = apply_op_to_not_none_tensors(
+                lambda each: self._variable(f"aggregated_gradient_{next(places)}", each), gradients
+            )
+
+    def compute_gradients(self, grads: Sequence[Any], vars: Sequence[Any]) -> List[Any]:
+        """The gradients of this pass become part of the sums.
+
+        :returns: the sums: reduced in the run that completes them, as they are otherwise
+        """
+        gradients = dense(grads, self.sparse_as_dense)
+        if self.backward_passes_per_step == 1:
+            return self._locals.reduce(self._reduce, gradients, list(vars))
+        self._make_variables(gradients)
+        added = [
+            total.assign_add(gradient)
+            for total, gradient in zip(self.locally_aggregated_grads, gradients)
+            if total is not None
+        ]
+        with tf.control_dependencies(added):
+            passes = self.counter.assign_add(1, read_value=True)
+        self._complete = tf.equal(passes, self.backward_passes_per_step)
+        with tf.control_dependencies([self._complete]):
+            sums = apply_op_to_not_none_tensors(lambda total: total.read_value(), self.locally_aggregated_grads)
+        there = [place for place, each in enumerate(sums) if each is not None]
+        chosen = tf.cond(
+            self._complete,
+            lambda: get_not_none_from_list(self._completed(sums, list(vars))),
+            lambda: [tf.identity(sums[place]) for place in there],
+        )
+        result: List[Any] = [None] * len(sums)
+        for place, each in zip(there, chosen if isinstance(chosen, (list, tuple)) else [chosen]):
+            result[place] = each
+        return result
+
+    def _completed(self, sums: List[Any], variables: List[Any]) -> List[Any]:
+        if self.average_aggregated_gradients:
+            sums = apply_op_to_not_none_tensors(
+                lambda total: total / tf.cast(self.backward_passes_per_step, total.dtype), sums
+            )
+        return apply_op_to_not_none_tensors(tf.identity, self._locals.reduce(self._reduce, sums, variables))
+
+    def apply_gradients(self, apply_grads_closure: Callable[[], Any], optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Applies in the run that completed the sums, which then start anew; nothing happens in all others.
+
+        :param apply_grads_closure: applies what ``compute_gradients`` returned
+        """
+        if self.backward_passes_per_step == 1:
+            return apply_grads_closure()
+
+        def apply() -> Any:
+            with tf.control_dependencies([apply_grads_closure()]):
+                cleared = [
+                    total.assign(tf.zeros_like(total))
+                    for total in get_not_none_from_list(self.locally_aggregated_grads)
+                ]
+            with tf.control_dependencies([*cleared]):
+                return tf.group(self.counter.assign(0))  # type: ignore[union-attr]
+
+        def skip() -> Any:
+            return tf.group()
+
+        done = tf.cond(self._complete, lambda: _as_number(apply()), lambda: _as_number(skip()))
+        return tf.group(done)
+
+
+def _as_number(operation: Any) -> Any:
+    """Something that both branches of a condition can answer."""
+    with tf.control_dependencies([operation]):
+        return tf.constant(0)

@@ -1,0 +1,113 @@
+"""Local accumulation of gradients outside of graphs, and in functions: several passes, one reduction."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, Optional, Sequence
+
+from farandole.common.ledger import check_passes
+from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.tensorflow.gradient_aggregation import (
+    Locals,
+    ReduceFunction,
+    apply_op_to_not_none_tensors,
+    dense,
+    get_not_none_from_list,
+)
+from farandole.tensorflow.kernels import tf
+
+
+class LocalGradientAggregationHelperEager:
+    """Adds up gradients, and lets a step happen only when they are complete.
+
+    :param backward_passes_per_step: passes whose gradients are added up
+    :param allreduce_func: reduces gradients; called with them and their variables
+    :param sparse_as_dense: let slices become dense, which they must; ``ValueError`` otherwise
+    :param average_aggregated_gradients: divide the sums by the number of passes
+    :param process_set: who takes part; for the gradients of local variables
+    :param scale_local_gradients: divide gradients of local variables by the number of ranks
+    """
+
+    def __init__(
+        self,
+        backward_passes_per_step: int,
+        allreduce_func: ReduceFunction,
+        sparse_as_dense: bool,
+        average_aggregated_gradients: bool,
+        process_set: ProcessSet = global_process_set,
+        scale_local_gradients: bool = True,
+    ) -> None:
+        self.backward_passes_per_step = check_passes(backward_passes_per_step)
+        self.sparse_as_dense = sparse_as_dense
+        self.average_aggregated_gradients = average_aggregated_gradients
+        self._reduce = allreduce_func
+        self._locals = Locals(process_set, scale_local_gradients)
+        self.counter: Optional[Any] = None
+        self.locally_aggregated_grads: List[Any] = []
+
+    def register_local_var(self, var: Any) -> None:
+        """This variable's gradient is accumulated, and not reduced."""
+        self._locals.register(var)
+
+    def _make_variables(self, gradients: Sequence[Any]) -> None:
+        if self.counter is not None:
+            return
+        # Outside of the function that may be traced now: they outlive it.
+        with tf.init_scope():
+            self.counter = tf.Variable(0, trainable=False, dtype=tf.int32)
+            self.locally_aggregated_grads = apply_op_to_not_none_tensors(
+                lambda each: tf.Variable(tf.zeros(each.shape, each.dtype), trainable=False), gradients
+            )
+
+    def compute_gradients(self, grads: Sequence[Any], vars: Sequence[Any]) -> List[Any]:
+        """The gradients of this pass become part of the sums.
+
+        :returns: the sums: reduced in the pass that completes them, which then start anew; as they are otherwise
+        """
+        gradients = dense(grads, self.sparse_as_dense)
+        if self.backward_passes_per_step == 1:
+            return self._locals.reduce(self._reduce, gradients, list(vars))
+        self._make_variables(gradients)
+        assert self.counter is not None
+        for total, gradient in zip(self.locally_aggregated_grads, gradients):
+            if total is not None:
+                total.assign_add(gradient)
+        self.counter.assign_add(1)
+        there = [place for place, each in enumerate(self.locally_aggregated_grads) if each is not None]
+        chosen = tf.cond(
+            tf.equal(self.counter, self.backward_passes_per_step),
+            lambda: get_not_none_from_list(self._completed(list(vars))),
+            lambda: [tf.identity(self.locally_aggregated_grads[place]) for place in there],
+        )
+        result: List[Any] = [None] * len(gradients)
+        for place, each in zip(there, chosen if isinstance(chosen, (list, tuple)) else [chosen]):
+            result[place] = each
+        return result
+
+    def _completed(self, variables: List[Any]) -> List[Any]:
+        passes = self.backward_passes_per_step if self.average_aggregated_gradients else 1
+        sums = apply_op_to_not_none_tensors(
+            lambda total: tf.identity(total) / tf.cast(passes, total.dtype) if passes > 1 else tf.identity(total),
+            self.locally_aggregated_grads,
+        )
+        for total in get_not_none_from_list(self.locally_aggregated_grads):
+            total.assign(tf.zeros_like(total))
+        assert self.counter is not None
+        self.counter.assign(0)
+        return apply_op_to_not_none_tensors(tf.identity, self._locals.reduce(self._reduce, sums, variables))
+
+    def apply_gradients(self, apply_grads_closure: Callable[[], Any], optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Applies after the pass that completed the sums; nothing happens after all others.
+
+        :param apply_grads_closure: applies what ``compute_gradients`` returned
+        """
+        if self.backward_passes_per_step == 1:
+            return apply_grads_closure()
+        if tf.executing_eagerly():
+            # Complete sums have started anew.
+            return apply_grads_closure() if int(self.counter) == 0 else None  # type: ignore[arg-type]
+
+        def apply() -> Any:
+            apply_grads_closure()
+            return tf.constant(True)
+
+        return tf.cond(tf.equal(self.counter, 0), apply, lambda: tf.constant(False))

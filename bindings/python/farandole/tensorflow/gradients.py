@@ -1,0 +1,100 @@
+"""What TensorFlow needs to differentiate through the operations."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Tuple
+
+from farandole.tensorflow.kernels import raw, tf
+from farandole.tensorflow.mpi_ops import Average, Sum, size_op
+
+
+def _attributes(op: Any, *names: str) -> Dict[str, Any]:
+    """How the gradient travels: as the node did, under a name of its own."""
+    taken = {name: op.get_attr(name) for name in ("process_set_id", "ignore_name_scope", "blocking", *names)}
+    name = op.get_attr("tensor_name")  # bytes in a graph
+    name = name.decode() if isinstance(name, bytes) else name
+    return {**taken, "tensor_name": "\n".join(f"{line}.gradient" for line in name.split("\n")) if name else ""}
+
+
+def _scales(op: Any) -> Dict[str, Any]:
+    return {name: op.get_attr(name) for name in ("prescale_factor", "postscale_factor")}
+
+
+def _mean(op: Any) -> Dict[str, Any]:
+    return {**_attributes(op), "reduce_op": Average, "prescale_factor": 1.0, "postscale_factor": 1.0}
+
+
+def _suffixed(attributes: Dict[str, Any], suffix: str) -> Dict[str, Any]:
+    name = attributes["tensor_name"]
+    return {**attributes, "tensor_name": name.split("\n")[0] + suffix if name else ""}
+
+
+@tf.RegisterGradient("HorovodAllreduce")
+def _of_allreduce(op: Any, grad: Any) -> Any:
+    return raw.horovod_allreduce(grad, **_attributes(op, "reduce_op"), **_scales(op))
+
+
+@tf.RegisterGradient("HorovodGroupedAllreduce")
+def _of_grouped_allreduce(op: Any, *grads: Any) -> List[Any]:
+    return list(raw.horovod_grouped_allreduce(list(grads), **_attributes(op, "reduce_op"), **_scales(op)))
+
+
+def _own_rows(grad: Any, counts: Any, op: Any) -> Any:
+    """Of the rows of all ranks those that this rank brought; ``counts`` says how many each did."""
+    place = raw.horovod_rank(process_set_id=op.get_attr("process_set_id"))
+    begin = tf.reduce_sum(counts[:place])
+    return grad[begin : begin + counts[place]]
+
+
+@tf.RegisterGradient("HorovodAllgather")
+def _of_allgather(op: Any, grad: Any) -> Any:
+    mean = raw.horovod_allreduce(grad, **_mean(op))
+    rows = tf.shape(op.inputs[0])[:1]
+    counts = raw.horovod_allgather(rows, **_suffixed(_attributes(op), ".rows"))
+    return _own_rows(mean, counts, op)
+
+
+@tf.RegisterGradient("HorovodGroupedAllgather")
+def _of_grouped_allgather(op: Any, *grads: Any) -> List[Any]:
+    means = raw.horovod_grouped_allreduce(list(grads), **_mean(op))
+    rows = tf.stack([tf.shape(each)[0] for each in op.inputs])[tf.newaxis, :]
+    counts = raw.horovod_allgather(rows, **_suffixed(_attributes(op), ".rows"))
+    return [_own_rows(mean, counts[:, place], op) for place, mean in enumerate(means)]
+
+
+@tf.RegisterGradient("HorovodBroadcast")
+def _of_broadcast(op: Any, grad: Any) -> Any:
+    mean = raw.horovod_allreduce(grad, **_mean(op))
+    is_root = tf.equal(raw.horovod_rank(), op.get_attr("root_rank"))
+    return tf.where(is_root, mean, tf.zeros_like(mean))
+
+
+@tf.RegisterGradient("HorovodAlltoall")
+def _of_alltoall(op: Any, grad: Any, _: Any) -> Tuple[Any, None]:
+    # What came from each rank goes back to it.
+    back, _counts = raw.horovod_alltoall(grad, splits=op.outputs[1], **_attributes(op))
+    return back, None
+
+
+def _unscattered(op: Any, grad: Any) -> Any:
+    """The gradient of a share, as what the rows were multiplied by."""
+    factor = op.get_attr("prescale_factor") * op.get_attr("postscale_factor")
+    if factor != 1.0:
+        grad *= tf.cast(factor, grad.dtype)
+    if op.get_attr("reduce_op") == Sum:
+        grad *= tf.cast(size_op(op.get_attr("process_set_id")), grad.dtype)
+    return grad
+
+
+@tf.RegisterGradient("HorovodReducescatter")
+def _of_reducescatter(op: Any, grad: Any) -> Any:
+    return raw.horovod_allgather(_unscattered(op, grad), **_attributes(op))
+
+
+@tf.RegisterGradient("HorovodGroupedReducescatter")
+def _of_grouped_reducescatter(op: Any, *grads: Any) -> List[Any]:
+    return list(raw.horovod_grouped_allgather([_unscattered(op, each) for each in grads], **_attributes(op)))
+
+
+for _type in ("Join", "Barrier", "Size", "ProcessSetIncluded", "LocalSize", "Rank", "LocalRank"):
+    tf.no_gradient(f"Horovod{_type}")

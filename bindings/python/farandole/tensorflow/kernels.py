@@ -1,0 +1,74 @@
+"""TensorFlow's own operations of this package, loaded once, before anything else of it.
+
+They lie in a shared object that is built without TensorFlow and finds TensorFlow's C interface in the process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from typing import Any
+
+from farandole.common.util import require_framework
+
+OLDEST = "2.13.0"
+"""The first TensorFlow whose C interface offers asynchronous kernels."""
+
+require_framework("tensorflow", OLDEST)
+
+import tensorflow as tf  # noqa: E402  (after the check, whose error says what to install)
+
+from farandole import xla as _xla  # noqa: E402
+from farandole.common import kernels as _kernels  # noqa: E402
+
+COLLECTIVES = frozenset(
+    {
+        "HorovodAllreduce",
+        "HorovodGroupedAllreduce",
+        "HorovodAllgather",
+        "HorovodGroupedAllgather",
+        "HorovodBroadcast",
+        "HorovodAlltoall",
+        "HorovodReducescatter",
+        "HorovodGroupedReducescatter",
+    }
+)
+
+_log = logging.getLogger("farandole.tensorflow")
+
+
+def run_side_by_side(rules: Any) -> bool:
+    """Lets collectives of one ``tf.function`` that do not depend on each other run at the same time.
+
+    They are stateful, so that no optimisation merges or drops them; but TensorFlow runs stateful operations one after
+    another, except those that it lists in a private table of ``rules``. Where there is no such table they wait for each
+    other: slower, and still right, if all ranks trace them in the same order.
+    """
+    known = getattr(rules, "MUST_RUN_ORDER_INSENSITIVE_STATEFUL_OPS", None)
+    if not isinstance(known, frozenset):
+        return False
+    rules.MUST_RUN_ORDER_INSENSITIVE_STATEFUL_OPS = known | COLLECTIVES
+    return True
+
+
+def _load() -> Any:
+    # TensorFlow must be the first to load them, or it does not see what they register.
+    operations = tf.load_op_library(_kernels.path_of("tensorflow"))
+    library = _kernels.connect("tensorflow")
+    library.farandole_tensorflow_problem.restype = ctypes.c_char_p
+    problem = library.farandole_tensorflow_problem().decode()
+    if problem:
+        raise ImportError(f"Farandole's operations cannot be registered with TensorFlow: {problem}")
+    try:
+        from tensorflow.python.framework import auto_control_deps as rules
+    except ImportError:
+        rules = None
+    if not run_side_by_side(rules):
+        _log.warning("TensorFlow %s runs the collectives of one function one after another", tf.__version__)
+    if _xla.is_wanted():
+        _xla.load(tf)
+    return operations
+
+
+raw = _load()
+"""The functions that TensorFlow has made from the operations."""

@@ -1,0 +1,131 @@
+"""The reduction of all gradients of a step, as optimizers and tapes ask for it.
+
+In a graph every gradient is a node of its own, so that it travels as soon as it is there, while others are still
+computed. Outside of graphs all are there already, and travel as one group.
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, Sequence
+
+from farandole.common import membership
+from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.common.reduction import GradientReducer, chosen_groups, require_adasum, takes_part
+from farandole.tensorflow import mpi_ops
+from farandole.tensorflow.compression import Compression
+from farandole.tensorflow.framework import Verbs, variable_kinds
+from farandole.tensorflow.kernels import tf
+from farandole.tensorflow.mpi_ops import Adasum, Average
+from farandole.tensorflow.util import reference
+
+
+class GradientReduction:
+    """How the gradients of one optimizer or tape are reduced; called with gradients and their variables."""
+
+    def __init__(
+        self,
+        name: str,
+        device_dense: str = "",
+        device_sparse: str = "",
+        compression: Any = Compression.none,
+        sparse_as_dense: bool = False,
+        op: int = Average,
+        gradient_predivide_factor: float = 1.0,
+        num_groups: int = 0,
+        groups: Any = None,
+        process_set: ProcessSet = global_process_set,
+        scale_local_gradients: bool = True,
+    ) -> None:
+        if op == Adasum:
+            require_adasum(process_set, mpi_ops.size())
+        self._name = name
+        self._groups = chosen_groups(num_groups, groups, variable_kinds(), stacklevel=4)
+        self._process_set = process_set
+        self._verbs = Verbs(device_dense, device_sparse)
+        self._sparse_as_dense = sparse_as_dense
+
+        def reducer(groups: Any) -> GradientReducer[Any]:
+            return GradientReducer(
+                self._verbs,
+                op,
+                gradient_predivide_factor,
+                groups,
+                reference,
+                process_set,
+                compression,
+                sparse_as_dense,
+                scale_local_gradients,
+            )
+
+        self._in_graphs = reducer(self._groups)
+        self._at_once = reducer(self._groups or 1)
+
+    def register_local(self, variable: Any) -> None:
+        """This variable's gradient stays this rank's own."""
+        self._in_graphs.register_local(reference(variable))
+        self._at_once.register_local(reference(variable))
+
+    def is_local(self, variable: Any) -> bool:
+        """Whether its gradient does."""
+        return self._in_graphs.is_local(reference(variable))
+
+    def __call__(self, gradients: Sequence[Any], variables: Sequence[Any], generic_names: bool = False) -> List[Any]:
+        """The gradients, reduced where they are; None stays None."""
+        keys = [reference(each) for each in variables]
+        if tf.executing_eagerly():
+            return self._at_once.reduce(gradients, keys, self._names(gradients, variables, generic_names))
+        names = [f"grad_{place}" if generic_names else "" for place in range(len(keys))]
+        with tf.name_scope(f"{self._name}_Allreduce"):
+            if not self._may_change():
+                return self._in_graphs.reduce(gradients, keys, names)
+            return self._where_included(list(gradients), keys, names)
+
+    def _may_change(self) -> bool:
+        """Whether this process may enter or leave the set while the graph is in use."""
+        return membership.is_elastic() and self._process_set is not global_process_set
+
+    def _where_included(self, gradients: List[Any], keys: List[Any], names: List[str]) -> List[Any]:
+        there = [place for place, each in enumerate(gradients) if each is not None]
+        included = mpi_ops.process_set_included_op(mpi_ops._set_id(self._process_set)) > 0
+
+        def reduced() -> List[Any]:
+            answer = self._in_graphs.reduced(gradients, keys, names)
+            return [_copied(answer[place]) for place in there]
+
+        chosen = tf.cond(included, reduced, lambda: [_copied(gradients[place]) for place in there])
+        for place, each in zip(there, chosen if isinstance(chosen, (list, tuple)) else [chosen]):
+            gradients[place] = each
+        return gradients
+
+    def _names(self, gradients: Sequence[Any], variables: Sequence[Any], generic_names: bool) -> List[str]:
+        """What ranks match by outside of graphs: the place of each variable, and its name for people.
+
+        Those that travel as one group are each named by a line of one text, so that a stall tells which is missing.
+        """
+        names = []
+        for place, variable in enumerate(variables):
+            known = "" if generic_names else f"_{mpi_ops._normalize_name(mpi_ops.name_of(variable))}"
+            names.append(f"{self._name}_Allreduce/grad_{place}{known}")
+        if self._groups is not None:
+            return names
+        dense = [place for place, each in enumerate(gradients) if self._is_reduced_dense(each, variables[place])]
+        lines = "\n".join(names[place] for place in dense)
+        return [lines if place in dense else name for place, name in enumerate(names)]
+
+    def _is_reduced_dense(self, gradient: Any, variable: Any) -> bool:
+        if gradient is None or self.is_local(variable):
+            return False
+        return self._sparse_as_dense or not self._verbs.is_sparse(gradient)
+
+    def takes_part(self) -> bool:
+        """Whether this process reduces gradients at all."""
+        return takes_part(self._process_set)
+
+
+def _copied(gradient: Any) -> Any:
+    if not isinstance(gradient, tf.IndexedSlices):
+        return tf.identity(gradient)
+    shape = gradient.dense_shape
+    return tf.IndexedSlices(
+        tf.identity(gradient.values), tf.identity(gradient.indices), None if shape is None else tf.identity(shape)
+    )

@@ -1,0 +1,179 @@
+"""Reductions as training wants them: of dense and of sparse tensors, alone and in groups, compressed on the way."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, ContextManager, Dict, List, Optional, Sequence
+
+from farandole.common.operations import public
+from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.common.reduction import require_adasum
+from farandole.tensorflow import mpi_ops
+from farandole.tensorflow.compression import Compression
+from farandole.tensorflow.kernels import tf
+from farandole.tensorflow.mpi_ops import Adasum, Average, Sum
+
+
+def on(device: str) -> ContextManager[Any]:
+    """Where operations run; nothing is said for an empty text."""
+    return tf.device(device) if device else contextlib.nullcontext()
+
+
+def _check_slices(op: int, prescale_factor: float, postscale_factor: float) -> None:
+    if op not in (Average, Sum):
+        raise NotImplementedError("tf.IndexedSlices can be reduced with Average and Sum only; use sparse_as_dense")
+    if prescale_factor != 1.0 or postscale_factor != 1.0:
+        raise NotImplementedError("tf.IndexedSlices cannot be scaled on the way; use sparse_as_dense")
+
+
+def _reduce_slices(slices: Any, device: str, op: int, name: Optional[str], process_set: ProcessSet) -> Any:
+    """The slices of all ranks one after another: their sum. Indices that several ranks have occur several times."""
+    named = (None, None) if name is None else (f"{name}.values", f"{name}.indices")
+    with on(device):
+        values = mpi_ops.allgather(slices.values, named[0], process_set=process_set)
+        indices = mpi_ops.allgather(slices.indices, named[1], process_set=process_set)
+        if op == Average:
+            values = values / mpi_ops.divisor(process_set, values.dtype)
+    return tf.IndexedSlices(values, indices, dense_shape=slices.dense_shape)
+
+
+@public
+def allreduce(
+    tensor: Any,
+    average: Optional[bool] = None,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: Any = Compression.none,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
+) -> Any:
+    op = mpi_ops.handle_average_backwards_compatibility(op, average)
+    if isinstance(tensor, tf.IndexedSlices):
+        _check_slices(op, prescale_factor, postscale_factor)
+        return _reduce_slices(tensor, device_sparse, op, name, process_set)
+    if op == Adasum:
+        require_adasum(process_set, mpi_ops.size())
+    with on(device_dense):
+        travels, context = compression.compress(tf.convert_to_tensor(tensor))
+        reduced = mpi_ops._allreduce(
+            travels, name, op, prescale_factor, postscale_factor, ignore_name_scope, process_set
+        )
+        return compression.decompress(reduced, context)
+
+
+def _by_type(tensors: Sequence[Any]) -> List[List[int]]:
+    """Places of the tensors that one node can take: those of one type."""
+    places: Dict[Any, List[int]] = {}
+    for place, tensor in enumerate(tensors):
+        places.setdefault(tensor.dtype, []).append(place)
+    return list(places.values())
+
+
+def _group_name(name: Optional[str], places: Sequence[int], several: bool) -> Optional[str]:
+    """The name, or the lines of names, of those of a group that have one type."""
+    if name is None:
+        return None
+    lines = name.split("\n")
+    if len(lines) > 1:
+        return "\n".join(lines[place] for place in places)
+    return f"{name}_{places[0]}" if several else name
+
+
+@public
+def grouped_allreduce(
+    tensors: Sequence[Any],
+    average: Optional[bool] = None,
+    device_dense: str = "",
+    device_sparse: str = "",
+    compression: Any = Compression.none,
+    op: Optional[int] = None,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
+    name: Optional[str] = None,
+) -> List[Any]:
+    if not tensors:
+        return tensors  # type: ignore[return-value]
+    op = mpi_ops.handle_average_backwards_compatibility(op, average)
+    if op == Adasum:
+        require_adasum(process_set, mpi_ops.size())
+    results: List[Any] = list(tensors)
+    dense: List[int] = []
+    for place, each in enumerate(results):
+        if isinstance(each, tf.IndexedSlices):
+            _check_slices(op, prescale_factor, postscale_factor)
+            own = None if name is None else f"{name}_{place + 1}of{len(results)}"
+            results[place] = _reduce_slices(each, device_sparse, op, own, process_set)
+        else:
+            dense.append(place)
+    with on(device_dense):
+        packed = [compression.compress(tf.convert_to_tensor(results[place])) for place in dense]
+        kinds = _by_type([travels for travels, _ in packed])
+        for places in kinds:
+            reduced = mpi_ops._grouped_allreduce(
+                [packed[at][0] for at in places],
+                _group_name(name, [dense[at] for at in places], len(kinds) > 1),
+                op,
+                prescale_factor,
+                postscale_factor,
+                ignore_name_scope,
+                process_set,
+            )
+            for at, each in zip(places, reduced):
+                results[dense[at]] = compression.decompress(each, packed[at][1])
+    return results
+
+
+@public
+def reducescatter(
+    tensor: Any,
+    device_dense: str = "",
+    compression: Any = Compression.none,
+    op: int = Average,
+    name: Optional[str] = None,
+    process_set: ProcessSet = global_process_set,
+    ignore_name_scope: bool = False,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+) -> Any:
+    with on(device_dense):
+        travels, context = compression.compress(tf.convert_to_tensor(tensor))
+        share = mpi_ops._reducescatter(
+            travels, name, op, prescale_factor, postscale_factor, ignore_name_scope, process_set
+        )
+        return compression.decompress(share, context)
+
+
+@public
+def grouped_reducescatter(
+    tensors: Sequence[Any],
+    device_dense: str = "",
+    compression: Any = Compression.none,
+    op: int = Average,
+    process_set: ProcessSet = global_process_set,
+    prescale_factor: float = 1.0,
+    postscale_factor: float = 1.0,
+    name: Optional[str] = None,
+) -> List[Any]:
+    with on(device_dense):
+        packed = [compression.compress(tf.convert_to_tensor(each)) for each in tensors]
+        results: List[Any] = [None] * len(packed)
+        kinds = _by_type([travels for travels, _ in packed])
+        for places in kinds:
+            shares = mpi_ops._grouped_reducescatter(
+                [packed[place][0] for place in places],
+                _group_name(name, places, len(kinds) > 1),
+                op,
+                prescale_factor,
+                postscale_factor,
+                False,
+                process_set,
+            )
+            for place, share in zip(places, shares):
+                results[place] = compression.decompress(share, packed[place][1])
+    return results

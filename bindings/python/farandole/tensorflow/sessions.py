@@ -1,0 +1,43 @@
+"""Broadcasts of global variables, as graphs and sessions of TensorFlow 1 have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from farandole.common.operations import public
+from farandole.tensorflow import functions, reductions
+from farandole.tensorflow.kernels import tf
+
+
+@public
+def broadcast_global_variables(root_rank: int) -> Any:
+    if tf.executing_eagerly():
+        raise RuntimeError(
+            "broadcast_global_variables() works in graphs only: there are no global variables outside of them; use "
+            "broadcast_variables(model.variables, root_rank)"
+        )
+    return functions.broadcast_variables(tf.compat.v1.global_variables(), root_rank)
+
+
+class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+    """Gives one rank's global variables to all when a session begins, restored or not.
+
+    :param root_rank: the global rank whose variables all receive
+    :param device: where they are broadcast
+    """
+
+    def __init__(self, root_rank: int, device: str = "") -> None:
+        super().__init__()
+        self.root_rank = root_rank
+        self.device = device
+        self.bcast_op: Any = None
+
+    def begin(self) -> None:
+        """Adds the operation to the graph, if it is not in this one already."""
+        if self.bcast_op is None or self.bcast_op.graph is not tf.compat.v1.get_default_graph():
+            with reductions.on(self.device):
+                self.bcast_op = broadcast_global_variables(self.root_rank)
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Runs it."""
+        session.run(self.bcast_op)

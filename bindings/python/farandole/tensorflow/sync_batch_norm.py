@@ -1,0 +1,55 @@
+"""Batch normalisation over the batches of all ranks."""
+
+from __future__ import annotations
+
+from typing import Any, Tuple
+
+from farandole.tensorflow import mpi_ops
+from farandole.tensorflow.kernels import tf
+from farandole.tensorflow.mpi_ops import Sum
+
+
+class SyncBatchNormalization(tf.keras.layers.BatchNormalization):  # type: ignore[misc]
+    """Like ``tf.keras.layers.BatchNormalization``, with the mean and variance of the whole batch that all ranks hold
+    together; ranks may hold batches of different sizes. All ranks must take part in training.
+
+    :param fused: must stay False; ``ValueError`` otherwise
+    """
+
+    def __init__(self, fused: bool = False, **kwargs: Any) -> None:
+        if fused in (True, None):
+            raise ValueError("SyncBatchNormalization does not support fused=True")
+        kwargs.setdefault("name", "sync_batch_normalization")
+        if _takes_fused():
+            kwargs["fused"] = fused
+        super().__init__(**kwargs)
+
+    def _moments(self, inputs: Any, *args: Any, **kwargs: Any) -> Tuple[Any, Any]:
+        """Mean and variance of the batch, of each feature; where the layer asks for them."""
+        mean, variance = super()._moments(inputs, *args, **kwargs)
+        if mpi_ops.size() == 1:
+            return mean, variance
+        return _of_all_ranks(mean, variance, tf.size(inputs) / tf.size(mean))
+
+
+def _takes_fused() -> bool:
+    """Whether this Keras still has a fused implementation that has to be refused: Keras 3 has none."""
+    import inspect
+
+    parameters = inspect.signature(tf.keras.layers.BatchNormalization.__init__).parameters
+    return "fused" in parameters or "kwargs" in parameters and not hasattr(tf.keras, "ops")
+
+
+def _of_all_ranks(mean: Any, variance: Any, count: Any) -> Tuple[Any, Any]:
+    """Sums over all ranks of what each of them has, and of the squares; and of how many samples that is."""
+    count = tf.cast(count, mean.dtype)
+    # A rank without samples brings no weight, whatever its mean is.
+    sums = tf.where(count > 0, mean * count, tf.zeros_like(mean))
+    squares = tf.where(count > 0, (variance + tf.square(mean)) * count, tf.zeros_like(mean))
+    mine = tf.concat([tf.reshape(sums, [-1]), tf.reshape(squares, [-1]), tf.reshape(count, [1])], 0)
+    total = mpi_ops._allreduce(mine, op=Sum)
+    every_mean, every_square = tf.split(total[:-1] / total[-1], 2)
+    every_mean = tf.reshape(every_mean, tf.shape(mean))
+    every_variance = tf.reshape(every_square, tf.shape(mean)) - tf.square(every_mean)
+    # Rounding must not make it negative.
+    return every_mean, tf.maximum(every_variance, tf.zeros_like(every_variance))

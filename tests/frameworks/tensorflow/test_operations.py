@@ -1,0 +1,266 @@
+"""What TensorFlow sees of the operations: outside of graphs and in functions, their shapes, and what graphs keep."""
+
+from __future__ import annotations
+
+import horovod.tensorflow as hvd
+import numpy as np
+import pytest
+import tensorflow as tf
+
+several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+
+
+def everybodys(size: int, of) -> list:
+    return [of(rank) for rank in range(size)]
+
+
+def test_each_operation_gives_what_all_ranks_brought(run, rank, size):
+    @run
+    def operations(x):
+        return {
+            "mean": hvd.allreduce(x),
+            "sum": hvd.allreduce(x, op=hvd.Sum),
+            "most": hvd.allreduce(x, op=hvd.Max),
+            "gathered": hvd.allgather(x[: rank + 1]),
+            "last": hvd.broadcast(x, size - 1),
+            "dealt": hvd.alltoall(tf.repeat(x[:1], size)),
+            "share": hvd.reducescatter(tf.repeat(x[:1], size), op=hvd.Sum),
+        }
+
+    found = {name: each.numpy().tolist() for name, each in operations(tf.constant([1.0, 2.0] * size) + rank).items()}
+    ones = np.array([1.0, 2.0] * size)
+    assert found["mean"] == (ones + (size - 1) / 2).tolist()
+    assert found["sum"] == (ones * size + sum(range(size))).tolist()
+    assert found["most"] == (ones + size - 1).tolist()
+    assert found["gathered"] == np.concatenate(everybodys(size, lambda r: ones[: r + 1] + r)).tolist()
+    assert found["last"] == (ones + size - 1).tolist()
+    assert found["dealt"] == [1.0 + r for r in range(size)]
+    assert found["share"] == [size + sum(range(size))]
+
+
+def test_groups_may_mix_types_and_slices(run, rank, size):
+    @run
+    def reduce(x, n, values, indices):
+        slices = tf.IndexedSlices(values, indices, dense_shape=tf.constant([8, 2]))
+        real, whole, gathered, other = hvd.grouped_allreduce([x, n, slices, x * 2], op=hvd.Sum)
+        return real, whole, gathered.values, gathered.indices, other
+
+    real, whole, values, indices, other = reduce(
+        tf.constant([1.5]), tf.constant([2]), tf.fill([1, 2], float(rank)), tf.constant([rank])
+    )
+    assert real.numpy().tolist() == [1.5 * size] and whole.numpy().tolist() == [2 * size]
+    assert other.numpy().tolist() == [3.0 * size]
+    assert indices.numpy().tolist() == list(range(size))
+    assert values.numpy()[:, 0].tolist() == [float(r) for r in range(size)]
+
+
+def test_grouped_gathers_and_scatters(run, rank, size):
+    @run
+    def both(x):
+        gathered = hvd.grouped_allgather([x[: rank + 1], x * 2])
+        shares = hvd.grouped_reducescatter([tf.repeat(x, size), tf.cast(tf.repeat(x, size), tf.int64)], op=hvd.Sum)
+        return gathered, shares
+
+    (uneven, even), (real, whole) = both(tf.fill([size], 1.0))
+    assert uneven.shape == [sum(range(1, size + 1))] and even.numpy().tolist() == [2.0] * size * size
+    assert real.numpy().tolist() == [size] * size and whole.numpy().tolist() == [size] * size
+    assert whole.dtype == tf.int64
+
+
+def test_alltoall_tells_how_many_rows_came(run, rank, size):
+    splits = tf.range(1, size + 1)  # rank r gets r + 1 rows of everybody
+
+    rows, counts = run(lambda x: hvd.alltoall(x, splits))(tf.fill([sum(range(1, size + 1)), 3], rank))
+    assert counts.numpy().tolist() == [rank + 1] * size
+    assert rows.numpy()[:, 0].tolist() == [r for r in range(size) for _ in range(rank + 1)]
+
+
+def test_halves_and_scales(run, size):
+    reduce = run(lambda x: hvd.allreduce(x, op=hvd.Sum, prescale_factor=0.5, postscale_factor=4.0))
+    for dtype in (tf.float16, tf.bfloat16, tf.float64, tf.int32):
+        assert tf.cast(reduce(tf.cast([2, 4], dtype)), tf.float32).numpy().tolist() == [4.0 * size, 8.0 * size]
+
+
+@pytest.mark.parametrize("compression", ["fp16", "bf16", "none"])
+def test_compressed_tensors_come_back_in_their_type(run, size, compression):
+    how = getattr(hvd.Compression, compression)
+    result = run(lambda x: hvd.allreduce(x, compression=how))(tf.constant([0.5, 3.0]))
+    assert result.dtype == tf.float32 and result.numpy().tolist() == [0.5, 3.0]
+    whole = run(lambda x: hvd.allreduce(x, compression=how, op=hvd.Sum))(tf.constant([7]))
+    assert whole.dtype == tf.int32 and whole.numpy().tolist() == [7 * size]
+
+
+def test_places_are_answered_when_the_graph_runs(run, rank, size):
+    answers = run(
+        lambda: (hvd.rank_op(), hvd.size_op(), hvd.local_rank_op(), hvd.local_size_op(), hvd.process_set_included_op())
+    )()
+    assert [each.numpy() for each in answers] == [rank, size, hvd.local_rank(), hvd.local_size(), 1]
+    assert all(each.dtype == tf.int32 and each.shape == [] for each in answers)
+
+
+def test_graphs_know_the_shapes(size):
+    seen = {}
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3]), tf.TensorSpec([4, 5]), tf.TensorSpec(None)])
+    def trace(some, known, nothing):
+        seen["allreduce"] = hvd.allreduce(known).shape
+        seen["grouped"] = [each.shape for each in hvd.grouped_allreduce([some, known])]
+        seen["allgather"] = hvd.allgather(known).shape
+        seen["grouped allgather"] = [each.shape for each in hvd.grouped_allgather([known, some])]
+        seen["broadcast"] = hvd.broadcast(some, 0).shape
+        seen["reducescatter"] = hvd.reducescatter(known).shape
+        seen["nothing"] = hvd.allgather(nothing).shape
+        seen["size"] = hvd.size_op().shape
+
+    trace.get_concrete_function()
+    text = {name: str(each) for name, each in seen.items()}
+    assert text["allreduce"] == "(4, 5)" and text["broadcast"] == "(None, 3)"
+    assert text["allgather"] == text["reducescatter"] == "(None, 5)"
+    assert [str(each) for each in seen["grouped"]] == ["(None, 3)", "(4, 5)"]
+    assert [str(each) for each in seen["grouped allgather"]] == ["(None, 5)", "(None, 3)"]
+    assert text["nothing"] == "<unknown>" and text["size"] == "()"
+
+
+def test_nodes_are_named_after_their_tensors():
+    @tf.function(input_signature=[tf.TensorSpec([2], name="pictures")])
+    def trace(x):
+        hvd.allreduce(x)
+        hvd.grouped_allreduce([x, x + 1], name="mine")
+        with tf.name_scope("outer"):
+            hvd.broadcast(x, 0, name="a:b")
+
+    names = {node.type: node.name for node in trace.get_concrete_function().graph.get_operations()}
+    assert names["HorovodAllreduce"] == "HorovodAllreduce_pictures_0"
+    assert names["HorovodGroupedAllreduce"] == "mine"
+    assert names["HorovodBroadcast"] == "outer/a_b"
+
+
+@several_ranks
+def test_ranks_with_other_scopes_meet_where_scopes_are_ignored(rank, size):
+    @tf.function
+    def reduce(x):
+        with tf.name_scope(f"of_rank_{rank}"):
+            return hvd.allreduce(x, name="without_scope", op=hvd.Sum, ignore_name_scope=True)
+
+    assert reduce(tf.ones([3])).numpy().tolist() == [size] * 3
+
+
+def test_optimisation_neither_merges_nor_drops_nor_folds(size):
+    count = tf.Variable(0.0)
+
+    @tf.function
+    def step(x):
+        hvd.allreduce(x, op=hvd.Sum)  # nobody looks at the result, yet other ranks need it
+        one, other = hvd.allreduce(x, op=hvd.Sum), hvd.allreduce(x, op=hvd.Sum)
+        count.assign_add(1.0)
+        return one + other + hvd.allreduce(tf.constant([1.0]), op=hvd.Sum)
+
+    for _ in range(3):
+        assert step(tf.ones([1])).numpy().tolist() == [3 * size]
+    nodes = [node for node in step.get_concrete_function(tf.ones([1])).graph.get_operations()]
+    assert sum(node.type == "HorovodAllreduce" for node in nodes) == 4
+
+
+@several_ranks
+@pytest.mark.parametrize("first", ["A", "B"])
+def test_independent_collectives_of_one_function_run_side_by_side(rank, size, first, name):
+    """The last rank hands in its second tensor only when it has the first one's result: whoever ran them one after
+    another, in either order, would wait for ever in one of the two cases."""
+    second = "B" if first == "A" else "A"
+
+    def reduce(x, which):
+        return hvd.allreduce(x, op=hvd.Sum, name=f"side_by_side_{which}")
+
+    @tf.function
+    def together(x):
+        return reduce(x, "A") + reduce(x, "B")
+
+    @tf.function
+    def apart(x):
+        early = reduce(x, first)
+        with tf.control_dependencies([early]):
+            return early + reduce(tf.identity(x), second)
+
+    step = apart if rank == size - 1 else together
+    for _ in range(3):
+        assert step(tf.ones([4])).numpy().tolist() == [2 * size] * 4
+
+
+def test_loops_and_conditions_keep_their_rounds_apart(rank, size):
+    @tf.function
+    def rounds(x):
+        total = tf.zeros([2])
+        for turn in tf.range(20):
+            total += hvd.allreduce(x * tf.cast(turn, tf.float32), op=hvd.Sum)  # does not depend on the turn before
+            if turn % 2 == 0:
+                total += hvd.allreduce(x, op=hvd.Sum)
+        return total
+
+    assert rounds(tf.ones([2])).numpy().tolist() == [size * (sum(range(20)) + 10)] * 2
+
+
+@several_ranks
+def test_large_tensors_in_flight_together_stay_apart(rank, size):
+    @tf.function
+    def step(x):
+        return [hvd.allreduce(x + float(number), op=hvd.Sum) for number in range(6)]
+
+    x = tf.random.stateless_uniform([300_000], seed=[1, 2])
+    for number, each in enumerate(step(x)):
+        np.testing.assert_allclose(each.numpy(), (x.numpy() + number) * size, rtol=1e-6)
+
+
+@several_ranks
+def test_variables_may_change_while_they_travel(rank, size):
+    variable = tf.Variable(tf.fill([100_000], float(rank)))
+
+    @tf.function
+    def step():
+        sent = hvd.allreduce(variable.read_value(), op=hvd.Sum)
+        variable.assign_add(tf.ones_like(variable))
+        return sent
+
+    for turn in range(3):
+        assert np.unique(step().numpy()).tolist() == [sum(range(size)) + turn * size]
+
+
+def test_broadcast_in_place(run, rank, size):
+    ones, twos = tf.Variable(tf.fill([2], float(rank))), tf.Variable(tf.fill([3], rank * 2))
+
+    run(lambda: [hvd.broadcast_([ones, twos], size - 1, name="in_place")] and None)()
+    assert ones.numpy().tolist() == [size - 1.0] * 2 and twos.numpy().tolist() == [2 * size - 2] * 3
+
+
+def test_join_answers_the_last_rank(run, size):
+    last = run(lambda: hvd.join())()
+    assert last.dtype == tf.int32 and 0 <= int(last) < size
+
+
+@several_ranks
+def test_who_has_joined_brings_zeros(rank, size):
+    if rank == 0:
+        assert int(hvd.join()) != 0
+        return
+    reduced = hvd.allreduce(tf.ones([3]), op=hvd.Sum, name="after_join")
+    assert reduced.numpy().tolist() == [size - 1.0] * 3
+    assert int(hvd.join()) != 0
+
+
+def test_barriers(run):
+    run(lambda: hvd.barrier() and None)()
+
+
+def test_objects(rank, size):
+    sent = {"rank": rank, "array": np.arange(3) + rank}
+    received = hvd.broadcast_object(sent, root_rank=size - 1)
+    assert received["rank"] == size - 1 and received["array"].tolist() == [size - 1, size, size + 1]
+    assert hvd.broadcast_object_fn(root_rank=0)(rank) == 0
+    assert hvd.allgather_object(("x", rank)) == [("x", each) for each in range(size)]
+
+
+def test_empty_and_scalar_tensors(run, rank, size):
+    assert run(lambda x: hvd.allreduce(x, op=hvd.Sum))(tf.constant(2.0)).numpy() == 2.0 * size
+    assert run(hvd.allreduce)(tf.zeros([0, 3])).shape == [0, 3]
+    gathered = run(hvd.allgather)(tf.zeros([1 if rank == size - 1 else 0, 2]))
+    assert gathered.shape == [1, 2]
+    assert hvd.grouped_allreduce([]) == []

@@ -1,0 +1,257 @@
+"""Operations are nodes of compiled graphs: no breaks, the same numbers, gradients and errors as without a compiler."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Iterator, List
+
+import horovod.torch as hvd
+import pytest
+import torch
+
+several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+FULL = {"fullgraph": True, "backend": "aot_eager"}
+
+
+@pytest.fixture(autouse=True)
+def afresh() -> None:
+    torch._dynamo.reset()
+
+
+def rows(count: int, rank: int) -> torch.Tensor:
+    return (torch.arange(2.0 * count).reshape(count, 2) + rank).requires_grad_()
+
+
+def outcome(function: Callable[..., Any], tensors: List[torch.Tensor]) -> List[torch.Tensor]:
+    """What comes out, and the gradients."""
+    given = [each.detach().clone().requires_grad_(each.requires_grad) for each in tensors]
+    out = function(*given)
+    if out.requires_grad:
+        out.square().sum().backward()
+    return [out.detach(), *(each.grad for each in given if each.grad is not None)]
+
+
+def in_place(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    a = a.detach() * 2
+    b = b.detach() + a.sum()
+    hvd.allreduce_(a, name="in place")
+    hvd.broadcast_(b, 0, name="in place")
+    both = [a, b.t().contiguous()]
+    hvd.grouped_allreduce_(both, op=hvd.Sum, name="in place group")
+    return torch.cat([both[0].reshape(-1), both[1].reshape(-1)])
+
+
+OPERATIONS: Dict[str, Callable[..., torch.Tensor]] = {
+    "allreduce": lambda a, b: hvd.allreduce(a * 2, name="a") + 1,
+    "allreduce without names": lambda a, b: hvd.allreduce(a * 2).sum() * hvd.allreduce(b, op=hvd.Sum),
+    "allreduce, scaled": lambda a, b: hvd.allreduce(a, op=hvd.Sum, prescale_factor=0.5, postscale_factor=3.0),
+    "allreduce, fp16": lambda a, b: hvd.allreduce(a * 2, name="a", compression=hvd.Compression.fp16),
+    "allreduce of a transposed view": lambda a, b: hvd.allreduce(torch.mm(a.t(), a).t().contiguous(), name="a"),
+    "grouped_allreduce": lambda a, b: torch.cat(hvd.grouped_allreduce([a * 2, b], name="g")),
+    "allgather": lambda a, b: hvd.allgather(a * 2, name="a"),
+    "grouped_allgather": lambda a, b: torch.cat(hvd.grouped_allgather([a * 2, b], name="g")),
+    "broadcast": lambda a, b: hvd.broadcast(a * 2, hvd.size() - 1, name="a"),
+    "alltoall": lambda a, b: hvd.alltoall(a * 2, name="a"),
+    "reducescatter": lambda a, b: hvd.reducescatter(b * 2, name="b"),
+    "reducescatter, scaled": lambda a, b: hvd.reducescatter(b, name="b", op=hvd.Sum, prescale_factor=0.5),
+    "grouped_reducescatter": lambda a, b: torch.cat(hvd.grouped_reducescatter([a * 2, b], name="g")),
+    "in place": in_place,
+}
+
+
+@pytest.mark.parametrize("what", list(OPERATIONS))
+def test_one_graph_forward_and_backward(what: str, rank: int, size: int) -> None:
+    tensors = [rows(2 * size, rank), rows(2 * size + 1, rank)]
+    expected = outcome(OPERATIONS[what], tensors)
+    compiled = outcome(torch.compile(OPERATIONS[what], **FULL), tensors)
+    torch.testing.assert_close(compiled, expected)
+
+
+def test_the_default_compiler_takes_them(rank: int, size: int) -> None:
+    def step(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        mean = hvd.allreduce(torch.sin(a), name="inductor.a")
+        parts = hvd.grouped_allreduce([mean * 2, b], name="inductor.g")
+        return hvd.allgather(parts[0] + 1, name="inductor.all") * parts[1].sum()
+
+    tensors = [rows(2, rank), rows(3, rank)]
+    torch.testing.assert_close(outcome(torch.compile(step, fullgraph=True), tensors), outcome(step, tensors))
+
+
+def ragged(a: torch.Tensor) -> torch.Tensor:
+    return hvd.allgather(a * 2, name="ragged")
+
+
+def split(a: torch.Tensor) -> torch.Tensor:
+    splits = [1] * hvd.size()
+    splits[0] += a.shape[0] - hvd.size()
+    return hvd.alltoall(a * 2, splits=torch.tensor(splits, dtype=torch.int32), name="split")[0]
+
+
+@pytest.mark.parametrize("function", [ragged, split])
+def test_sizes_may_be_dynamic(function: Callable[..., Any], rank: int, size: int) -> None:
+    tensors = [rows(size + rank, rank)]
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = outcome(torch.compile(function, **FULL), tensors)
+    torch.testing.assert_close(compiled, outcome(function, tensors))
+
+
+@several_ranks
+def test_rows_that_a_graph_was_not_made_for_are_an_error(rank: int, size: int) -> None:
+    compiled = torch.compile(lambda a: hvd.allgather(a, name="unequal"), **FULL)
+    with pytest.raises(ValueError, match="unequal.*capture_dynamic_output_shape_ops"):
+        compiled(torch.ones(rank + 1, 2))
+    assert compiled(torch.ones(3, 2)).shape == (3 * size, 2)
+
+
+@several_ranks
+def test_ranks_that_disagree_are_told_so(rank: int, size: int) -> None:
+    compiled = torch.compile(lambda a: hvd.allreduce(a, name="shapes"), **FULL)
+    with pytest.raises(hvd.HorovodInternalError, match="shapes differ.*rank 0 has \\[3\\].*rank 1 has \\[4\\]"):
+        compiled(torch.ones(3 if rank == 0 else 4))
+    assert compiled(torch.ones(3))[0] == 1
+
+
+@several_ranks
+def test_a_result_that_one_rank_does_not_use_is_computed_all_the_same(rank: int, size: int) -> None:
+    @torch.compile(**FULL)
+    def step(a: torch.Tensor) -> torch.Tensor:
+        mean = hvd.allreduce(a, name="used by rank 0")
+        return mean if hvd.rank() == 0 else a
+
+    assert step(torch.full((3,), float(rank)))[0] == ((size - 1) / 2 if rank == 0 else rank)
+
+
+@pytest.fixture
+def evens() -> Iterator[hvd.ProcessSet]:
+    """A set of every other rank, for one test."""
+    made = hvd.ProcessSet(range(0, hvd.size(), 2))
+    hvd.barrier()  # who still calls init() for the test before must not start the job anew
+    hvd.shutdown()
+    hvd.init(process_sets=[made])
+    yield made
+    hvd.barrier()
+    hvd.shutdown()
+
+
+@several_ranks
+def test_a_graph_belongs_to_its_process_set(evens: hvd.ProcessSet, rank: int, size: int) -> None:
+    compiled = torch.compile(lambda a, of: hvd.allgather(a, name="of a set", process_set=of), **FULL)
+    assert compiled(torch.ones(1), hvd.global_process_set).shape == (size,)
+    if evens.included():
+        assert compiled(torch.ones(1), evens).shape == (evens.size(),)
+
+
+def test_shapes_and_scales_may_change(rank: int, size: int) -> None:
+    compiled = torch.compile(
+        lambda a, scale: hvd.allreduce(hvd.allgather(a, name="of any size"), op=hvd.Sum, postscale_factor=scale), **FULL
+    )
+    for count in (2, 3, 5):
+        reduced = compiled(torch.ones(count, 2), 0.5 * count)
+        torch.testing.assert_close(reduced, torch.full((size * count, 2), 0.5 * count * size))
+
+
+def network() -> torch.nn.Module:
+    torch.manual_seed(3)
+    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+
+
+def batch(rank: int, step: int) -> torch.Tensor:
+    return torch.randn(6, 4, generator=torch.Generator().manual_seed(10 * step + rank))
+
+
+def wrapped(model: torch.nn.Module) -> Any:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    return hvd.DistributedOptimizer(optimizer, model.named_parameters())
+
+
+def plain_step(model: Any, optimizer: Any, x: torch.Tensor) -> None:
+    optimizer.zero_grad()
+    model(x).square().mean().backward()
+    optimizer.step()
+
+
+def model_compiled(model: Any, optimizer: Any) -> Callable[[torch.Tensor], None]:
+    forward = torch.compile(model, **FULL)
+    return lambda x: plain_step(forward, optimizer, x)
+
+
+def step_compiled(model: Any, optimizer: Any) -> Callable[[torch.Tensor], None]:
+    return torch.compile(lambda x: plain_step(model, optimizer, x), backend="aot_eager")  # type: ignore[no-any-return]
+
+
+def backward_compiled(model: Any, optimizer: Any) -> Callable[[torch.Tensor], None]:
+    def step(x: torch.Tensor) -> None:
+        with torch._dynamo.compiled_autograd._enable(torch.compile(backend="aot_eager")):
+            plain_step(model, optimizer, x)
+
+    return step
+
+
+COMPILED: List[Callable[[Any, Any], Callable[[torch.Tensor], None]]] = [
+    model_compiled,
+    step_compiled,
+    backward_compiled,
+]
+
+
+def trained(rank: int, make: Callable[[Any, Any], Callable[[torch.Tensor], None]]) -> List[torch.Tensor]:
+    model = network()
+    step = make(model, wrapped(model))
+    for number in range(4):
+        step(batch(rank, number))
+    return [each.detach() for each in model.parameters()]
+
+
+@pytest.mark.parametrize("make", COMPILED)
+def test_a_wrapped_optimizer_trains_as_without_a_compiler(make: Any, rank: int) -> None:
+    expected = trained(rank, lambda model, optimizer: lambda x: plain_step(model, optimizer, x))
+    torch.testing.assert_close(trained(rank, make), expected)
+
+
+def test_a_whole_training_step_in_one_graph(rank: int, size: int) -> None:
+    model = network()
+    parameters = dict(model.named_parameters())
+
+    def loss_of(values: Dict[str, torch.Tensor], x: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(model, values, (x,)).square().mean()
+
+    @torch.compile(**FULL)
+    def step(values: Dict[str, torch.Tensor], x: torch.Tensor) -> Dict[str, torch.Tensor]:
+        gradients = torch.func.grad(loss_of)(values, x)
+        mean = hvd.grouped_allreduce(list(gradients.values()), name="gradients")
+        return {name: value - 0.1 * each for (name, value), each in zip(values.items(), mean)}
+
+    stepped = step({name: each.detach() for name, each in parameters.items()}, batch(rank, 0))
+    total = sum(loss_of(parameters, batch(other, 0)) for other in range(size)) / size
+    for name, slope in zip(parameters, torch.autograd.grad(total, list(parameters.values()))):
+        torch.testing.assert_close(stepped[name], parameters[name].detach() - 0.1 * slope)
+
+
+def asynchronous(a: torch.Tensor) -> torch.Tensor:
+    handle = hvd.allreduce_async(a * 2, name="asynchronous")
+    other = a + 1
+    return hvd.synchronize(handle) + other
+
+
+def remembering(a: torch.Tensor) -> torch.Tensor:
+    return hvd.allreduce(a * 2, name="remembering", compression=hvd.Compression.powersgd(8))
+
+
+@pytest.mark.parametrize("function", [asynchronous, remembering])
+def test_what_is_no_node_breaks_the_graph_and_works(function: Callable[..., Any], rank: int) -> None:
+    a = torch.eye(8) + rank
+    torch.testing.assert_close(torch.compile(function, backend="aot_eager")(a), function(a), rtol=1e-3, atol=1e-3)
+
+
+def test_operators_pass_pytorchs_own_check(rank: int, size: int) -> None:
+    seat = (0, rank)
+    checks = ("test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic")
+    how = (None, hvd.Average, 1.0, 1.0, 0)
+    for operation, arguments in {
+        "allreduce": (rows(3, rank), *how),
+        "grouped_allreduce": ([rows(3, rank), rows(2, rank)], *how),
+        "allgather": (rows(3, rank), None, *seat, [3] * size),
+        "alltoall": (rows(2 * size, rank), None, 0),
+        "broadcast": (rows(3, rank), 0, None, 0, rank == 0),
+        "reducescatter": (rows(3, rank), *how, rank, size),
+    }.items():
+        torch.library.opcheck(getattr(torch.ops.farandole, operation).default, arguments, test_utils=checks)
