@@ -52,6 +52,9 @@ FOREIGN = {
     "cuda.h": ["cuda"],
     "nccl.h": ["cuda"],
     "nanobind/": ["bindings/native"],
+    # Compiled on the user's machine, against the TensorFlow that is installed there.
+    "tensorflow/": ["bindings/python/farandole/xla"],
+    "xla/": ["bindings/python/farandole/xla"],
     "Python.h": ["bindings/native"],
     "CLI/": ["tools/farandole"],
     "catch2/": [],  # only *_test.cpp, *_testing.hpp and tests/: see `foreign_allowed`

@@ -46,9 +46,9 @@ def in_step(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     import farandole.numpy as job
 
-    job.init()
+    job.init(process_sets="dynamic")
     yield
-    job.init()
+    job.init(process_sets="dynamic")
     job.barrier()
 
 

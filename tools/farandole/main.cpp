@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "messages/settings_page.hpp"
+#include "tools/farandole/build_xla.hpp"
 #include "tools/farandole/chaos/chaos.hpp"
 #include "tools/farandole/check.hpp"
 #include "tools/farandole/command_line.hpp"
@@ -33,6 +34,7 @@ usage: farandole <command> ...
   rendezvous  serves a job whose processes something else starts, on this host or on others
   drain       lets workers of an elastic job leave in order: farandole drain 3
   chaos       trains under faults that are drawn from a seed, and tells how each was got over
+  build-xla   compiles the operations for functions that XLA compiles, against the TensorFlow that is installed
   check       shows what this build can do, and every setting with its value and where it came from
   settings    prints the table of settings (--markdown: as the page docs/settings.md)
   operations  prints what every operation takes and where it runs, as Markdown
@@ -144,6 +146,8 @@ int choose(const std::string& called_as, std::vector<std::string> words) {
     return run_chaos(called_as, words);
   if (command == "drain")
     return run_drain(std::move(words));
+  if (command == "build-xla")
+    return run_build_xla(called_as, words);
   if (command == "settings")
     return show_settings(words);
   if (command == "operations")

@@ -47,6 +47,10 @@ class Ledger(Generic[Key]):
         self._handed_out.update(group)
         return group
 
+    def waits(self, key: Key) -> bool:
+        """Whether no backward pass has added to this gradient since it was reduced."""
+        return self._remaining[key] == self._passes
+
     def overdue(self) -> List[Sequence[Key]]:
         """What was not due yet, group by group; it counts as handed out from now on."""
         left: List[Sequence[Key]] = []

@@ -76,7 +76,15 @@ TORCH = {
 
 # JAX arrays are never written to, and its own runtime makes every call asynchronous.
 JAX = {name: text for name, text in _arrays().items() if not name.endswith(("_", "_async"))}
-JAX = {name: text for name, text in JAX.items() if name not in ("poll", "synchronize")}
+JAX = {
+    **{name: text for name, text in JAX.items() if name not in ("poll", "synchronize")},
+    **{name: TORCH[name] for name in ("allreduce", "grouped_allreduce", "reducescatter", "grouped_reducescatter")},
+    "broadcast_parameters": f"params, root_rank=0, {_SET}",
+    "DistributedOptimizer": (
+        f"optimizer, name=None, {_PACKED}, backward_passes_per_step=1, op=Average, gradient_predivide_factor=1.0, "
+        f"average_aggregated_gradients=False, groups=None, {_SET}"
+    ),
+}
 
 MXNET = {
     "allreduce": f"tensor, average=None, name=None, priority=0, {_SCALES}, {_SET}, op=None",

@@ -18,6 +18,7 @@ require_framework("tensorflow", OLDEST)
 
 import tensorflow as tf  # noqa: E402  (after the check, whose error says what to install)
 
+from farandole import xla as _xla  # noqa: E402
 from farandole.common import kernels as _kernels  # noqa: E402
 
 COLLECTIVES = frozenset(
@@ -64,6 +65,8 @@ def _load() -> Any:
         rules = None
     if not run_side_by_side(rules):
         _log.warning("TensorFlow %s runs the collectives of one function one after another", tf.__version__)
+    if _xla.is_wanted():
+        _xla.load(tf)
     return operations
 
 

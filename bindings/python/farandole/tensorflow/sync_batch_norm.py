@@ -11,7 +11,7 @@ from farandole.tensorflow.mpi_ops import Sum
 
 class SyncBatchNormalization(tf.keras.layers.BatchNormalization):  # type: ignore[misc]
     """Like ``tf.keras.layers.BatchNormalization``, with the mean and variance of the whole batch that all ranks hold
-    together; ranks may hold batches of different sizes.
+    together; ranks may hold batches of different sizes. All ranks must take part in training.
 
     :param fused: must stay False; ``ValueError`` otherwise
     """
@@ -23,10 +23,6 @@ class SyncBatchNormalization(tf.keras.layers.BatchNormalization):  # type: ignor
         if _takes_fused():
             kwargs["fused"] = fused
         super().__init__(**kwargs)
-
-    def call(self, *args: Any, **kwargs: Any) -> Any:
-        """Normalises; all ranks must take part in training."""
-        return super().call(*args, **kwargs)
 
     def _moments(self, inputs: Any, *args: Any, **kwargs: Any) -> Tuple[Any, Any]:
         """Mean and variance of the batch, of each feature; where the layer asks for them."""

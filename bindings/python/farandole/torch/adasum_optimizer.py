@@ -58,8 +58,7 @@ class _DistributedAdasumOptimizer(_DistributedOptimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        for due in self._ledger.overdue():
-            self._start(due)
+        self._start_overdue()
         self._wait()
         return loss
 

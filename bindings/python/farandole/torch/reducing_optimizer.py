@@ -18,6 +18,7 @@ from farandole.torch.compression import Compression, GradientCompressor, check
 from farandole.torch.exchange import advance_together, of_parameters, wanted
 from farandole.torch.functions import broadcast_object
 from farandole.torch.mpi_ops import Average
+from farandole.torch.parameter_names import names_of, names_of_new
 
 _SET_TO_NONE = inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"].default
 
@@ -95,9 +96,10 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         self._parameters = [
             parameter for group in self.param_groups for parameter in group["params"] if parameter.requires_grad
         ]
-        self._parameter_names = _names_of(self.param_groups, named_parameters)
+        self._parameter_names = names_of(self.param_groups, named_parameters)
         self._names = [self._parameter_names[parameter] for parameter in self._parameters]
         self._hooks: List[Any] = []
+        self._frozen: List[torch.Tensor] = []
         # By a rule, a member may come into the set in a later generation.
         self._may_change = process_set.rule is not None and membership.is_elastic()
         # A set of one counts here: scales and compressors have their say in it.
@@ -110,7 +112,9 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         if active:
             self._request = calls.reduction(None, op, self._prescale, self._postscale)
             self._grouped_request = calls.grouped_reduction(None, op, self._prescale, self._postscale)
-            self._register_hooks()
+            for index in range(len(self._parameters)):
+                self._register_hook(index)
+            self._frozen = [each for group in self.param_groups for each in group["params"] if not each.requires_grad]
 
     # ---- setting up ----
 
@@ -127,32 +131,80 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         index_of = {id(parameter): index for index, parameter in enumerate(self._parameters)}
         return partition(indices, groups, lambda parameter: index_of.get(id(parameter)))
 
-    def _register_hooks(self) -> None:
+    def _register_hook(self, index: int) -> None:
         # The parameters must not keep an optimizer alive that its owner has dropped.
         optimizer = weakref.ref(self)
-        for index, parameter in enumerate(self._parameters):
-            self._ledger.open(index)
+        parameter = self._parameters[index]
+        self._ledger.open(index)
 
-            def arrived(*_: Any, index: int = index) -> None:
-                alive = optimizer()
-                if alive is not None:
-                    alive._gradient_arrived(index)
+        def arrived(*_: Any) -> None:
+            alive = optimizer()
+            if alive is not None:
+                alive._gradient_arrived(index)
 
-            if hasattr(parameter, "register_post_accumulate_grad_hook"):
-                self._hooks.append(parameter.register_post_accumulate_grad_hook(arrived))
-            else:
-                accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
-                self._hooks.append((accumulator, accumulator.register_hook(arrived)))
+        if hasattr(parameter, "register_post_accumulate_grad_hook"):
+            self._hooks.append(parameter.register_post_accumulate_grad_hook(arrived))
+        else:
+            accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
+            self._hooks.append((accumulator, accumulator.register_hook(arrived)))
+
+    def let_go(self) -> None:
+        """Takes its hooks off the parameters: from now on nothing is reduced, and another optimizer may wrap them."""
+        for hook in self._hooks:
+            (hook[1] if isinstance(hook, tuple) else hook).remove()
+        self._hooks, self._frozen, self._in_flight = [], [], []
+
+    def add_param_group(self, param_group: Dict[str, Any]) -> None:
+        """Takes more parameters, whose gradients are reduced from now on; every rank must add the same.
+
+        Their names are those of the group where it has ``(name, parameter)`` pairs, or come from its number.
+        """
+        super().add_param_group(param_group)
+        if "_ledger" not in vars(self):
+            return  # the wrapped class's own constructor adds the first groups
+        try:
+            self._parameter_names.update(names_of_new(self.param_groups, self._parameter_names))
+        except ValueError:
+            self.param_groups.pop()
+            raise
+        if self._hooks or self._frozen:
+            self._frozen += self.param_groups[-1]["params"]
+            self._thaw()
+
+    def _thaw(self) -> None:
+        """Parameters that did not want a gradient when they came, and do now, are reduced like the others."""
+        thawed = [each for each in self._frozen if each.requires_grad]
+        if not thawed:
+            return
+        self._frozen = [each for each in self._frozen if not each.requires_grad]
+        for parameter in thawed:
+            self._parameters.append(parameter)
+            self._names.append(self._parameter_names[parameter])
+            self._register_hook(len(self._parameters) - 1)
 
     # ---- reducing ----
 
     def _gradient_arrived(self, index: int) -> None:
-        due = self._ledger.arrived(index)
+        try:
+            due = self._ledger.arrived(index)
+        except AssertionError as problem:
+            raise AssertionError(f"{problem} The parameter is {self._names[index]}.") from None
         if due:
+            self._start(due)
+
+    def _start_overdue(self) -> None:
+        """Starts what no backward pass has brought to its end: it was not used, or not often enough."""
+        if self._frozen:
+            self._thaw()
+        for due in self._ledger.overdue():
             self._start(due)
 
     def _start(self, indices: Sequence[int]) -> None:
         if self._may_change and not self._process_set.included():
+            return
+        # What is frozen keeps out of it, as it does out of a step: zeros would move it by decay and momentum.
+        indices = [each for each in indices if self._parameters[each].requires_grad or not self._ledger.waits(each)]
+        if not indices:
             return
         for index in indices:
             if self._parameters[index].grad is None:
@@ -246,9 +298,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
 
     def synchronize(self) -> None:
         """Reduces what has not been reduced yet, and waits until every gradient is the same on all ranks."""
-        if self._hooks:
-            for due in self._ledger.overdue():
-                self._start(due)
+        if self._hooks or self._frozen:
+            self._start_overdue()
             self._wait()
         self._synchronized = True
 
@@ -335,32 +386,3 @@ def _wait_for(in_flight: List[_Reduction]) -> None:
             problem = failed
     if problem is not None:
         raise problem
-
-
-def _names_of(
-    param_groups: List[Dict[str, Any]], named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]]
-) -> Dict[torch.Tensor, str]:
-    if named_parameters is None:
-        return {
-            parameter: f"allreduce.noname.{i}.{j}"
-            for i, group in enumerate(param_groups)
-            for j, parameter in enumerate(group["params"])
-        }
-    named = list(named_parameters)
-    if any(not isinstance(each, tuple) or len(each) != 2 for each in named):
-        raise ValueError(
-            "named_parameters should be a sequence of tuples (name, parameter), usually produced by "
-            "model.named_parameters()."
-        )
-    names = [name for name, _ in named]
-    repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if repeated:
-        raise ValueError(f"Parameter names in named_parameters must be unique. Found duplicates: {', '.join(repeated)}")
-    known = {id(parameter) for _, parameter in named}
-    nameless = [parameter for group in param_groups for parameter in group["params"] if id(parameter) not in known]
-    if nameless:
-        raise ValueError(
-            f"named_parameters was specified, but {len(nameless)} model parameters were not named. Python object ids: "
-            + ", ".join(str(id(parameter)) for parameter in nameless)
-        )
-    return {parameter: name for name, parameter in named}

@@ -1,0 +1,415 @@
+// XLA's custom call "farandole_collective": one collective operation, or several as one group, inside a
+// program that JAX has compiled. Everything but the tensors is fixed when the program is traced and comes as
+// attributes:
+//
+//   name       string  the operation's full name; members of a group are called "<name>_<i>of<n>", from 1
+//   operation  s32     a farandole_operation
+//   reduce_op  s32     a farandole_reduce_op
+//   root       s32     the global rank that a broadcast comes from, or -1
+//   set        s32     the process set's number
+//   is_even    s32     1 if every rank of an allgather brings equally many rows
+//   prescale, postscale  f64
+//
+// There are as many results as arguments. The handler submits and gives XLA a future, so no thread of XLA's
+// pool waits, and operations that do not depend on each other run at the same time where XLA starts both.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bindings/c/kernel_door.h"
+#include "bindings/kernels/jax/xla_ffi.hpp"
+
+namespace farandole::kernels {
+namespace {
+
+const farandole_kernel_door* door = nullptr;
+
+xla::error_code code_of(farandole_status status) {
+  switch (status) {
+  case FARANDOLE_PRECONDITION:
+    return xla::error_code::failed_precondition;
+  case FARANDOLE_INVALID_ARGUMENT:
+    return xla::error_code::invalid_argument;
+  case FARANDOLE_ABORTED:
+    return xla::error_code::aborted;
+  case FARANDOLE_DISCONNECTED:
+    return xla::error_code::unavailable;
+  case FARANDOLE_OVERLOADED:
+    return xla::error_code::resource_exhausted;
+  case FARANDOLE_UNIMPLEMENTED:
+    return xla::error_code::unimplemented;
+  case FARANDOLE_TIMED_OUT:
+    return xla::error_code::deadline_exceeded;
+  case FARANDOLE_DISMISSED:
+    return xla::error_code::cancelled;
+  case FARANDOLE_OK:
+  case FARANDOLE_UNKNOWN:
+    break;
+  }
+  return xla::error_code::unknown;
+}
+
+struct failure {
+  xla::error_code code;
+  std::string text;
+};
+
+xla::error* as_error(const xla::api& functions, const failure& what) {
+  xla::error_create_args args = {sizeof(args), nullptr, what.text.c_str(), what.code};
+  return functions.error_create(&args);
+}
+
+std::optional<farandole_dtype> dtype_of(xla::element type) {
+  switch (type) {
+  case xla::element::pred:
+    return FARANDOLE_BOOL;
+  case xla::element::s8:
+    return FARANDOLE_INT8;
+  case xla::element::s16:
+    return FARANDOLE_INT16;
+  case xla::element::s32:
+    return FARANDOLE_INT32;
+  case xla::element::s64:
+    return FARANDOLE_INT64;
+  case xla::element::u8:
+    return FARANDOLE_UINT8;
+  case xla::element::u16:
+    return FARANDOLE_UINT16;
+  case xla::element::f16:
+    return FARANDOLE_FLOAT16;
+  case xla::element::f32:
+    return FARANDOLE_FLOAT32;
+  case xla::element::f64:
+    return FARANDOLE_FLOAT64;
+  case xla::element::bf16:
+    return FARANDOLE_BFLOAT16;
+  }
+  return std::nullopt;
+}
+
+std::size_t bytes_of(farandole_dtype type) {
+  switch (type) {
+  case FARANDOLE_UINT8:
+  case FARANDOLE_INT8:
+  case FARANDOLE_BOOL:
+    return 1;
+  case FARANDOLE_UINT16:
+  case FARANDOLE_INT16:
+  case FARANDOLE_FLOAT16:
+  case FARANDOLE_BFLOAT16:
+    return 2;
+  case FARANDOLE_INT32:
+  case FARANDOLE_FLOAT32:
+    return 4;
+  case FARANDOLE_INT64:
+  case FARANDOLE_FLOAT64:
+    return 8;
+  }
+  return 0;
+}
+
+/// One tensor of a call. Its memory is XLA's until the call has ended.
+struct member {
+  std::string name;
+  farandole_dtype dtype = FARANDOLE_FLOAT32;
+  const xla::buffer* input = nullptr;
+  xla::buffer* output = nullptr;
+  farandole_handle* handle = nullptr;
+
+  std::size_t input_bytes() const { return bytes_in(*input); }
+  std::size_t output_bytes() const { return bytes_in(*output); }
+
+private:
+  std::size_t bytes_in(const xla::buffer& which) const {
+    std::size_t count = bytes_of(dtype);
+    for (std::int64_t i = 0; i < which.dimensions; ++i)
+      count *= static_cast<std::size_t>(which.extents[i]);
+    return count;
+  }
+};
+
+/// A call from its submission until the last of its members has settled.
+struct call {
+  const xla::api* functions = nullptr;
+  xla::future* pending = nullptr;
+  farandole_submission asked = FARANDOLE_SUBMISSION_INIT;
+  bool is_even = true;
+  std::vector<member> members;
+  std::atomic<std::size_t> unsettled = 0;
+
+  /// The core makes the memory for what comes out; it is copied from there.
+  bool is_copied() const {
+    return asked.operation != FARANDOLE_ALLREDUCE && asked.operation != FARANDOLE_BROADCAST;
+  }
+};
+
+std::optional<double> number(const xla::attributes& settings, std::string_view name) {
+  for (std::int64_t i = 0; i < settings.count; ++i) {
+    if (std::string_view(settings.names[i]->start, settings.names[i]->length) != name ||
+        settings.types[i] != xla::attribute::scalar)
+      continue;
+    const auto* found = static_cast<const xla::scalar*>(settings.values[i]);
+    if (found->type == static_cast<int>(xla::element::f64))
+      return *static_cast<const double*>(found->value);
+    if (found->type == static_cast<int>(xla::element::s32))
+      return *static_cast<const std::int32_t*>(found->value);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> string(const xla::attributes& settings, std::string_view name) {
+  for (std::int64_t i = 0; i < settings.count; ++i)
+    if (std::string_view(settings.names[i]->start, settings.names[i]->length) == name &&
+        settings.types[i] == xla::attribute::string) {
+      const auto* found = static_cast<const xla::text*>(settings.values[i]);
+      return std::string(found->start, found->length);
+    }
+  return std::nullopt;
+}
+
+std::optional<failure> read_settings(const xla::attributes& settings, call& out, std::string& name) {
+  const auto given = string(settings, "name");
+  const auto operation = number(settings, "operation"), reduce_op = number(settings, "reduce_op"),
+             root = number(settings, "root"), set = number(settings, "set"),
+             prescale = number(settings, "prescale"), postscale = number(settings, "postscale"),
+             is_even = number(settings, "is_even");
+  if (!given || !operation || !reduce_op || !root || !set || !prescale || !postscale || !is_even)
+    return failure{
+        xla::error_code::invalid_argument,
+        "farandole_collective: an attribute is missing or of another type: this program was traced "
+        "by another version of Farandole"};
+  name = *given;
+  out.asked.operation = static_cast<std::int32_t>(*operation);
+  out.asked.reduce_op = static_cast<std::int32_t>(*reduce_op);
+  out.asked.root = static_cast<std::int32_t>(*root);
+  out.asked.set = static_cast<std::uint32_t>(*set);
+  out.asked.prescale = *prescale;
+  out.asked.postscale = *postscale;
+  out.is_even = *is_even != 0;
+  return std::nullopt;
+}
+
+std::optional<failure> read_tensors(const xla::call_frame& frame, const std::string& name, call& out) {
+  const auto count = static_cast<std::size_t>(frame.arguments.count);
+  if (count == 0 || frame.arguments.count != frame.results.count)
+    return failure{xla::error_code::invalid_argument, name + ": there must be as many results as tensors"};
+  out.members.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    auto& each = out.members[i];
+    each.name = count == 1 ? name : name + "_" + std::to_string(i + 1) + "of" + std::to_string(count);
+    each.input = static_cast<const xla::buffer*>(frame.arguments.values[i]);
+    each.output = static_cast<xla::buffer*>(frame.results.values[i]);
+    const auto dtype = dtype_of(each.input->type);
+    if (!dtype || each.output->type != each.input->type)
+      return failure{xla::error_code::invalid_argument,
+                     each.name + ": tensors of this type cannot travel (XLA's number " +
+                         std::to_string(static_cast<int>(each.input->type)) + ")"};
+    each.dtype = *dtype;
+    if (!out.is_copied() && each.input_bytes() != each.output_bytes())
+      return failure{xla::error_code::invalid_argument, each.name + ": result and tensor differ in size"};
+  }
+  return std::nullopt;
+}
+
+/// With the name of what failed, where the core speaks of the job as a whole.
+failure refused(const farandole_error& why, const std::string& name) {
+  const std::string text = why.text;
+  return {code_of(why.status), text.find(name) == std::string::npos ? name + ": " + text : text};
+}
+
+std::optional<failure> submit(call& what) {
+  std::vector<farandole_submission> submissions(what.members.size(), what.asked);
+  std::vector<farandole_handle*> handles(what.members.size());
+  for (std::size_t i = 0; i < submissions.size(); ++i) {
+    const auto& each = what.members[i];
+    submissions[i].name = each.name.c_str();
+    submissions[i].dtype = each.dtype;
+    submissions[i].shape = each.input->extents;
+    submissions[i].dimensions = static_cast<std::size_t>(each.input->dimensions);
+    submissions[i].input = each.input->data;
+    submissions[i].output = what.is_copied() ? nullptr : each.output->data;
+  }
+  farandole_error why = {};
+  if (door->submit(submissions.data(), submissions.size(), handles.data(), &why) != FARANDOLE_OK)
+    return refused(why, what.members.front().name);
+  for (std::size_t i = 0; i < handles.size(); ++i)
+    what.members[i].handle = handles[i];
+  return std::nullopt;
+}
+
+std::string listed(const std::int64_t* numbers, std::size_t count) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < count; ++i)
+    text += (i ? ", " : "") + std::to_string(numbers[i]);
+  return text + "]";
+}
+
+/// Shapes are fixed when a program is compiled; what came may be of another.
+failure misfit(const member& which, const farandole_result& came) {
+  std::int32_t rank = -1;
+  door->ask(FARANDOLE_ASK_RANK, 0, &rank, nullptr);
+  return {
+      xla::error_code::invalid_argument,
+      which.name + " on rank " + std::to_string(rank) + ": the compiled program expects " +
+          std::to_string(which.output_bytes()) + " bytes of rows shaped " +
+          listed(which.output->extents, static_cast<std::size_t>(which.output->dimensions)) + ", but " +
+          std::to_string(came.byte_count) +
+          " bytes came (rows by rank: " + listed(came.first_dims, came.first_dim_count) +
+          "). Inside jit all ranks must bring equally many rows, and as many ranks as when it was traced; "
+          "call it outside jit, or clear JAX's caches after the job has changed its size"};
+}
+
+bool fits(const call& what, const member& which, const farandole_result& came) {
+  if (came.byte_count != which.output_bytes())
+    return false;
+  // The sum of the rows may be right by accident where ranks differ.
+  return !what.is_even || std::all_of(came.first_dims, came.first_dims + came.first_dim_count,
+                                      [&](std::int64_t rows) { return rows == came.first_dims[0]; });
+}
+
+std::optional<failure> take_result(const call& what, const member& which) {
+  farandole_error why = {};
+  if (door->wait(which.handle, 0, &why) != FARANDOLE_OK)
+    return refused(why, which.name);
+  if (!what.is_copied())
+    return std::nullopt;
+  farandole_result came = {};
+  if (door->get_result(which.handle, &came, &why) != FARANDOLE_OK)
+    return refused(why, which.name);
+  if (!fits(what, which, came))
+    return misfit(which, came);
+  if (came.byte_count != 0)
+    std::memcpy(which.output->data, came.bytes, came.byte_count);
+  return std::nullopt;
+}
+
+/// All have settled: what came is put where XLA wants it. The first member that failed tells why.
+std::optional<failure> take_results(const call& what) {
+  std::optional<failure> problem;
+  for (const auto& each : what.members) {
+    auto failed = take_result(what, each);
+    if (failed && !problem)
+      problem = std::move(failed);
+    door->release(each.handle);
+  }
+  return problem;
+}
+
+void settle_one(void* context) {
+  if (static_cast<call*>(context)->unsettled.fetch_sub(1, std::memory_order_acq_rel) != 1)
+    return;
+  std::unique_ptr<call> what(static_cast<call*>(context));
+  // XLA frees the buffers, and with them what the members point to, once the future is completed.
+  const auto problem = take_results(*what);
+  const auto& functions = *what->functions;
+  auto* pending = what->pending;
+  what.reset();
+  if (problem) {
+    xla::future_error_args args = {sizeof(args), nullptr, pending, as_error(functions, *problem)};
+    functions.future_set_error(&args);
+  } else {
+    xla::future_available_args args = {sizeof(args), nullptr, pending};
+    functions.future_set_available(&args);
+  }
+}
+
+/// Small tensors on one host meet on a board that whoever waits reads at once, while a callback is looked
+/// after once a millisecond only. So these are waited for, but not longer than that.
+bool settles_at_once(const call& what) {
+  constexpr std::size_t small_bytes = std::size_t{64} << 10;
+  std::size_t bytes = 0;
+  for (const auto& each : what.members)
+    bytes += each.input_bytes();
+  if (bytes > small_bytes)
+    return false;
+  return std::all_of(what.members.begin(), what.members.end(), [](const member& each) {
+    return door->wait(each.handle, 1, nullptr) != FARANDOLE_TIMED_OUT;
+  });
+}
+
+xla::error* answered(const xla::api& functions, const std::optional<failure>& problem) {
+  return problem ? as_error(functions, *problem) : nullptr;
+}
+
+/// An XLA that knows no futures: its thread waits.
+xla::error* wait_for(const call& what) {
+  for (const auto& each : what.members)
+    door->wait(each.handle, -1, nullptr);
+  return answered(*what.functions, take_results(what));
+}
+
+xla::error* give_future(std::unique_ptr<call> what, xla::call_frame& frame) {
+  const auto& functions = *what->functions;
+  xla::future_create_args made = {sizeof(made), nullptr, nullptr};
+  if (auto* problem = functions.future_create(&made)) {
+    for (const auto& each : what->members)
+      door->wait(each.handle, -1, nullptr);
+    take_results(*what);
+    return problem;
+  }
+  frame.pending = what->pending = made.made;
+  // One more than there are members, so that the call lives until all have their callback.
+  what->unsettled = what->members.size() + 1;
+  auto* shared = what.release();
+  for (const auto& each : shared->members)
+    door->on_settled(each.handle, &settle_one, shared, nullptr);
+  settle_one(shared);
+  return nullptr;
+}
+
+xla::error* run(xla::call_frame& frame) {
+  const auto& functions = *frame.functions;
+  if (!door)
+    return as_error(functions, {xla::error_code::failed_precondition, "import farandole.jax first"});
+  auto what = std::make_unique<call>();
+  what->functions = &functions;
+  std::string name;
+  auto problem = read_settings(frame.settings, *what, name);
+  if (!problem)
+    problem = read_tensors(frame, name, *what);
+  if (!problem)
+    problem = submit(*what);
+  if (problem)
+    return as_error(functions, *problem);
+  const bool has_futures = FARANDOLE_XLA_REACHES(functions.size, xla::api, future_set_error);
+  if (has_futures && !settles_at_once(*what))
+    return give_future(std::move(what), frame);
+  return wait_for(*what);
+}
+
+/// XLA asks which version of its interface the handler was built for. What we use has been the same in all
+/// versions up to the one that we know, so an older XLA hears its own.
+bool tells_version(const xla::call_frame& frame) {
+  constexpr int metadata_type = 1;
+  if (!frame.extensions || frame.extensions->type != metadata_type)
+    return false;
+  auto& wanted = *reinterpret_cast<xla::metadata_extension*>(frame.extensions)->wanted;
+  wanted.built_for.major = xla::known_major;
+  wanted.built_for.minor = xla::known_minor;
+  if (frame.functions && frame.functions->offered.major == xla::known_major)
+    wanted.built_for.minor = std::min(xla::known_minor, frame.functions->offered.minor);
+  wanted.traits = 0;
+  return true;
+}
+
+} // namespace
+} // namespace farandole::kernels
+
+extern "C" {
+
+int farandole_connect(const farandole_kernel_door* table) {
+  if (table->version != FARANDOLE_KERNEL_DOOR_VERSION)
+    return 0;
+  farandole::kernels::door = table;
+  return 1;
+}
+
+farandole::kernels::xla::error* farandole_jax_collective(farandole::kernels::xla::call_frame* frame) {
+  return farandole::kernels::tells_version(*frame) ? nullptr : farandole::kernels::run(*frame);
+}
+}

@@ -1,0 +1,3 @@
+"""Data loaders that prepare batches beside the training: ``horovod.data``."""
+
+from farandole.data.data_loader_base import AsyncDataLoaderMixin, BaseDataLoader

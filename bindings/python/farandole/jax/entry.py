@@ -1,0 +1,60 @@
+"""How a JAX array enters the native runtime outside a program: as the NumPy array that it is in host memory. Inside
+one, the same call becomes an instruction (``program``). Both have gradients.
+"""
+
+from __future__ import annotations
+
+from typing import Any, List, Sequence, Tuple
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+from farandole.common import arrays as entry
+from farandole.common import calls
+from farandole.common.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST
+from farandole.jax.program import Asked, is_traced, put
+from farandole.numpy import ops
+
+
+def run(asked: Asked, tensors: Sequence[Any]) -> Tuple[Any, ...]:
+    """Does it, or writes it into the program that is being traced."""
+    if is_traced(tensors):
+        return put(asked, tensors)
+    arrays = [entry.contiguous(numpy.asarray(each)) for each in tensors]
+    return tuple(jnp.asarray(each) for each in _outside(asked, arrays))
+
+
+def _outside(asked: Asked, arrays: List[Any]) -> Sequence[Any]:
+    request = _request(asked)
+    name, process_set = asked.name, asked.process_set
+    if asked.operation in (ALLGATHER, ALLTOALL):
+        if not asked.grouped:
+            return [entry.start_unsized(request, name, arrays[0], process_set).finish()]
+        return entry.start_group(request, name, arrays, None, process_set).finish()
+    if asked.operation in (ALLREDUCE, BROADCAST):
+        outputs = [numpy.empty_like(each) for each in arrays]
+    else:
+        outputs = [ops._share_of(each, process_set) for each in arrays]
+    if not asked.grouped:
+        return [entry.start(request, name, arrays[0], outputs[0], process_set).finish()]
+    return entry.start_group(request, name, arrays, outputs, process_set).finish()
+
+
+def _request(asked: Asked) -> Any:
+    if asked.operation == ALLGATHER:
+        return calls.GROUPED_ALLGATHER if asked.grouped else calls.ALLGATHER
+    if asked.operation == ALLTOALL:
+        return calls.ALLTOALL
+    if asked.operation == BROADCAST:
+        return calls.broadcasts[asked.root]
+    if asked.operation == ALLREDUCE:
+        reduction = calls.grouped_reduction if asked.grouped else calls.reduction
+        return reduction(None, asked.reduce_op, asked.prescale, asked.postscale)
+    scatters = calls.grouped_scatters if asked.grouped else calls.scatters
+    return scatters[asked.reduce_op, asked.prescale, asked.postscale]
+
+
+def as_array(tensor: Any) -> Any:
+    """A JAX array, or a program's value, of anything that JAX makes one of."""
+    return tensor if isinstance(tensor, (jax.Array, jax.core.Tracer)) else jnp.asarray(tensor)

@@ -1,0 +1,61 @@
+"""Gives parameters to all ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+from farandole.common.handles import synchronize
+from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.jax import ops
+from farandole.jax.program import KNOWN_TYPES, is_traced
+from farandole.numpy import ops as numpy_ops
+
+
+def broadcast_parameters(params: Any, root_rank: int = 0, process_set: ProcessSet = global_process_set) -> Any:
+    """Gives one rank's parameters to all. JAX arrays never change, so the result has to be taken.
+
+    :param params: a tree of arrays: a model's parameters, an optimizer's state; numbers travel too
+    :param root_rank: the global rank whose parameters all receive
+    :param process_set: who takes part; everybody by default
+    :returns: the root's tree
+    """
+    leaves, tree = jax.tree_util.tree_flatten_with_path(params)
+    names = [f"parameters{jax.tree_util.keystr(path)}" for path, _ in leaves]
+    values = [value for _, value in leaves]
+    if is_traced(values):
+        received = [ops.broadcast(value, root_rank, name, process_set) for name, value in zip(names, values)]
+        return jax.tree_util.tree_unflatten(tree, received)
+    arrays = [_travelling(numpy.asarray(_plain(value))) for value in values]
+    handles = [numpy_ops.broadcast_async(array, root_rank, name, process_set) for name, array in zip(names, arrays)]
+    received = [synchronize(handle) for handle in handles]
+    return jax.tree_util.tree_unflatten(tree, [_like(value, came) for value, came in zip(values, received)])
+
+
+def _is_key(value: Any) -> bool:
+    return isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+
+
+def _plain(value: Any) -> Any:
+    return jax.random.key_data(value) if _is_key(value) else value
+
+
+def _travelling(array: Any) -> Any:
+    """Bytes, where the type is none that the runtime knows: nothing is computed with them."""
+    if array.dtype.name in KNOWN_TYPES:
+        return array
+    return numpy.ascontiguousarray(array).reshape(-1).view(numpy.uint8)
+
+
+def _like(value: Any, received: Any) -> Any:
+    plain = numpy.asarray(_plain(value))
+    if received.dtype != plain.dtype:
+        received = received.view(plain.dtype).reshape(plain.shape)
+    if _is_key(value):
+        return jax.random.wrap_key_data(jnp.asarray(received), impl=jax.random.key_impl(value))
+    if isinstance(value, (bool, int, float)):
+        return type(value)(received.item())
+    return received if isinstance(value, numpy.ndarray) else jnp.asarray(received)

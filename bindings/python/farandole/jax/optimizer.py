@@ -1,0 +1,130 @@
+"""Optax optimizers that step with the gradients of all ranks."""
+
+from __future__ import annotations
+
+from typing import Any, List, NamedTuple, Optional, Tuple
+
+import jax
+import jax.numpy as jnp
+
+from farandole.common.basics import HorovodBasics
+from farandole.common.ledger import check_passes
+from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.common.reduction import require_adasum, scales, takes_part
+from farandole.common.util import split_list
+from farandole.jax import ops
+from farandole.jax.compression import Compression
+
+Average, Adasum = HorovodBasics.Average, HorovodBasics.Adasum
+
+
+class DistributedState(NamedTuple):
+    """The state of a distributed optimizer that adds up several backward passes."""
+
+    inner: Any
+    passes: Any
+    """Backward passes since the last step, int32."""
+    sums: Any
+    """What they have brought, a tree like the gradients."""
+
+
+class _Reduction(NamedTuple):
+    """How gradients are reduced."""
+
+    name: str
+    compression: Any
+    op: int
+    scales: Tuple[float, float]
+    groups: Optional[int]
+    process_set: ProcessSet
+
+    def __call__(self, gradients: Any) -> Any:
+        """The same tree on all ranks. All of it is one operation unless ``groups`` asks for more."""
+        leaves, tree = jax.tree_util.tree_flatten_with_path(gradients)
+        if not leaves or not takes_part(self.process_set):
+            return gradients
+        reduced: List[Any] = []
+        for i, members in enumerate(split_list(leaves, self.groups or 1)):
+            reduced += ops.grouped_allreduce(
+                [each for _, each in members],
+                name=f"{self.name}.{i}",
+                compression=self.compression,
+                op=self.op,
+                prescale_factor=self.scales[0],
+                postscale_factor=self.scales[1],
+                process_set=self.process_set,
+            )
+        return jax.tree_util.tree_unflatten(tree, reduced)
+
+
+def DistributedOptimizer(
+    optimizer: Any,
+    name: Optional[str] = None,
+    compression: Any = Compression.none,
+    backward_passes_per_step: int = 1,
+    op: int = Average,
+    gradient_predivide_factor: float = 1.0,
+    average_aggregated_gradients: bool = False,
+    groups: Optional[int] = None,
+    process_set: ProcessSet = global_process_set,
+) -> Any:
+    """An Optax optimizer whose ``update`` takes this rank's gradients and steps with those of all ranks.
+
+    It is an ``optax.GradientTransformationExtraArgs`` and works inside ``jit`` and outside.
+
+    :param optimizer: an ``optax.GradientTransformation``
+    :param name: tells several optimizers of a job apart; ``DistributedOptimizer`` by default
+    :param compression: how gradients travel: ``Compression.none``, ``.fp16`` or ``.bf16``
+    :param backward_passes_per_step: gradients of so many updates are added up before they are reduced; the updates
+        between bring zeros
+    :param op: ``Average``, ``Sum``, ``Min``, ``Max``, ``Product``; with ``Adasum`` the ranks step by themselves and
+        what is combined is by how much
+    :param gradient_predivide_factor: with ``Average``, gradients are divided by it before they are summed and
+        multiplied afterwards
+    :param average_aggregated_gradients: divide what was added up by the number of passes
+    :param groups: into how many operations gradients are put; one by default
+    :param process_set: who takes part; everybody by default
+    """
+    import optax
+
+    check_passes(backward_passes_per_step)
+    if groups is not None and (isinstance(groups, bool) or not isinstance(groups, int) or groups <= 0):
+        raise ValueError(f"groups should be a positive integer, not {groups!r}")
+    inner = optax.with_extra_args_support(optimizer)
+    name = name or "DistributedOptimizer"
+    reduce = _Reduction(name, compression, op, scales(op, gradient_predivide_factor), groups, process_set)
+
+    def step(gradients: Any, state: Any, params: Any, extra: Any) -> Any:
+        if op != Adasum:
+            return inner.update(reduce(gradients), state, params, **extra)
+        require_adasum(process_set, process_set.size() or 1)
+        updates, state = inner.update(gradients, state, params, **extra)
+        return reduce(updates), state
+
+    def update(gradients: Any, state: Any, params: Any = None, **extra: Any) -> Any:
+        return step(gradients, state, params, extra)
+
+    if backward_passes_per_step == 1:
+        return optax.GradientTransformationExtraArgs(inner.init, update)
+    return _accumulating(optax, inner, step, backward_passes_per_step, average_aggregated_gradients)
+
+
+def _accumulating(optax: Any, inner: Any, step: Any, passes: int, is_mean: bool) -> Any:
+    def init(params: Any) -> DistributedState:
+        return DistributedState(inner.init(params), jnp.zeros((), jnp.int32), jax.tree.map(jnp.zeros_like, params))
+
+    def update(gradients: Any, state: DistributedState, params: Any = None, **extra: Any) -> Any:
+        sums = jax.tree.map(jnp.add, state.sums, gradients)
+
+        def take(sums: Any) -> Any:
+            due = jax.tree.map(lambda each: each / passes, sums) if is_mean else sums
+            updates, after = step(due, state.inner, params, extra)
+            return updates, DistributedState(after, jnp.zeros((), jnp.int32), jax.tree.map(jnp.zeros_like, sums))
+
+        def wait(sums: Any) -> Any:
+            return jax.tree.map(jnp.zeros_like, sums), DistributedState(state.inner, state.passes + 1, sums)
+
+        # Every rank counts alike, so all of them come to the collective at the same update.
+        return jax.lax.cond(state.passes + 1 >= passes, take, wait, sums)
+
+    return optax.GradientTransformationExtraArgs(init, update)

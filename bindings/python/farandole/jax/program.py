@@ -1,0 +1,216 @@
+"""One collective operation, or a group of them, as an instruction of a program that JAX compiles.
+
+The instruction has no value of its own besides its tensors: names, factors and the process set are fixed when the
+program is traced. XLA calls a handler in Farandole's kernels when it comes to the instruction, which submits without
+the interpreter. To XLA the instruction has a side effect, so neither is it left out on the one rank whose constants
+make it look useless, nor are two of them merged.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import itertools
+import sys
+from typing import Any, NamedTuple, Optional, Sequence, Tuple
+
+import jax
+import jax.numpy as jnp
+import numpy
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
+
+from farandole.common import kernels
+from farandole.common.exceptions import HorovodInternalError
+from farandole.common.job import NOT_STARTED, is_started, refusal
+from farandole.common.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER
+from farandole.common.process_sets import ProcessSet
+
+TARGET = "farandole_collective"
+PREFIXES = {
+    ALLREDUCE: "allreduce",
+    ALLGATHER: "allgather",
+    BROADCAST: "broadcast",
+    ALLTOALL: "alltoall",
+    REDUCESCATTER: "reducescatter",
+}
+REDUCIBLE_TYPES = {
+    *("uint8", "int8", "uint16", "int16", "int32", "int64"),
+    *("float16", "bfloat16", "float32", "float64"),
+}
+KNOWN_TYPES = {*REDUCIBLE_TYPES, "bool"}
+
+_unnamed = itertools.count()
+
+
+class Asked(NamedTuple):
+    """What a call asks for besides its tensors. ``name`` is the caller's; None numbers the calls."""
+
+    operation: int
+    name: Optional[str]
+    process_set: ProcessSet
+    reduce_op: int = 1
+    root: int = -1
+    prescale: float = 1.0
+    postscale: float = 1.0
+    grouped: bool = False
+    rows: Optional[int] = None
+    """What an allgather brings in all, where ranks do not bring equally many."""
+
+
+class Seat(NamedTuple):
+    """Where this process stands in the process set."""
+
+    number: int
+    rank: int
+    size: int
+
+
+def is_traced(values: Sequence[Any]) -> bool:
+    """Whether these are a program's values rather than arrays."""
+    return any(isinstance(each, jax.core.Tracer) for each in values)
+
+
+def numbered() -> str:
+    """A name for a call without one. Ranks must trace the same calls in the same order for these to match."""
+    return f"traced.{next(_unnamed)}"
+
+
+def seat_in(process_set: ProcessSet) -> Seat:
+    """``HorovodInternalError`` before ``init()``; ``ValueError`` where this process is not a member."""
+    if not is_started():
+        raise refusal(NOT_STARTED)
+    number, rank, size = process_set.process_set_id, None, None
+    if number is not None:
+        rank, size = process_set.rank(), process_set.size()
+    if number is None or rank is None or size is None:
+        raise ValueError(f"the process set is not registered: {process_set}")
+    return Seat(number, rank, size)
+
+
+def put(asked: Asked, tensors: Sequence[Any]) -> Tuple[Any, ...]:
+    """Writes the instruction into the program that is being traced. What comes out, one for each tensor."""
+    seat = seat_in(asked.process_set)
+    for each in tensors:
+        _check(asked, each)
+    base = ("grouped_" if asked.grouped else "") + PREFIXES[asked.operation]
+    name = f"{base}.{asked.name or numbered()}"
+    if asked.grouped and len(tensors) == 1:
+        name += "_1of1"
+    return tuple(
+        _instruction.bind(
+            *tensors,
+            name=name,
+            operation=asked.operation,
+            reduce_op=int(asked.reduce_op),
+            root=int(asked.root),
+            prescale=float(asked.prescale),
+            postscale=float(asked.postscale),
+            seat=seat,
+            rows=asked.rows,
+        )
+    )
+
+
+def _check(asked: Asked, tensor: Any) -> None:
+    kind = PREFIXES[asked.operation]
+    dtype = str(tensor.dtype)
+    if dtype not in (REDUCIBLE_TYPES if asked.operation in (ALLREDUCE, REDUCESCATTER) else KNOWN_TYPES):
+        raise ValueError(f"{kind} {asked.name or '(without a name)'}: tensors of this type cannot travel: {dtype}")
+    if asked.operation in (ALLGATHER, ALLTOALL) and not tensor.ndim:
+        raise HorovodInternalError(f"{kind} {asked.name or '(without a name)'}: a scalar has no rows")
+    if asked.operation == REDUCESCATTER and not tensor.ndim:
+        raise ValueError(f"{kind} {asked.name or '(without a name)'}: a scalar has no rows")
+
+
+def finish() -> None:
+    """Waits for the programs that this thread has called: JAX returns before they have run."""
+    # Programs of one thread run in order; this one comes last.
+    last = jax.jit(jnp.negative)(numpy.float32(0))
+    for each in [*jax.live_arrays(), last]:
+        if not each.is_deleted():
+            try:
+                each.block_until_ready()
+            except RuntimeError:
+                pass  # its program has failed; who asks for the value is told
+
+
+def _finish_at_exit() -> None:
+    # A process that an exception ends must not wait for ranks that go on.
+    if is_started() and not hasattr(sys, "last_value"):
+        finish()
+
+
+# Those registered last are called first, so this is before the job is left.
+atexit.register(_finish_at_exit)
+
+
+# ---- what JAX must know of the instruction
+
+
+def _rows_out(operation: int, rows: int, seat: Seat, total: Optional[int]) -> int:
+    if operation == ALLGATHER:
+        return rows * seat.size if total is None else total
+    if operation == REDUCESCATTER:
+        each, left = divmod(rows, seat.size)
+        return each + (seat.rank < left)
+    if operation == ALLTOALL and rows % seat.size:
+        raise ValueError(
+            f"alltoall on rank {seat.rank}: {rows} rows cannot be dealt out evenly to {seat.size} ranks; "
+            "give splits, outside jit"
+        )
+    return rows
+
+
+def _shapes(*tensors: Any, operation: int, seat: Seat, rows: Optional[int], **_: Any) -> Any:
+    if operation in (ALLREDUCE, BROADCAST):
+        return list(tensors)
+    return [each.update(shape=(_rows_out(operation, each.shape[0], seat, rows), *each.shape[1:])) for each in tensors]
+
+
+@functools.lru_cache(maxsize=256)
+def _alone(settings: Tuple[Tuple[str, Any], ...]) -> Any:
+    return jax.jit(functools.partial(_instruction.bind, **dict(settings)))
+
+
+def _run_alone(*tensors: Any, **settings: Any) -> Any:
+    """Outside a program, as a program of its own."""
+    return _alone(tuple(sorted(settings.items())))(*tensors)
+
+
+_handler = jax.ffi.ffi_lowering(TARGET, has_side_effect=True)
+
+
+def _lower(ctx: Any, *tensors: Any, seat: Seat, rows: Optional[int], **settings: Any) -> Any:
+    numbers = {key: numpy.int32(settings[key]) for key in ("operation", "reduce_op", "root")}
+    factors = {key: numpy.float64(settings[key]) for key in ("prescale", "postscale")}
+    return _handler(
+        ctx,
+        *tensors,
+        name=settings["name"],
+        set=numpy.int32(seat.number),
+        is_even=numpy.int32(rows is None),
+        **numbers,
+        **factors,
+    )
+
+
+def _vectorize(tensors: Sequence[Any], axes: Sequence[Any], **settings: Any) -> Any:
+    """All of a batch travels at once. Where rows count, they stay the first dimension and the batch is the second."""
+    size = next(each.shape[axis] for each, axis in zip(tensors, axes) if axis is not None)
+    place = 0 if settings["operation"] in (ALLREDUCE, BROADCAST) else 1
+    moved = [
+        jnp.repeat(jnp.expand_dims(each, place), size, place) if axis is None else jnp.moveaxis(each, axis, place)
+        for each, axis in zip(tensors, axes)
+    ]
+    outputs = _instruction.bind(*moved, **settings)
+    return outputs, [place] * len(outputs)
+
+
+_instruction = Primitive(TARGET)
+_instruction.multiple_results = True
+_instruction.def_impl(_run_alone)
+_instruction.def_abstract_eval(_shapes)
+batching.primitive_batchers[_instruction] = _vectorize
+mlir.register_lowering(_instruction, _lower, platform="cpu")
+jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(kernels.connect("jax").farandole_jax_collective), platform="cpu")

@@ -1,0 +1,87 @@
+"""Elastic training with Lightning: a trainer's whole state, kept in memory, with which the next trainer goes on.
+
+    state = LightningState()
+
+    @hvd.elastic.run
+    def train(state):
+        trainer = Trainer(strategy="farandole", callbacks=[state.commit_every(10)], ...)
+        state.fit(trainer, model, loader)
+
+    train(state)
+
+A trainer is bound to the members that it was made for, so a new one is made after each change; it takes up the model,
+optimizers, schedulers, loops and callbacks where they were committed last.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+from typing import Any, Optional
+
+import torch
+
+import farandole.torch as hvd
+from farandole.common.elastic import ObjectState
+
+
+class LightningState(ObjectState):
+    """State for ``hvd.elastic.run``; keywords become attributes, saved and synchronised beside the trainer's state."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        self._trainer: Any = None
+        super().__init__(hvd.broadcast_object, hvd.rank, checkpoint=None, **kwargs)
+
+    checkpoint: Optional[bytes]
+    """The trainer's state as of the last commit, as ``Trainer.save_checkpoint`` would write it; None before."""
+
+    def save(self) -> None:
+        """Keeps the trainer's state and the attributes."""
+        if self._trainer is not None:
+            content = io.BytesIO()
+            torch.save(self._trainer._checkpoint_connector.dump_checkpoint(), content)
+            self.checkpoint = content.getvalue()
+        super().save()
+
+    def fit(self, trainer: Any, model: Any, *args: Any, **kwargs: Any) -> None:
+        """``trainer.fit(model, …)`` from the last commit on, on all ranks that are members now."""
+        self._trainer = trainer
+        try:
+            with tempfile.TemporaryDirectory(prefix="farandole-") as folder:
+                path = None
+                if self.checkpoint is not None:
+                    path = os.path.join(folder, "commit.ckpt")
+                    with open(path, "wb") as file:
+                        file.write(self.checkpoint)
+                    kwargs.setdefault("weights_only", False)  # our own, and it holds more than weights
+                trainer.fit(model, *args, ckpt_path=path, **kwargs)
+        finally:
+            self._trainer = None
+
+    def commit_every(self, batches: int) -> Any:
+        """A callback for the trainer that commits after each so many batches; members join and leave there.
+
+        :param batches: at least 1
+        """
+        if batches < 1:
+            raise ValueError(f"a commit after every {batches} batches: it must be 1 at least")
+        from farandole.lightning.registration import base_callback
+
+        return _commits(base_callback())(self, batches)
+
+
+def _commits(base: Any) -> Any:
+    class CommitEvery(base):
+        """Commits an elastic state after so many batches."""
+
+        def __init__(self, state: LightningState, batches: int) -> None:
+            self._state = state
+            self._batches = batches
+
+        def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
+            """Commits, and raises ``HostsUpdatedInterrupt`` where members are about to change."""
+            if trainer.global_step % self._batches == 0:
+                self._state.commit()
+
+    return CommitEvery

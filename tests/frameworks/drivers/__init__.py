@@ -1,0 +1,136 @@
+"""What the suite must know of a framework to try its adapter: how tensors are made and read, which types they may have,
+and by which exceptions errors come.
+
+One file a framework, ``drivers/NAME.py`` with a class ``FrameworkDriver(Driver)``, where NAME is the package below
+``farandole``. It may import the framework at its top: it is loaded in that framework's environment only. What may be
+called is read from ``farandole.common.signatures``: an operation that is not in the framework's table is not tried.
+
+To add a framework: copy ``drivers/numpy.py``, and run the suite on 2 and 3 ranks as ``conftest.py`` beside this folder
+says. ``suite/test_launch_*.py`` is run by a plain pytest, with the same environment variable.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from types import ModuleType
+from typing import Any, Callable, ClassVar, Dict, List, Optional, Tuple, Type, Union
+
+import numpy
+from farandole.common import signatures
+
+Exceptions = Union[Type[BaseException], Tuple[Type[BaseException], ...]]
+
+VARIABLE = "FARANDOLE_TEST_FRAMEWORK"
+
+INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
+FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+class Driver:
+    """One framework. What stands here holds for most; a framework's file overrides what does not hold for it."""
+
+    name: ClassVar[str]
+    """As in ``farandole.NAME``."""
+
+    reducible: ClassVar[Tuple[str, ...]] = (*INTEGERS, *FLOATS)
+    """Types of reductions, by NumPy's names; ``bfloat16`` too."""
+    movable: ClassVar[Tuple[str, ...]] = (*INTEGERS, *FLOATS, "bool")
+    """Types of allgather, broadcast and alltoall."""
+    refused: ClassVar[Tuple[str, ...]] = ("complex64",)
+    """Types that ``make`` makes and no operation takes."""
+    modes: ClassVar[Tuple[str, ...]] = ("eager",)
+    """Ways to call an operation, "eager" first; see ``run``."""
+    differentiates: ClassVar[bool] = False
+    """Whether operations have gradients; see ``gradient``."""
+    prelude: ClassVar[str]
+    """The head of a script: imports the package as ``hvd`` and defines ``make(values)``, which makes a float32 tensor
+    of a list, and ``read(tensor)``, which makes a list of it and waits for it where that is due."""
+
+    @property
+    def hvd(self) -> ModuleType:
+        """The package, as users import it."""
+        return importlib.import_module(f"horovod.{self.name}")
+
+    def offers(self, function: str, parameter: str = "") -> bool:
+        """Whether the table of signatures has the function, with this parameter."""
+        text = signatures.PACKAGES[self.name].get(function)
+        return text is not None and (not parameter or parameter in dict(signatures.read(text)))
+
+    # ---- tensors
+
+    def make(self, values: Any, dtype: str) -> Any:
+        """A tensor of this type with these values, an array or a nested list. Never shares memory with them."""
+        raise NotImplementedError
+
+    def to_numpy(self, tensor: Any) -> Any:
+        """Its values; waits for them where that is due. bfloat16 comes as float32."""
+        raise NotImplementedError
+
+    def dtype_of(self, tensor: Any) -> str:
+        """The name of its type."""
+        raise NotImplementedError
+
+    def is_tensor(self, value: Any) -> bool:
+        """Whether it is a tensor of the framework."""
+        raise NotImplementedError
+
+    # ---- calls
+
+    def run(self, mode: str, function: Callable[..., Any], *tensors: Any) -> Any:
+        """Calls a function of tensors in one of the modes: as it is, or compiled into a graph."""
+        assert mode == "eager"
+        return function(*tensors)
+
+    def broadcast_in_place(self, tensors: List[Any], root_rank: int, name: str) -> List[Any]:
+        """``broadcast_`` of each; the tensors, with the root's content."""
+        return [self.hvd.broadcast_(each, root_rank, name=f"{name}.{i}") for i, each in enumerate(tensors)]
+
+    def start(self, tensor: Any, name: str) -> Optional[Callable[[], Any]]:
+        """Starts an allreduce with Sum that nobody waits for; what is returned waits and gives the result. None where
+        every call waits."""
+        if not self.offers("allreduce_async"):
+            return None
+        handle = self.hvd.allreduce_async(tensor, name=name, op=self.hvd.Sum)
+        return lambda: self.hvd.synchronize(handle)
+
+    def gradient(self, function: Callable[[Any], Any], tensor: Any, weights: Any) -> Any:
+        """The gradient, with respect to the tensor, of the sum of ``function(tensor) * weights``; an array.
+
+        :param weights: a NumPy array of the result's shape
+        """
+        raise NotImplementedError
+
+    # ---- errors
+
+    def errors(self) -> Dict[str, Exceptions]:
+        """The exceptions that stand for what went wrong.
+
+        ``precondition``  ranks do not agree, or the job is not initialized
+        ``aborted``       a reducescatter that cannot be
+        ``invalid``       arguments that cannot be, found on this rank
+        ``dtype``         a type that cannot travel
+        """
+        from farandole.common.exceptions import HorovodInternalError
+
+        return {
+            "precondition": HorovodInternalError,
+            "aborted": HorovodInternalError,
+            "invalid": ValueError,
+            "dtype": ValueError,
+        }
+
+
+def current() -> Driver:
+    """The driver of the framework that the environment variable names."""
+    name = os.environ.get(VARIABLE, "")
+    if not name:
+        raise RuntimeError(f"say which framework is to be tested: {VARIABLE}=torch")
+    module = importlib.import_module(f"drivers.{name.replace('.', '_')}")
+    driver: Driver = module.FrameworkDriver()
+    return driver
+
+
+def as_array(values: Any) -> Any:
+    """An array of its own."""
+    return numpy.array(values)

@@ -1,0 +1,60 @@
+"""Whole jobs: the example, a member that is lost, and the end of a process."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+from launched import Job, needs_launcher, run_script
+
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "jax_mnist.py"
+
+pytestmark = needs_launcher
+
+
+def test_the_example_learns(jobs) -> None:
+    jobs.append(Job(["-np", "2", sys.executable, str(EXAMPLE), "--steps", "200"]))
+    assert jobs[-1].end() == 0, jobs[-1].text
+    accuracy = re.search(r"accuracy (0\.\d+)", jobs[-1].text)
+    assert accuracy and float(accuracy[1]) > 0.85, jobs[-1].text
+
+
+def test_a_program_that_was_called_runs_before_the_process_ends(tmp_path: Path) -> None:
+    """One rank does not look at the result, and is at its end before the other has begun."""
+    ended = run_script(
+        2,
+        tmp_path,
+        """
+        import farandole.jax as hvd, jax, jax.numpy as jnp
+        hvd.init()
+        step = jax.jit(lambda x: hvd.allreduce(jnp.sin(x) @ x / 300, name="step"))
+        x = jnp.ones((300, 300))
+        for _ in range(20):
+            x = step(x)
+        if hvd.rank() == 0:
+            print("came:", bool(jnp.isfinite(x).all()), flush=True)
+        """,
+    )
+    assert ended.returncode == 0 and "came: True" in ended.stdout, ended.stdout
+
+
+def test_a_lost_member_is_an_exception_inside_a_program(tmp_path: Path) -> None:
+    ended = run_script(
+        2,
+        tmp_path,
+        """
+        import os, signal
+        import farandole.jax as hvd, jax, jax.numpy as jnp
+        hvd.init()
+        step = jax.jit(lambda x: hvd.allreduce(x, name="step"))
+        step(jnp.ones(4)).block_until_ready()
+        if hvd.rank() == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            step(jnp.ones(4)).block_until_ready()
+        except (jax.errors.JaxRuntimeError, ValueError) as lost:
+            print("LOST", str(lost).splitlines()[0], flush=True)
+        """,
+    )
+    assert "LOST UNAVAILABLE" in ended.stdout and "step" in ended.stdout, ended.stdout

@@ -1,0 +1,116 @@
+"""The optimizer, parameters and objects."""
+
+from __future__ import annotations
+
+import farandole.jax as hvd
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+
+def parameters(seed: int = 0):
+    draw = np.random.default_rng(seed).standard_normal
+    hidden = {"kernel": jnp.asarray(draw((6, 8)), "float32"), "bias": jnp.zeros(8, "float32")}
+    return {"hidden": hidden, "out": jnp.asarray(draw((8, 1)), "float32")}
+
+
+def loss(params, x, y):
+    hidden = jnp.tanh(x @ params["hidden"]["kernel"] + params["hidden"]["bias"])
+    return jnp.mean((hidden @ params["out"] - y) ** 2)
+
+
+def batches(size: int, steps: int):
+    x = np.random.default_rng(1).standard_normal((steps, size, 4, 6), "float32")
+    return x, np.sin(x.sum(axis=-1, keepdims=True))
+
+
+def trained(optimizer, params, xs, ys, compiled: bool = True):
+    def step(params, state, x, y):
+        updates, state = optimizer.update(jax.grad(loss)(params, x, y), state, params)
+        return optax.apply_updates(params, updates), state
+
+    run = jax.jit(step) if compiled else step
+    state = optimizer.init(params)
+    for x, y in zip(xs, ys):
+        params, state = run(params, state, x, y)
+    return params
+
+
+def assert_alike(one, other, **tolerance) -> None:
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other)):
+        np.testing.assert_allclose(a, b, **(tolerance or {"rtol": 2e-5, "atol": 1e-6}))
+
+
+@pytest.mark.parametrize("how", ["inside", "outside", "groups", "predivided"])
+def test_steps_are_those_of_one_big_batch(how: str, rank: int, size: int) -> None:
+    xs, ys = batches(size, 5)
+    options = {"groups": {"groups": 2}, "predivided": {"gradient_predivide_factor": 2.0}}.get(how, {})
+    mine = trained(
+        hvd.DistributedOptimizer(optax.adam(0.05), name=how, **options),
+        parameters(),
+        xs[:, rank],
+        ys[:, rank],
+        compiled=how != "outside",
+    )
+    assert_alike(mine, trained(optax.adam(0.05), parameters(), xs.reshape(5, -1, 6), ys.reshape(5, -1, 1)))
+
+
+def test_half_precision_on_the_way_is_close(rank: int, size: int) -> None:
+    xs, ys = batches(size, 3)
+    optimizer = hvd.DistributedOptimizer(optax.sgd(0.1), compression=hvd.Compression.fp16)
+    mine = trained(optimizer, parameters(), xs[:, rank], ys[:, rank])
+    assert_alike(
+        mine, trained(optax.sgd(0.1), parameters(), xs.reshape(3, -1, 6), ys.reshape(3, -1, 1)), rtol=0.02, atol=0.01
+    )
+
+
+@pytest.mark.parametrize("is_mean", [False, True])
+def test_several_backward_passes_make_a_step(rank: int, size: int, is_mean: bool) -> None:
+    xs, ys = batches(size, 4)
+    optimizer = hvd.DistributedOptimizer(
+        optax.sgd(0.1), name=f"passes.{is_mean}", backward_passes_per_step=2, average_aggregated_gradients=is_mean
+    )
+    mine = trained(optimizer, parameters(), xs[:, rank], ys[:, rank])
+    factor = 1.0 if is_mean else 2.0
+    joined_x, joined_y = xs.reshape(2, -1, 6), ys.reshape(2, -1, 1)
+    assert_alike(mine, trained(optax.sgd(0.1 * factor), parameters(), joined_x, joined_y))
+
+
+def test_adasum_of_equal_updates_is_the_update(rank: int, size: int) -> None:
+    if size & (size - 1):
+        return
+    xs, ys = batches(1, 3)
+    mine = trained(hvd.DistributedOptimizer(optax.sgd(0.1), op=hvd.Adasum), parameters(), xs[:, 0], ys[:, 0])
+    assert_alike(mine, trained(optax.sgd(0.1), parameters(), xs[:, 0], ys[:, 0]))
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match="backward_passes_per_step"):
+        hvd.DistributedOptimizer(optax.sgd(0.1), backward_passes_per_step=0)
+    with pytest.raises(ValueError, match="predivide"):
+        hvd.DistributedOptimizer(optax.sgd(0.1), op=hvd.Sum, gradient_predivide_factor=2.0)
+    with pytest.raises(ValueError, match="groups"):
+        hvd.DistributedOptimizer(optax.sgd(0.1), groups=0)
+
+
+def test_parameters_become_the_roots(rank: int, size: int) -> None:
+    root = size - 1
+    mine = {"net": parameters(rank), "state": optax.adam(0.1).init(parameters(rank)), "epoch": rank, "lr": rank / 2}
+    mine["key"] = jax.random.key(rank)
+    received = hvd.broadcast_parameters(mine, root)
+    assert jax.tree.structure(received) == jax.tree.structure(mine)
+    assert_alike(received["net"], parameters(root), rtol=0)
+    assert (received["epoch"], received["lr"]) == (root, root / 2)
+    assert jax.random.key_data(received["key"]).tolist() == jax.random.key_data(jax.random.key(root)).tolist()
+
+
+def test_parameters_become_the_roots_inside_a_program(rank: int, size: int) -> None:
+    received = jax.jit(lambda params: hvd.broadcast_parameters(params, size - 1))(parameters(rank))
+    assert_alike(received, parameters(size - 1), rtol=0)
+
+
+def test_objects(rank: int, size: int) -> None:
+    assert hvd.broadcast_object({"rank": rank}, size - 1) == {"rank": size - 1}
+    assert hvd.allgather_object("x" * rank) == ["x" * other for other in range(size)]

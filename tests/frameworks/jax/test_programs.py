@@ -1,0 +1,219 @@
+"""Operations as instructions of compiled programs."""
+
+from __future__ import annotations
+
+import re
+
+import farandole.jax as hvd
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+jax.config.update("jax_enable_x64", True)
+
+TYPES = ("uint8", "int8", "uint16", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_allreduce_of_every_type(name: str, rank: int, size: int, dtype: str, compiled: bool) -> None:
+    def program(x):
+        return hvd.allreduce(x, name=name, op=hvd.Sum)
+
+    reduced = (jax.jit(program) if compiled else program)(jnp.full((3, 2), rank + 1, dtype))
+    assert reduced.dtype == dtype
+    assert np.array_equal(np.asarray(reduced, "float64"), np.full((3, 2), size * (size + 1) / 2))
+
+
+@pytest.mark.parametrize("op", ["Average", "Min", "Max", "Product"])
+def test_other_reductions(name: str, rank: int, size: int, op: str) -> None:
+    reduced = jax.jit(lambda x: hvd.allreduce(x, name=name, op=getattr(hvd, op)))(jnp.full(3, rank + 1.0))
+    values = np.arange(1.0, size + 1)
+    expected = {"Average": values.mean(), "Min": values.min(), "Max": values.max(), "Product": values.prod()}[op]
+    assert reduced.tolist() == [expected] * 3
+
+
+def test_scales_and_scalars(name: str, size: int) -> None:
+    def program(x):
+        return hvd.allreduce(x, name=name, op=hvd.Sum, prescale_factor=0.5, postscale_factor=3.0)
+
+    assert jax.jit(program)(jnp.float32(2.0)) == 3.0 * size
+
+
+def test_what_does_not_fit_the_board_travels_too(name: str, rank: int, size: int) -> None:
+    many = jnp.arange(300_000, dtype="float32") + rank
+    reduced = jax.jit(lambda x: hvd.allreduce(x, name=name))(many)
+    assert np.array_equal(reduced, np.arange(300_000, dtype="float32") + (size - 1) / 2)
+
+
+def test_bool_moves_but_is_not_reduced(name: str, rank: int, size: int) -> None:
+    flags = jnp.array([rank == 0, True])
+    gathered = jax.jit(lambda x: hvd.allgather(x, name=name))(flags)
+    assert gathered.tolist() == [flag for other in range(size) for flag in (other == 0, True)]
+    with pytest.raises(ValueError, match=f"{name}.*bool"):
+        jax.jit(lambda x: hvd.allreduce(x, name=name))(flags)
+
+
+def test_a_group_is_one_operation(name: str, rank: int, size: int) -> None:
+    tensors = [jnp.full(i + 1, rank + i, "float32") for i in range(3)] + [jnp.full(2, rank, "int32")]
+    reduced = jax.jit(lambda xs: hvd.grouped_allreduce(xs, name=name, op=hvd.Sum))(tensors)
+    total = size * (size - 1) // 2
+    assert [each.tolist() for each in reduced] == [
+        *([total + i * size] * (i + 1) for i in range(3)),
+        [total] * 2,
+    ]
+
+
+def test_rows_are_gathered_dealt_out_and_scattered(name: str, rank: int, size: int) -> None:
+    rows = jnp.full((size, 2), float(rank))
+    gathered, dealt, scattered = jax.jit(
+        lambda x: (
+            hvd.allgather(x, name=f"{name}.gather"),
+            hvd.alltoall(x, name=f"{name}.deal"),
+            hvd.reducescatter(x, name=f"{name}.scatter", op=hvd.Sum),
+        )
+    )(rows)
+    assert np.array_equal(gathered, np.repeat(np.arange(size), size)[:, None] * np.ones((1, 2)))
+    assert np.array_equal(dealt, np.arange(size)[:, None] * np.ones((1, 2)))
+    assert np.array_equal(scattered, np.full((1, 2), size * (size - 1) / 2))
+
+
+def test_an_uneven_reducescatter_leaves_the_first_ranks_more(name: str, rank: int, size: int) -> None:
+    share = jax.jit(lambda x: hvd.reducescatter(x, name=name))(jnp.arange(size + 1.0))
+    assert share.tolist() == ([0.0, 1.0] if rank == 0 else [rank + 1.0])
+
+
+def test_the_root_is_a_global_rank(name: str, rank: int, size: int) -> None:
+    root = size - 1
+    assert jax.jit(lambda x: hvd.broadcast(x, root, name=name))(jnp.array([rank])).tolist() == [root]
+
+
+def test_uneven_rows_are_for_outside(name: str, rank: int, size: int) -> None:
+    rows = jnp.full((rank + 1, 2), float(rank))
+    gathered = hvd.allgather(rows, name=name)
+    assert np.array_equal(gathered[:, 0], np.repeat(np.arange(size), np.arange(size) + 1))
+    if size == 1:
+        return
+    counts = re.escape(str(list(range(1, size + 1))))
+    with pytest.raises(jax.errors.JaxRuntimeError, match=f"{name}.inside on rank {rank}: .*by rank: {counts}"):
+        jax.block_until_ready(jax.jit(lambda x: hvd.allgather(x, name=f"{name}.inside"))(rows))
+
+
+def test_alltoall_with_splits_is_for_outside(name: str, rank: int, size: int) -> None:
+    rows = jnp.full(sum(range(1, size + 1)), rank)
+    received, counts = hvd.alltoall(rows, splits=list(range(1, size + 1)), name=name)
+    assert counts.tolist() == [rank + 1] * size
+    assert received.tolist() == np.repeat(np.arange(size), rank + 1).tolist()
+    with pytest.raises(ValueError, match="outside"):
+        jax.jit(lambda x: hvd.alltoall(x, splits=list(range(1, size + 1)), name=name))(rows)
+
+
+def test_an_alltoall_that_cannot_be_even_is_refused(name: str, size: int) -> None:
+    if size > 1:
+        with pytest.raises(ValueError, match="dealt out evenly"):
+            jax.jit(lambda x: hvd.alltoall(x, name=name))(jnp.ones(size + 1))
+
+
+def test_ranks_that_disagree_get_an_exception_that_says_so(name: str, rank: int, size: int) -> None:
+    if size == 1:
+        return
+    with pytest.raises(jax.errors.JaxRuntimeError, match=f"FAILED_PRECONDITION.*{name}"):
+        jax.block_until_ready(jax.jit(lambda x: hvd.allreduce(x, name=name))(jnp.ones(3 + rank)))
+    assert jax.jit(lambda x: hvd.allreduce(x, name=f"{name}.after"))(jnp.ones(2)).tolist() == [1.0, 1.0]
+
+
+def test_a_process_set_of_one(rank: int, size: int, name: str) -> None:
+    hvd.barrier()
+    hvd.shutdown()
+    alone = hvd.ProcessSet([0])
+    hvd.init(process_sets=[alone] if size > 1 else None)
+    chosen = alone if size > 1 else hvd.global_process_set
+    program = jax.jit(lambda x: hvd.allreduce(x, name=name, op=hvd.Sum, process_set=chosen))
+    if rank == 0:
+        assert program(jnp.ones(2)).tolist() == [1.0, 1.0]
+    else:
+        with pytest.raises(ValueError):
+            program(jnp.ones(2))
+    hvd.barrier()
+    hvd.shutdown()
+    with pytest.raises(hvd.HorovodInternalError, match="init"):
+        jax.jit(lambda x: hvd.allreduce(x, name=name))(jnp.ones(2))
+
+
+# ---- what a program may do with them
+
+
+def test_a_loop_repeats_one_operation(name: str, size: int) -> None:
+    def program(x):
+        return jax.lax.fori_loop(0, 5, lambda _, y: hvd.allreduce(y, name=name, op=hvd.Sum), x)
+
+    assert jax.jit(program)(jnp.ones(3)).tolist() == [float(size**5)] * 3
+
+
+def test_a_branch_may_hold_one(name: str, size: int) -> None:
+    def program(flag, x):
+        return jax.lax.cond(flag, lambda x: hvd.allreduce(x, name=name, op=hvd.Sum), lambda x: x, x)
+
+    assert jax.jit(program)(True, jnp.ones(2)).tolist() == [size] * 2
+    assert jax.jit(program)(False, jnp.ones(2)).tolist() == [1.0] * 2
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_batch_travels_at_once(name: str, rank: int, size: int, compiled: bool) -> None:
+    program = jax.vmap(lambda x: (hvd.allreduce(x, name=f"{name}.sum", op=hvd.Sum), hvd.allgather(x, name=name)))
+    batch = jnp.arange(12.0).reshape(3, 2, 2) + rank
+    reduced, gathered = (jax.jit(program) if compiled else program)(batch)
+    assert np.array_equal(reduced, np.arange(12.0).reshape(3, 2, 2) * size + size * (size - 1) / 2)
+    expected = np.concatenate([np.arange(12.0).reshape(3, 2, 2) + other for other in range(size)], axis=1)
+    assert np.array_equal(gathered, expected)
+
+
+def test_an_operation_is_done_even_where_its_result_looks_useless(name: str, rank: int, size: int) -> None:
+    """Ranks' constants differ: XLA must not drop the instruction where they make it look dead."""
+
+    def program(x):
+        return jnp.where(rank == 0, hvd.allreduce(x, name=name, op=hvd.Sum), x)
+
+    assert jax.jit(program)(jnp.ones(2)).tolist() == [float(size) if rank == 0 else 1.0] * 2
+
+
+def test_independent_operations_run_at_the_same_time(name: str, rank: int, size: int) -> None:
+    """The last rank asks for one only when it has the other; another rank's two depend on nothing. If XLA ran those one
+    after the other, each rank would wait for what the other has not started."""
+    is_last = rank == size - 1
+
+    def program(xs):
+        if is_last:
+            second = hvd.allreduce(xs[1] @ xs[3], name=f"{name}.second", op=hvd.Sum)
+            first = hvd.allreduce(xs[0] @ xs[2] + 0 * second, name=f"{name}.first", op=hvd.Sum)
+        else:
+            first = hvd.allreduce(xs[0] @ xs[2], name=f"{name}.first", op=hvd.Sum)
+            second = hvd.allreduce(xs[1] @ xs[3], name=f"{name}.second", op=hvd.Sum)
+        # XLA runs the instructions of a small program one by one: this one is not small.
+        return first @ first, second @ second, xs[0] @ xs[1] @ xs[4], jnp.sin(xs[4]) @ xs[5], jnp.sort(xs[6])
+
+    matrices = [jnp.ones((200, 200), "float32")] * 6 + [jnp.ones(40_000, "float32")]
+    first, second = jax.jit(program)(matrices)[:2]
+    assert first[0, 0] == second[0, 0] == 200 * (200 * size) ** 2
+
+
+def test_programs_run_in_the_order_in_which_they_are_called(name: str, rank: int, size: int) -> None:
+    """Also where one waits for its input and the next does not, on one rank only."""
+    program = jax.jit(lambda x: hvd.allreduce(x, name=name, op=hvd.Sum))
+    rounds = 40 if rank == 0 else 1
+    slow = jax.jit(lambda x: jax.lax.fori_loop(0, rounds, lambda _, y: y @ y / jnp.linalg.norm(y), x)[0, :2] * 0 + 1)
+    matrix, ready = jnp.ones((400, 400)), jnp.full(2, 100.0)
+    for _ in range(5):
+        first, second = program(slow(matrix)), program(ready)
+        assert (first[0], second[0]) == (size, 100.0 * size)
+
+
+def test_names_are_those_of_the_other_doors(name: str, rank: int, size: int) -> None:
+    """A rank inside a program meets one outside."""
+
+    def call(x):
+        return hvd.grouped_allreduce([x, 2 * x], name=name, op=hvd.Sum)
+
+    reduced = (jax.jit(call) if rank == 0 else call)(jnp.ones(2))
+    assert [each.tolist() for each in reduced] == [[size] * 2, [2.0 * size] * 2]

@@ -1,0 +1,175 @@
+"""What goes wrong fails alone, on every rank, by the framework's own exception, whose words help; the job goes on."""
+
+from __future__ import annotations
+
+import re
+from types import ModuleType
+from typing import Any, Callable, Dict, Tuple
+
+import drivers
+import numpy
+import pytest
+
+DRIVER = drivers.current()
+HVD = DRIVER.hvd
+ERRORS = DRIVER.errors()
+
+several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+
+
+def ones(*shape: int, dtype: str = "float32") -> Any:
+    return DRIVER.make(numpy.ones(shape), dtype)
+
+
+def fine(name: str, size: int) -> None:
+    """The job goes on, under the same name too."""
+    result = DRIVER.to_numpy(HVD.allreduce(ones(4), name=name, op=HVD.Sum))
+    numpy.testing.assert_array_equal(result, numpy.full(4, size))
+
+
+# What the last rank does otherwise than all others, and the words that tell it apart.
+MISMATCHES: Dict[str, Tuple[Callable[[str], Any], Callable[[str], Any], Tuple[str, str]]] = {
+    "dtype": (
+        lambda name: HVD.allreduce(ones(4), name=name),
+        lambda name: HVD.allreduce(ones(4, dtype="int32"), name=name),
+        ("float32", "int32"),
+    ),
+    "shape": (
+        lambda name: HVD.allreduce(ones(4, 3), name=name),
+        lambda name: HVD.allreduce(ones(3, 4), name=name),
+        ("[4, 3]", "[3, 4]"),
+    ),
+    "reduction": (
+        lambda name: HVD.allreduce(ones(4), name=name, op=HVD.Sum),
+        lambda name: HVD.allreduce(ones(4), name=name, op=HVD.Max),
+        ("Sum", "Max"),
+    ),
+    "prescale": (
+        lambda name: HVD.allreduce(ones(4), name=name, prescale_factor=0.5),
+        lambda name: HVD.allreduce(ones(4), name=name, prescale_factor=0.25),
+        ("0.5", "0.25"),
+    ),
+    "broadcast shape": (
+        lambda name: HVD.broadcast(ones(4), 0, name=name),
+        lambda name: HVD.broadcast(ones(5), 0, name=name),
+        ("[4]", "[5]"),
+    ),
+    "root": (
+        lambda name: HVD.broadcast(ones(4), 0, name=name),
+        lambda name: HVD.broadcast(ones(4), 1, name=name),
+        ("0", "1"),
+    ),
+    "gathered type": (
+        lambda name: HVD.allgather(ones(4), name=name),
+        lambda name: HVD.allgather(ones(4, dtype="int32"), name=name),
+        ("float32", "int32"),
+    ),
+    "gathered row": (
+        lambda name: HVD.allgather(ones(4, 3), name=name),
+        lambda name: HVD.allgather(ones(4, 5), name=name),
+        ("[4, 3]", "[4, 5]"),
+    ),
+    "scattered shape": (
+        lambda name: HVD.reducescatter(ones(4, 3), name=name),
+        lambda name: HVD.reducescatter(ones(4, 5), name=name),
+        ("[4, 3]", "[4, 5]"),
+    ),
+    "member of a group": (
+        lambda name: HVD.grouped_allreduce([ones(2), ones(4)], name=name)[1],
+        lambda name: HVD.grouped_allreduce([ones(2), ones(5)], name=name)[1],
+        ("[4]", "[5]"),
+    ),
+}
+
+
+@several_ranks
+@pytest.mark.parametrize("what", list(MISMATCHES))
+def test_ranks_that_disagree_are_told_how(what: str, name: str, rank: int, size: int) -> None:
+    most, last, words = MISMATCHES[what]
+    tensor = re.sub(r"\W", "_", name)
+    with pytest.raises(ERRORS["precondition"]) as failed:
+        DRIVER.to_numpy((last if rank == size - 1 else most)(tensor))
+    said = str(failed.value)
+    assert tensor in said and all(word in said for word in words), said
+    fine(f"{tensor}.after", size)
+
+
+@pytest.mark.parametrize("dtype", DRIVER.refused)
+def test_types_that_cannot_travel_are_refused_at_once(dtype: str, name: str, size: int) -> None:
+    wrong = DRIVER.make([1, 2], dtype)
+    for call in (
+        lambda: HVD.allreduce(wrong, name=name),
+        lambda: HVD.allgather(wrong, name=name),
+        lambda: HVD.broadcast(wrong, 0, name=name),
+        lambda: HVD.grouped_allreduce([ones(2), wrong], name=name)[1],
+    ):
+        with pytest.raises(ERRORS["dtype"]):
+            DRIVER.to_numpy(call())
+    fine(name, size)
+
+
+@pytest.mark.skipif("bool" not in DRIVER.movable, reason="has no bool")
+def test_bool_moves_and_is_not_reduced(name: str, size: int) -> None:
+    for call in (
+        lambda: HVD.allreduce(ones(2, dtype="bool"), name=name),
+        lambda: HVD.reducescatter(ones(size, dtype="bool"), name=name),
+    ):
+        with pytest.raises(ERRORS["dtype"]):
+            DRIVER.to_numpy(call())
+    fine(name, size)
+
+
+@pytest.mark.parametrize("splits", [[1], [3, 9], [-1, 2], [1, 1, 1, 1, 1, 1]], ids=str)
+def test_splits_that_do_not_fit_are_refused(splits: Any, name: str, size: int) -> None:
+    with pytest.raises(ERRORS["invalid"]):
+        DRIVER.to_numpy(HVD.alltoall(ones(7), DRIVER.make(splits, "int32"), name=name)[0])
+    fine(name, size)
+
+
+def test_a_root_that_is_no_rank_is_refused(name: str, size: int) -> None:
+    with pytest.raises(ERRORS["invalid"], match=str(size)):
+        DRIVER.to_numpy(HVD.broadcast(ones(2), size, name=name))
+    fine(name, size)
+
+
+def test_a_scalar_has_no_rows(name: str, size: int) -> None:
+    invalid, precondition = ERRORS["invalid"], ERRORS["precondition"]
+    flat = tuple(each for kind in (invalid, precondition) for each in (kind if isinstance(kind, tuple) else (kind,)))
+    for call in (
+        lambda: HVD.allgather(ones(), name=name),
+        lambda: HVD.reducescatter(ones(), name=name),
+        lambda: HVD.alltoall(ones(), name=name),
+    ):
+        with pytest.raises((*flat, ValueError)):
+            DRIVER.to_numpy(call())
+    fine(name, size)
+
+
+def test_reducescatter_cannot_use_adasum(name: str, size: int) -> None:
+    with pytest.raises(ERRORS["aborted"], match="Adasum"):
+        DRIVER.to_numpy(HVD.reducescatter(ones(size), op=HVD.Adasum, name=name))
+    fine(name, size)
+
+
+@several_ranks
+def test_a_name_that_is_in_flight_is_refused(name: str, rank: int, size: int) -> None:
+    if rank == 0:
+        first = DRIVER.start(ones(3), name)
+        if first is not None:
+            with pytest.raises(ERRORS["invalid"], match=name):
+                second = DRIVER.start(ones(3), name)
+                assert second is not None
+                DRIVER.to_numpy(second())
+    HVD.barrier()
+    if rank:
+        first = DRIVER.start(ones(3), name)
+    if first is None:
+        pytest.skip("every call waits")
+    numpy.testing.assert_array_equal(DRIVER.to_numpy(first()), numpy.full(3, size))
+    fine(name, size)
+
+
+def test_a_process_set_that_is_not_registered_is_refused(hvd: ModuleType, name: str, size: int) -> None:
+    with pytest.raises((ERRORS["invalid"], ERRORS["precondition"])):  # type: ignore[arg-type]
+        DRIVER.to_numpy(hvd.allreduce(ones(2), name=name, process_set=hvd.ProcessSet([0])))
+    fine(name, size)

@@ -1,0 +1,105 @@
+"""The job itself, objects, meetings and process sets, through the framework's package."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import drivers
+import numpy
+import pytest
+from everybody import reduced, sample, samples
+from farandole.common import signatures
+
+DRIVER = drivers.current()
+
+several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+
+OWN_PACKAGES = [each for each in signatures.PACKAGES if each == DRIVER.name or each.startswith(f"{DRIVER.name}.")]
+
+
+@pytest.mark.parametrize("package", OWN_PACKAGES)
+def test_names_and_defaults_are_those_of_the_table(package: str) -> None:
+    assert signatures.differences(package) == []
+
+
+def test_every_function_of_the_table_says_what_it_takes(hvd: ModuleType) -> None:
+    for name, text in signatures.PACKAGES[DRIVER.name].items():
+        documentation = getattr(hvd, name).__doc__ or ""
+        assert documentation.strip(), name
+        if not isinstance(getattr(hvd, name), type) and not name.startswith("_"):
+            assert all(f":param {parameter}:" in documentation for parameter, _ in signatures.read(text)), name
+
+
+def test_two_names_for_one_package(hvd: ModuleType) -> None:
+    import importlib
+
+    assert hvd is importlib.import_module(f"farandole.{DRIVER.name}")
+
+
+def test_everybody_has_a_place(hvd: ModuleType, rank: int, size: int) -> None:
+    assert hvd.is_initialized()
+    assert (hvd.rank(), hvd.size(), hvd.local_rank(), hvd.cross_size()) == (rank, size, rank, 1)
+    assert [hvd.Average, hvd.Sum, hvd.Adasum, hvd.Min, hvd.Max, hvd.Product] == list(range(6))
+    assert hvd.gloo_built() and isinstance(hvd.nccl_built(), int)
+
+
+def test_objects_travel(hvd: ModuleType, name: str, rank: int, size: int) -> None:
+    given = {"rank": rank, "array": numpy.arange(rank + 1), "text": "é" * rank}
+    received = hvd.broadcast_object(given if rank == size - 1 else None, size - 1, name=name)
+    assert received["rank"] == size - 1 and received["array"].tolist() == list(range(size))
+    gathered = hvd.allgather_object(given, name=f"{name}.all")
+    assert [each["text"] for each in gathered] == ["é" * each for each in range(size)]
+
+
+def test_a_function_travels_too(hvd: ModuleType, name: str, rank: int) -> None:
+    assert hvd.broadcast_object((lambda x: x + 1) if rank == 0 else None, name=name)(41) == 42
+
+
+def test_barrier_waits_for_all(hvd: ModuleType) -> None:
+    assert hvd.barrier() is None
+
+
+@pytest.mark.skipif(not DRIVER.offers("join"), reason="cannot join")
+def test_who_has_joined_contributes_zeros(hvd: ModuleType, name: str, rank: int, size: int) -> None:
+    if rank == 0:
+        result = hvd.allreduce(DRIVER.make([3.0], "float32"), name=name, op=hvd.Sum)
+        assert DRIVER.to_numpy(result).tolist() == [3.0]
+    last = hvd.join()
+    assert 0 <= int(DRIVER.to_numpy(last) if DRIVER.is_tensor(last) else last) < size
+
+
+# ---- process sets
+
+
+@several_ranks
+def test_a_set_reduces_gathers_and_broadcasts_among_itself(hvd: ModuleType, name: str, rank: int, size: int) -> None:
+    evens, odds = (hvd.add_process_set(list(range(first, size, 2))) for first in (0, 1))
+    mine = evens if rank % 2 == 0 else odds
+    members = mine.ranks
+    tensor = DRIVER.make(sample(rank, "float32"), "float32")
+    everybody = [each for number, each in enumerate(samples(size, "float32")) if number in members]
+    total = hvd.allreduce(tensor, name=name, op=hvd.Sum, process_set=mine)
+    numpy.testing.assert_array_equal(DRIVER.to_numpy(total), reduced("Sum", everybody))
+    mean = hvd.allreduce(tensor, name=f"{name}.mean", process_set=mine)
+    numpy.testing.assert_allclose(DRIVER.to_numpy(mean), reduced("Average", everybody), rtol=1e-6)
+    rows = hvd.allgather(tensor, name=f"{name}.rows", process_set=mine)
+    numpy.testing.assert_array_equal(DRIVER.to_numpy(rows), numpy.concatenate(everybody))
+    # The root is a global rank.
+    root = hvd.broadcast(tensor, members[-1], name=f"{name}.root", process_set=mine)
+    numpy.testing.assert_array_equal(DRIVER.to_numpy(root), everybody[-1])
+    (grouped,) = hvd.grouped_allreduce([tensor], name=f"{name}.group", op=hvd.Max, process_set=mine)
+    numpy.testing.assert_array_equal(DRIVER.to_numpy(grouped), reduced("Max", everybody))
+    for each in (evens, odds):
+        assert hvd.remove_process_set(each)
+
+
+@several_ranks
+def test_who_is_not_a_member_is_refused(hvd: ModuleType, name: str, rank: int, size: int) -> None:
+    first = hvd.add_process_set([0])
+    tensor = DRIVER.make([float(rank)], "float32")
+    if rank:
+        with pytest.raises(DRIVER.errors()["invalid"], match=f"rank {rank}|process set"):
+            DRIVER.to_numpy(hvd.allreduce(tensor, name=name, process_set=first))
+    else:
+        assert DRIVER.to_numpy(hvd.allreduce(tensor, name=name, process_set=first)).tolist() == [0.0]
+    assert hvd.remove_process_set(first)

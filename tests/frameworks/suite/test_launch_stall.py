@@ -1,0 +1,38 @@
+"""A gradient that one rank does not bring: who is told, and by which names."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Callable
+
+import drivers
+from launched import Job, launch, needs_launcher
+
+__all__ = ["launch"]  # the fixture
+
+pytestmark = needs_launcher
+
+# Rank 1 brings its gradient when the test has seen the report: opening the other end of the pipe lets it.
+LATE = """
+import os, sys
+hvd.init()
+for step in range(3):
+    hvd.allreduce(make([1.0, 2.0]), name="gradient.weight")
+if hvd.rank() == 1:
+    open(sys.argv[1]).close()
+print("came", read(hvd.allreduce(make([float(hvd.rank())] * 3), name="gradient.weight.late", op=hvd.Sum)), flush=True)
+"""
+
+
+def test_the_report_names_the_rank_and_the_tensor(tmp_path: Path, launch: Callable[..., Job]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    script = drivers.current().prelude + LATE
+    job = launch(2, script, str(pipe), flags=["--stall-check-warning-time-seconds", "1"])
+    report = r"Missing ranks:\n(?:\[\d\]<stderr>:)?1: \[\S*allreduce\.gradient\.weight\.late\]"
+    job.read_until(lambda text: re.search(report, text) is not None)
+    pipe.open("w").close()
+    assert job.end() == 0, job.text
+    assert job.text.count("came [1.0, 1.0, 1.0]") == 2

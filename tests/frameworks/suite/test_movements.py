@@ -1,0 +1,111 @@
+"""allgather, broadcast and alltoall: rows that go elsewhere as they are."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, List
+
+import drivers
+import numpy
+import pytest
+from everybody import sample
+
+DRIVER = drivers.current()
+
+
+def same(result: Any, wanted: Any, dtype: str) -> None:
+    assert DRIVER.is_tensor(result) and DRIVER.dtype_of(result) == dtype
+    numpy.testing.assert_array_equal(DRIVER.to_numpy(result), wanted)
+
+
+# ---- allgather
+
+
+@pytest.mark.parametrize("mode", DRIVER.modes)
+@pytest.mark.parametrize("dtype", DRIVER.movable)
+def test_allgather_of_unequal_lengths(hvd: ModuleType, dtype: str, mode: str, name: str, rank: int, size: int) -> None:
+    # Rank 0 brings no rows at all.
+    mine = DRIVER.make(sample(rank, dtype, (rank, 3)), dtype)
+    result = DRIVER.run(mode, lambda tensor: hvd.allgather(tensor, name=name), mine)
+    same(result, numpy.concatenate([sample(each, dtype, (each, 3)) for each in range(size)]), dtype)
+
+
+def test_allgather_of_nothing(hvd: ModuleType, name: str) -> None:
+    same(hvd.allgather(DRIVER.make(numpy.zeros((0, 4)), "float32"), name=name), numpy.zeros((0, 4)), "float32")
+
+
+@pytest.mark.parametrize("mode", DRIVER.modes)
+def test_groups_are_gathered(hvd: ModuleType, mode: str, name: str, rank: int, size: int) -> None:
+    kinds = [("float32", (1, 2)), ("int32", (3,)), ("float64", (0, 5))]
+
+    def brought(each: int, dtype: str, shape: Any) -> Any:
+        return sample(each, dtype, (shape[0] * (each + 1), *shape[1:]))
+
+    mine = [DRIVER.make(brought(rank, dtype, shape), dtype) for dtype, shape in kinds]
+    results = DRIVER.run(mode, lambda *tensors: hvd.grouped_allgather(list(tensors), name=name), *mine)
+    assert len(results) == len(kinds)
+    for result, (dtype, shape) in zip(results, kinds):
+        same(result, numpy.concatenate([brought(each, dtype, shape) for each in range(size)]), dtype)
+
+
+# ---- broadcast
+
+
+@pytest.mark.parametrize("mode", DRIVER.modes)
+@pytest.mark.parametrize("dtype", DRIVER.movable)
+def test_broadcast_from_the_last(hvd: ModuleType, dtype: str, mode: str, name: str, rank: int, size: int) -> None:
+    mine = DRIVER.make(sample(rank, dtype), dtype)
+    result = DRIVER.run(mode, lambda tensor: hvd.broadcast(tensor, size - 1, name=name), mine)
+    same(result, sample(size - 1, dtype), dtype)
+    same(mine, sample(rank, dtype), dtype)
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (70001,)], ids=str)
+def test_every_shape_is_broadcast(hvd: ModuleType, shape: Any, name: str, rank: int) -> None:
+    mine = DRIVER.make(sample(rank, "float32", shape), "float32")
+    same(hvd.broadcast(mine, 0, name=name), sample(0, "float32", shape), "float32")
+
+
+@pytest.mark.skipif(not DRIVER.offers("broadcast_"), reason="arrays are never written to")
+def test_broadcast_in_place(name: str, rank: int) -> None:
+    kinds = [("float32", (5, 7)), ("float64", (3,))]
+    mine = [DRIVER.make(sample(rank, dtype, shape), dtype) for dtype, shape in kinds]
+    for result, (dtype, shape) in zip(DRIVER.broadcast_in_place(mine, 0, name), kinds):
+        numpy.testing.assert_array_equal(DRIVER.to_numpy(result), sample(0, dtype, shape))
+
+
+# ---- alltoall
+
+
+def rows(source: int, target: int) -> int:
+    """Some ranks send nothing to some others."""
+    return (source + 2 * target) % 3
+
+
+def sent(source: int, size: int, dtype: str) -> List[Any]:
+    """What a rank sends, by target."""
+    counts = [rows(source, target) for target in range(size)]
+    return numpy.split(sample(source, dtype, (sum(counts), 2)), numpy.cumsum(counts)[:-1])
+
+
+@pytest.mark.parametrize("mode", DRIVER.modes)
+@pytest.mark.parametrize("dtype", DRIVER.movable)
+def test_alltoall_with_splits(hvd: ModuleType, dtype: str, mode: str, name: str, rank: int, size: int) -> None:
+    mine = DRIVER.make(numpy.concatenate(sent(rank, size, dtype)), dtype)
+    splits = DRIVER.make([rows(rank, target) for target in range(size)], "int32")
+    received, counts = DRIVER.run(mode, lambda *both: hvd.alltoall(*both, name=name), mine, splits)
+    same(received, numpy.concatenate([sent(source, size, dtype)[rank] for source in range(size)]), dtype)
+    same(counts, [rows(source, rank) for source in range(size)], "int32")
+
+
+def test_alltoall_takes_a_list_of_splits(hvd: ModuleType, name: str, rank: int, size: int) -> None:
+    received, counts = hvd.alltoall(DRIVER.make([rank] * size, "float32"), [1] * size, name=name)
+    same(received, numpy.arange(size), "float32")
+    same(counts, [1] * size, "int32")
+
+
+@pytest.mark.parametrize("mode", DRIVER.modes)
+def test_alltoall_without_splits_gives_rows_only(hvd: ModuleType, mode: str, name: str, rank: int, size: int) -> None:
+    mine = DRIVER.make(numpy.full((2 * size, 3), rank), "float32")
+    result = DRIVER.run(mode, lambda tensor: hvd.alltoall(tensor, name=name), mine)
+    same(result, numpy.repeat(numpy.arange(size), 6).reshape(2 * size, 3), "float32")

@@ -1,0 +1,72 @@
+"""Batch normalisation over all ranks is that of one big batch."""
+
+from __future__ import annotations
+
+import horovod.tensorflow as hvd
+import numpy as np
+import pytest
+import tensorflow as tf
+
+several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+
+
+def batch(size: int):
+    return np.random.default_rng(5).normal(2.0, 3.0, size=(5 * size, 4, 3)).astype("f")
+
+
+@pytest.mark.parametrize("uneven", [False, True])
+def test_it_is_that_of_one_big_batch(run, rank, size, uneven):
+    whole = batch(size)
+    bounds = [5 * each for each in range(size + 1)]
+    if uneven and size > 1:
+        bounds[1] = 2
+    x = tf.constant(whole[bounds[rank] : bounds[rank + 1]])
+
+    layer, reference = hvd.SyncBatchNormalization(momentum=0.5), tf.keras.layers.BatchNormalization(momentum=0.5)
+    assert layer.name == "sync_batch_normalization" and isinstance(layer, tf.keras.layers.BatchNormalization)
+    layer.build(whole.shape), reference.build(whole.shape)
+    target = tf.random.stateless_normal(whole.shape, seed=[1, 2])
+
+    def differentiate(of, x, target):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = of(x, training=True)
+            loss = tf.reduce_sum(y * target)
+        return y, tape.gradient(loss, [x, *of.trainable_variables])
+
+    own = slice(bounds[rank], bounds[rank + 1])
+    y, (dx, dgamma, dbeta) = run(lambda x, t: differentiate(layer, x, t))(x, target[own])
+    expected, (expected_dx, expected_dgamma, expected_dbeta) = differentiate(reference, tf.constant(whole), target)
+    np.testing.assert_allclose(y.numpy(), expected.numpy()[own], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(dx.numpy(), expected_dx.numpy()[own], rtol=1e-3, atol=1e-4)
+    # Weights keep this rank's own sums: the optimizer adds them up.
+    total = hvd.grouped_allreduce([dgamma, dbeta], op=hvd.Sum)
+    np.testing.assert_allclose(total[0].numpy(), expected_dgamma.numpy(), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(total[1].numpy(), expected_dbeta.numpy(), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(layer.moving_mean.numpy(), reference.moving_mean.numpy(), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(layer.moving_variance.numpy(), reference.moving_variance.numpy(), rtol=1e-3)
+
+
+@several_ranks
+def test_a_rank_without_samples_has_no_weight(rank, size):
+    whole = batch(size)
+    layer = hvd.SyncBatchNormalization()
+    x = tf.constant(whole if rank == 0 else whole[:0])
+    y = layer(x, training=True)
+    if rank == 0:
+        expected = tf.keras.layers.BatchNormalization()(tf.constant(whole), training=True)
+        np.testing.assert_allclose(y.numpy(), expected.numpy(), rtol=1e-3, atol=1e-4)
+    assert np.isfinite(layer.moving_mean.numpy()).all()
+
+
+def test_inference_asks_nobody(rank):
+    layer = hvd.SyncBatchNormalization()
+    layer.build([None, 3])
+    if rank == 0:
+        assert layer(tf.ones([2, 3]), training=False).shape == [2, 3]
+
+
+def test_a_fused_one_is_refused():
+    for fused in (True, None):
+        with pytest.raises(ValueError, match="fused"):
+            hvd.SyncBatchNormalization(fused=fused)

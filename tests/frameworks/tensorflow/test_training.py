@@ -1,0 +1,234 @@
+"""Training on several ranks is training on one big batch: tapes, optimizers of TensorFlow 1, and aggregation."""
+
+from __future__ import annotations
+
+import horovod.tensorflow as hvd
+import numpy as np
+import pytest
+import tensorflow as tf
+from farandole.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
+
+several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+
+ROWS, WIDTH = 6, 4
+
+
+def data(size: int):
+    random = np.random.default_rng(3)
+    return random.normal(size=(ROWS * size, WIDTH)).astype("f"), random.normal(size=(ROWS * size, 1)).astype("f")
+
+
+def shard(arrays, rank: int):
+    return [tf.constant(each[rank * ROWS : (rank + 1) * ROWS]) for each in arrays]
+
+
+def weights():
+    return [tf.Variable(tf.ones([WIDTH, 3])), tf.Variable(tf.zeros([3])), tf.Variable(tf.fill([3, 1], 0.5))]
+
+
+def loss_of(variables, x, y):
+    kernel, bias, output = variables
+    return tf.reduce_mean(tf.square(tf.tanh(x @ kernel + bias) @ output - y))
+
+
+def big_batch_gradients(size: int):
+    variables = weights()
+    with tf.GradientTape() as tape:
+        loss = loss_of(variables, *(tf.constant(each) for each in data(size)))
+    return [each.numpy() for each in tape.gradient(loss, variables)]
+
+
+OPTIONS = {
+    "plain": {},
+    "fp16": {"compression": hvd.Compression.fp16},
+    "predivide": {"gradient_predivide_factor": 2.0},
+    "two groups": {"groups": 2},
+    "sparse as dense": {"sparse_as_dense": True},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_tape_gives_the_gradients_of_one_big_batch(run, rank, size, options):
+    variables = weights()
+
+    @run
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = loss_of(variables, x, y)
+        tape = hvd.DistributedGradientTape(tape, **OPTIONS[options])
+        assert isinstance(tape, tf.GradientTape)
+        return tape.gradient(loss, variables)
+
+    for found, expected in zip(step(*shard(data(size), rank)), big_batch_gradients(size)):
+        np.testing.assert_allclose(found.numpy(), expected, rtol=2e-3 if options == "fp16" else 1e-5, atol=1e-4)
+
+
+def test_groups_of_variables(run, rank, size):
+    variables = weights()
+
+    @run
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            loss = loss_of(variables, x, y)
+        return hvd.DistributedGradientTape(tape, groups=[[variables[2], variables[0]]]).gradient(loss, variables)
+
+    for found, expected in zip(step(*shard(data(size), rank)), big_batch_gradients(size)):
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_sources_keep_their_structure_and_none_stays(run, rank, size):
+    one, unused = tf.Variable([1.0 + rank]), tf.Variable([1.0])
+
+    @run
+    def step():
+        with hvd.DistributedGradientTape(tf.GradientTape(persistent=True)) as tape:
+            loss = tf.reduce_sum(one * (rank + 1.0))
+        return tape.gradient(loss, one), tape.gradient(loss, {"a": one, "b": [unused]})
+
+    alone, nested = step()
+    mean = (size + 1) / 2
+    assert alone.numpy().tolist() == [mean] and nested["a"].numpy().tolist() == [mean] and nested["b"] == [None]
+
+
+@pytest.mark.parametrize("as_dense", [True, False])
+def test_slices(run, rank, size, as_dense):
+    table = tf.Variable(tf.zeros([5, 2]))
+
+    @run
+    def step(rows):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.gather(table, rows))
+        return hvd.DistributedGradientTape(tape, sparse_as_dense=as_dense).gradient(loss, table)
+
+    found = step(tf.constant([0, rank + 1]))
+    assert isinstance(found, tf.IndexedSlices) != as_dense
+    expected = np.zeros([5, 2])
+    expected[0] = 1.0
+    expected[1 : size + 1] = 1.0 / size
+    np.testing.assert_allclose(tf.convert_to_tensor(found).numpy(), expected)
+
+
+def test_slices_refuse_what_only_dense_tensors_can(size):
+    slices = tf.IndexedSlices(tf.ones([1, 2]), tf.constant([0]), dense_shape=tf.constant([4, 2]))
+    for options in ({"op": hvd.Max}, {"op": hvd.Adasum}, {"prescale_factor": 0.5}, {"postscale_factor": 2.0}):
+        with pytest.raises(NotImplementedError):
+            hvd.allreduce(slices, **options)
+
+
+@several_ranks
+def test_local_sources_stay_this_ranks_own(run, rank, size):
+    shared, own = tf.Variable([1.0]), tf.Variable([1.0])
+
+    def step(scale):
+        @run
+        def compute():
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum((shared + own) * (rank + 1.0))
+            tape = hvd.DistributedGradientTape(tape, scale_local_gradients=scale)
+            tape.register_local_source(own)
+            return [[pair[1] for pair in part] for part in tape.get_local_and_global_gradients(loss, [shared, own])]
+
+        return [[each.numpy().tolist() for each in part] for part in compute()]
+
+    mean = [(size + 1) / 2]
+    assert step(True) == [[[(rank + 1.0) / size]], [mean]]
+    assert step(False) == [[[rank + 1.0]], [mean]]
+
+
+@several_ranks
+def test_layers_of_a_partial_tape_stay_this_ranks_own(rank, size):
+    shared, own = tf.keras.layers.Dense(1, use_bias=False), tf.keras.layers.Dense(1, use_bias=False)
+    x = tf.fill([1, 1], rank + 1.0)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(shared(x) + own(x))
+    tape = hvd.PartialDistributedGradientTape(tape, local_layers=own, scale_local_gradients=False)
+    found = tape.gradient(loss, [shared.trainable_weights[0], own.trainable_weights[0]], use_generic_names=True)
+    assert [each.numpy().item() for each in found] == [(size + 1) / 2, rank + 1.0]
+    with pytest.raises(ValueError, match="layer"):
+        hvd.PartialDistributedGradientTape(tf.GradientTape(), local_layers="dense")
+
+
+def test_wrong_options_are_refused():
+    for options in (
+        {"groups": -1},
+        {"groups": ["kernel"]},
+        {"gradient_predivide_factor": 2.0, "op": hvd.Sum},
+    ):
+        with pytest.raises(ValueError):
+            hvd.DistributedGradientTape(tf.GradientTape(), **options)
+    with pytest.warns(DeprecationWarning, match="num_groups"):
+        hvd.DistributedGradientTape(tf.GradientTape(), num_groups=2)
+    with pytest.raises(ValueError, match="average"):
+        hvd.allreduce(tf.ones([1]), average=True, op=hvd.Sum)
+    with pytest.warns(DeprecationWarning, match="average"):
+        hvd.allreduce(tf.ones([1]), average=False)
+
+
+def test_an_optimizer_of_tensorflow_1_outside_of_graphs(rank, size):
+    variables = weights()
+    x, y = shard(data(size), rank)
+    optimizer = hvd.DistributedOptimizer(tf.compat.v1.train.GradientDescentOptimizer(0.5))
+    expected = [variable.numpy() - 0.5 * each for variable, each in zip(variables, big_batch_gradients(size))]
+    optimizer.minimize(lambda: loss_of(variables, x, y), var_list=variables)
+    for variable, each in zip(variables, expected):
+        np.testing.assert_allclose(variable.numpy(), each, rtol=1e-5, atol=1e-5)
+    assert optimizer.get_name() == "DistributedGradientDescentOptimizer"
+    with pytest.raises(ValueError, match="outside of graphs"):
+        hvd.DistributedOptimizer(tf.compat.v1.train.GradientDescentOptimizer(0.5), backward_passes_per_step=2)
+    with pytest.raises(ValueError, match="Keras"):
+        hvd.DistributedOptimizer("sgd")
+
+
+@pytest.mark.parametrize("average", [True, False])
+def test_several_passes_make_one_step(run, rank, size, average):
+    calls = []
+
+    def reduce(gradients, variables):
+        calls.append(1)
+        return [hvd.allreduce(each, op=hvd.Average) for each in gradients]
+
+    helper = LocalGradientAggregationHelperEager(3, reduce, False, average)
+    variable = tf.Variable([10.0])
+    steps = tf.Variable(0)
+
+    @run
+    def one_pass(gradient):
+        (reduced,) = helper.compute_gradients([gradient], [variable])
+
+        def apply():
+            variable.assign_sub(reduced)
+            steps.assign_add(1)
+
+        helper.apply_gradients(apply, None)
+
+    for turn in range(7):
+        one_pass(tf.constant([float(rank + turn)]))
+    own = (size - 1) / 2
+    total = sum(own + turn for turn in range(6)) / (3 if average else 1)
+    np.testing.assert_allclose(variable.numpy(), [10.0 - total])
+    assert steps.numpy() == 2
+    with pytest.raises(ValueError, match="sparse_as_dense"):
+        helper.compute_gradients([tf.IndexedSlices(tf.ones([1]), tf.constant([0]))], [variable])
+
+
+def test_variables_begin_as_rank_0_has_them(run, rank):
+    variables = [tf.Variable([rank + 1.0]), tf.Variable(rank), tf.Variable([[rank + 0.5]], dtype=tf.float64)]
+
+    @run
+    def begin():
+        hvd.broadcast_variables(variables, root_rank=0)
+        hvd.broadcast_variables([], root_rank=0)
+
+    begin()
+    assert [each.numpy().item() for each in variables] == [1.0, 0, 0.5]
+    with pytest.raises(RuntimeError, match="graph"):
+        hvd.broadcast_global_variables(0)
+
+
+def test_references_stand_for_variables():
+    one, other = tf.Variable(1.0), tf.Variable(1.0)
+    refs = hvd.vars_to_refs([one, [other]])
+    assert hash(refs) is not None and refs[0] != refs[1][0]
+    back = hvd.refs_to_vars(refs)
+    assert back[0] is one and back[1][0] is other
+    assert hvd._executing_eagerly() and not tf.function(hvd._executing_eagerly)()

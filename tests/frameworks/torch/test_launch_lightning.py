@@ -1,0 +1,103 @@
+"""Lightning in jobs of its own: the example, the manual's snippet, and members that come and go."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import List
+
+import pytest
+from launched import Job, needs_launcher, run_script, write_script
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
+
+pytestmark = needs_launcher
+
+
+def test_the_example_trains() -> None:
+    job = Job(["-np", "2", sys.executable, str(EXAMPLES / "lightning_mnist.py"), "--steps", "30", "--epochs", "1"])
+    assert job.end() == 0, job.text
+    assert "2 workers, 30 steps" in job.text
+    accuracy = float(re.findall(r"accuracy on the held-out images: ([\d.]+)", job.text)[0])
+    assert accuracy > 0.5, job.text
+
+
+# As the manual has it; "gpus" is "devices" in Lightning 2, the first line makes the name known, and data is our own.
+SNIPPET = """
+import horovod.lightning
+import {package} as pl
+import torch
+
+class Model(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 1)
+    def training_step(self, batch, index):
+        return self.layer(batch).square().mean()
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+# train Horovod on GPU (number of GPUs / machines provided on command-line)
+trainer = pl.Trainer(accelerator='horovod', devices=1, **{quiet})
+# train Horovod on CPU (number of processes / machines provided on command-line)
+trainer = pl.Trainer(accelerator='horovod', **{quiet})
+trainer.fit(Model(), torch.utils.data.DataLoader(torch.ones(8, 2), batch_size=2))
+print("RANK", trainer.global_rank, "of", trainer.world_size, "steps", trainer.global_step, flush=True)
+"""
+QUIET = '{"max_epochs": 1, "logger": False, "enable_checkpointing": False, "enable_progress_bar": False}'
+
+
+@pytest.mark.parametrize("package", ["lightning.pytorch", "pytorch_lightning"])
+def test_the_manuals_snippet(package: str, tmp_path: Path) -> None:
+    done = run_script(2, tmp_path, SNIPPET.format(package=package, quiet=QUIET))
+    assert done.returncode == 0, done.stdout
+    assert sorted(re.findall(r"RANK (\d) of 2 steps 2", done.stdout)) == ["0", "1"], done.stdout
+
+
+ELASTIC = """
+import os, signal
+import horovod.lightning, horovod.torch as hvd, torch
+import lightning.pytorch as pl
+
+slot = int(os.environ["HOROVOD_RANK"])
+hvd.init()
+
+class Model(pl.LightningModule):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(slot)
+        self.layer = torch.nn.Linear(2, 1)
+    def training_step(self, batch, index):
+        if slot == 1 and self.trainer.global_step == 12:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self.layer(batch).square().mean()
+    def configure_optimizers(self):
+        optimizer = torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9)
+        return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1)]
+
+model = Model()
+state = horovod.lightning.LightningState()
+
+@hvd.elastic.run
+def train(state):
+    trainer = pl.Trainer(strategy="horovod", max_epochs=4, logger=False, enable_checkpointing=False,
+                         enable_progress_bar=False, callbacks=[state.commit_every(5)])
+    state.fit(trainer, model, torch.utils.data.DataLoader(torch.ones(32, 2), batch_size=2))
+    return trainer
+
+trainer = train(state)
+rate = trainer.optimizers[0].param_groups[0]["lr"]
+print(f"DONE slot {slot} of {hvd.size()} steps {trainer.global_step} epochs {trainer.current_epoch} "
+      f"rate {rate:.6f}", flush=True)
+"""
+
+
+def test_a_trainer_goes_on_without_a_lost_member(tmp_path: Path, jobs: List[Job]) -> None:
+    script = write_script(tmp_path, ELASTIC)
+    jobs.append(Job(["-np", "2", "--min-np", "1", "-H", "localhost:2", sys.executable, script]))
+    jobs[-1].end()
+    # Ten steps are committed, two of them of the second epoch; it has fourteen more for one member, and the others 16.
+    found = re.findall(r"DONE slot 0 of 1 steps 56 epochs 4 rate ([\d.]+)", jobs[-1].text)
+    assert found, jobs[-1].text
+    assert float(found[0]) == pytest.approx(0.1 * 0.1**4, abs=1e-6)

@@ -1,0 +1,313 @@
+"""Lightning's trainers: on many ranks they do what one process does on the whole batch, in both of its packages."""
+
+from __future__ import annotations
+
+import importlib
+import warnings
+from pathlib import Path
+from typing import Any, Dict, Iterator, List
+
+import horovod.lightning
+import horovod.torch as hvd
+import pytest
+import torch
+import torchmetrics
+
+several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+SAMPLES, BATCH = 48, 4
+QUIET = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
+
+
+@pytest.fixture(params=["lightning.pytorch", "pytorch_lightning"])
+def pl(request: pytest.FixtureRequest) -> Iterator[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield importlib.import_module(request.param)
+
+
+def samples() -> torch.Tensor:
+    return torch.randn(SAMPLES, 5, generator=torch.Generator().manual_seed(1))
+
+
+def loader(batch: int = BATCH) -> Any:
+    return torch.utils.data.DataLoader(samples(), batch_size=batch)  # type: ignore[arg-type]
+
+
+def network(normalised: bool = False) -> torch.nn.Module:
+    layers = [torch.nn.Linear(5, 6), *([torch.nn.BatchNorm1d(6)] if normalised else []), torch.nn.Tanh()]
+    return torch.nn.Sequential(*layers, torch.nn.Linear(6, 2))
+
+
+def module(pl: Any, seed: int = 3, normalised: bool = False, automatic: bool = True) -> Any:
+    class Module(pl.LightningModule):  # type: ignore[misc]
+        """A few layers; keeps what its hooks saw."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(seed)
+            self.layers = network(normalised)
+            self.mean = torchmetrics.MeanMetric()
+            self.seen = torchmetrics.CatMetric()
+            self.norms: List[float] = []
+            self.automatic_optimization = automatic
+
+        def training_step(self, batch: torch.Tensor, index: int) -> torch.Tensor:
+            loss = self.layers(batch).square().mean()
+            self.mean(batch.sum())
+            self.log("loss", loss, on_step=False, on_epoch=True, sync_dist=True)
+            self.log("sum", self.mean, on_step=False, on_epoch=True)
+            if not automatic:
+                optimizer = self.optimizers()
+                optimizer.zero_grad()
+                self.manual_backward(loss)
+                optimizer.step()
+            return loss
+
+        def on_before_optimizer_step(self, optimizer: Any) -> None:
+            self.norms.append(float(sum(each.grad.square().sum() for each in self.parameters())))
+
+        def validation_step(self, batch: torch.Tensor, index: int) -> None:
+            self.seen.update(batch[:, 0])
+            self.log("val", self.layers(batch).square().mean(), sync_dist=True)
+
+        def predict_step(self, batch: torch.Tensor, index: int) -> torch.Tensor:
+            return self.layers(batch)
+
+        def configure_optimizers(self) -> Any:
+            optimizer = torch.optim.SGD(self.parameters(), lr=0.2, momentum=0.9)
+            return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)]
+
+    return Module()
+
+
+def trainer(pl: Any, **options: Any) -> Any:
+    given = {"strategy": "farandole", "max_epochs": 2, "enable_checkpointing": False, **QUIET, **options}
+    return pl.Trainer(**given)
+
+
+def batches_of_all(size: int, epoch: int) -> List[torch.Tensor]:
+    """What all ranks see together, step by step: Lightning's samplers shuffle, and deal samples out one by one."""
+    data = samples()
+    if size == 1:
+        return list(data.split(BATCH))
+    shares = []
+    for rank in range(size):
+        sampler = torch.utils.data.DistributedSampler(data, size, rank)  # type: ignore[arg-type]
+        sampler.set_epoch(epoch)
+        shares.append(data[list(sampler)].split(BATCH))
+    return [torch.cat(each) for each in zip(*shares)]
+
+
+def alone(size: int, epochs: int = 2, clip: float = 0.0, accumulate: int = 1, normalised: bool = False) -> Any:
+    """One process that sees what all ranks see together."""
+    torch.manual_seed(3)
+    layers = network(normalised)
+    optimizer = torch.optim.SGD(layers.parameters(), lr=0.2, momentum=0.9)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+    for epoch in range(epochs):
+        batches = batches_of_all(size, epoch)
+        for first in range(0, len(batches), accumulate):
+            optimizer.zero_grad()
+            for batch in batches[first : first + accumulate]:
+                (layers(batch).square().mean() / accumulate).backward()
+            if clip:
+                torch.nn.utils.clip_grad_norm_(layers.parameters(), clip)
+            optimizer.step()
+        scheduler.step()
+    return layers
+
+
+def assert_same(model: Any, expected: torch.nn.Module, **close: float) -> None:
+    for (name, value), other in zip(model.layers.state_dict().items(), expected.state_dict().values()):
+        torch.testing.assert_close(value, other, msg=lambda text, name=name: f"{name}: {text}", **(close or {}))
+    flat = torch.cat([each.detach().reshape(-1) for each in model.parameters()])
+    assert all(torch.equal(each, flat) for each in hvd.allgather(flat.unsqueeze(0), name="flat"))
+
+
+@pytest.mark.parametrize(
+    "names", [{}, {"strategy": "horovod"}, {"accelerator": "horovod", "strategy": "auto"}], ids=str
+)
+def test_it_trains_like_one_process(pl: Any, names: Dict[str, str], rank: int, size: int) -> None:
+    model = module(pl, seed=3 if rank == 0 else 4)  # rank 0's weights are everybody's
+    fitted = trainer(pl, **names)
+    fitted.fit(model, loader())
+    assert fitted.world_size == size and fitted.global_rank == rank and fitted.is_global_zero == (rank == 0)
+    assert isinstance(fitted.strategy, horovod.lightning.classes_for(pl.__name__).strategy)
+    sampler = fitted.train_dataloader.sampler
+    if size > 1:
+        assert (sampler.num_replicas, sampler.rank) == (size, rank)
+    assert_same(model, alone(size), rtol=1e-4, atol=1e-5)
+    steps = SAMPLES // size // BATCH
+    assert fitted.global_step == 2 * steps and len(model.norms) == 2 * steps
+    expected_sum = samples().sum() / (steps * size)
+    torch.testing.assert_close(fitted.callback_metrics["sum"], expected_sum, rtol=1e-4, atol=1e-4)
+    losses = hvd.allgather_object(float(fitted.callback_metrics["loss"]), "losses")
+    assert all(each == losses[0] for each in losses)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"gradient_clip_val": 0.02},
+        {"accumulate_grad_batches": 2},
+        {"gradient_clip_val": 0.02, "accumulate_grad_batches": 3},
+    ],
+    ids=str,
+)
+def test_clipping_and_accumulation_see_averaged_gradients(pl: Any, options: Any, size: int) -> None:
+    model = module(pl)
+    trainer(pl, **options).fit(model, loader())
+    expected = alone(size, 2, options.get("gradient_clip_val", 0.0), options.get("accumulate_grad_batches", 1))
+    assert_same(model, expected, rtol=1e-4, atol=1e-5)
+    norms = hvd.allgather_object(model.norms, "norms")
+    assert all(each == norms[0] for each in norms)
+
+
+def test_manual_optimization(pl: Any, size: int) -> None:
+    model = module(pl, automatic=False)
+    trainer(pl, max_epochs=1).fit(model, loader())
+    assert_same(model, alone(size, epochs=1), rtol=1e-4, atol=1e-5)
+
+
+def test_batch_normalisation_over_all_ranks(pl: Any, size: int) -> None:
+    model = module(pl, normalised=True)
+    trainer(pl, sync_batchnorm=True).fit(model, loader())
+    assert_same(model, alone(size, normalised=True), rtol=1e-3, atol=1e-4)
+    assert type(model.layers[1]) is torch.nn.BatchNorm1d
+
+
+def test_evaluation_sees_every_sample(pl: Any, rank: int, size: int) -> None:
+    model = module(pl)
+    evaluating = trainer(pl)
+    evaluating.validate(model, loader(), verbose=False)
+    seen = model.seen.compute() if size > 1 else samples()[:, 0]
+    torch.testing.assert_close(seen.sort().values, samples()[:, 0].sort().values)
+    whole = model.layers(samples()).square().mean()
+    torch.testing.assert_close(evaluating.callback_metrics["val"], whole.detach(), rtol=1e-4, atol=1e-5)
+    predictions = torch.cat(evaluating.predict(model, loader()))
+    assert predictions.shape == (SAMPLES // size, 2)
+
+
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_a_checkpoint_is_written_once_and_resumed_by_all(
+    pl: Any, everywhere: bool, tmp_path: Path, rank: int, size: int
+) -> None:
+    folder = Path(hvd.broadcast_object(str(tmp_path), name="folder"))
+    saving = pl.callbacks.ModelCheckpoint(dirpath=folder / "kept", filename="first", save_last=False)
+    first = trainer(pl, max_epochs=1, enable_checkpointing=True, callbacks=[saving])
+    first.fit(module(pl), loader())
+    assert [each.name for each in (folder / "kept").iterdir()] == ["first.ckpt"]
+    assert saving.best_model_path == str(folder / "kept" / "first.ckpt")
+    # A rank whose host has no such file gets what rank 0 reads.
+    path = saving.best_model_path if everywhere or rank == 0 else str(tmp_path / "elsewhere.ckpt")
+    resumed = module(pl, seed=9)
+    second = trainer(pl, max_epochs=2)
+    second.fit(resumed, loader(), ckpt_path=path, weights_only=False)
+    assert second.current_epoch == 2
+    assert_same(resumed, alone(size), rtol=1e-4, atol=1e-5)
+
+
+@several_ranks
+def test_a_checkpoint_that_nobody_has_is_everybodys_error(pl: Any, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        trainer(pl).fit(module(pl), loader(), ckpt_path=str(tmp_path / "none.ckpt"))
+
+
+def test_all_ranks_stop_when_one_wants_to(pl: Any, rank: int, size: int) -> None:
+    class Impatient(pl.Callback):  # type: ignore[misc]
+        def on_train_batch_end(self, trainer: Any, *_: Any) -> None:
+            wanted = trainer.global_step == 2 and trainer.global_rank == size - 1
+            trainer.should_stop = trainer.strategy.reduce_boolean_decision(wanted, all=False)
+
+    stopped = trainer(pl, max_epochs=5, callbacks=[Impatient()])
+    stopped.fit(module(pl), loader())
+    assert stopped.global_step == 2
+
+
+def test_parameters_that_are_thawed_in_the_midst(pl: Any, size: int) -> None:
+    class Thawing(pl.callbacks.BaseFinetuning):  # type: ignore[misc]
+        def freeze_before_training(self, model: Any) -> None:
+            self.freeze(model.layers[0])
+
+        def finetune_function(self, model: Any, epoch: int, optimizer: Any) -> None:
+            if epoch == 1:
+                self.unfreeze_and_add_param_group(model.layers[0], optimizer, lr=0.1)
+
+    model = module(pl)
+    model.on_before_optimizer_step = lambda optimizer: None
+    model.configure_optimizers = lambda: torch.optim.SGD(
+        [each for each in model.parameters() if each.requires_grad], lr=0.2
+    )
+    trainer(pl, callbacks=[Thawing()]).fit(model, loader())
+
+    torch.manual_seed(3)
+    layers = network()
+    optimizer = torch.optim.SGD(layers[2].parameters(), lr=0.2)
+    for epoch in range(2):
+        if epoch == 1:
+            optimizer.add_param_group({"params": layers[0].parameters(), "lr": 0.1})
+        for batch in batches_of_all(size, epoch):
+            optimizer.zero_grad()
+            layers(batch).square().mean().backward()
+            optimizer.step()
+    assert_same(model, layers, rtol=1e-4, atol=1e-5)
+
+
+def test_collectives_of_the_strategy(pl: Any, rank: int, size: int) -> None:
+    strategy = trainer(pl).strategy
+    own = torch.full((2,), float(rank), requires_grad=True)
+    assert strategy.reduce(own)[0] == (size - 1) / 2
+    assert strategy.reduce(own, reduce_op="max")[0] == size - 1
+    assert strategy.reduce(own, reduce_op=torch.distributed.ReduceOp.SUM)[0] == size * (size - 1) / 2
+    assert strategy.reduce("no tensor") == "no tensor"
+    assert strategy.broadcast({"from": rank}, src=size - 1) == {"from": size - 1}
+    gathered = strategy.all_gather(own, sync_grads=True)
+    assert gathered.shape == (size, 2) and not strategy.all_gather(own).requires_grad
+    (gathered * (rank + 1)).sum().backward()
+    assert own.grad is not None and own.grad[0] == sum(range(1, size + 1))
+    with pytest.raises(ValueError, match="reduce_op"):
+        strategy.reduce(own, reduce_op="median")
+    with pytest.raises(ValueError, match="process set"):
+        strategy.reduce(own, group="some")
+
+
+def test_options_are_those_of_the_distributed_optimizer(pl: Any, size: int) -> None:
+    made = horovod.lightning.classes_for(pl.__name__).strategy
+    with pytest.raises(ValueError, match="configure_optimizers"):
+        made(op=hvd.Adasum)
+    with pytest.raises(TypeError):
+        made(compresion=hvd.Compression.fp16)
+    model = module(pl)
+    trainer(pl, strategy=made(compression=hvd.Compression.bf16, groups=2)).fit(model, loader())
+    assert_same(model, alone(size), rtol=0.1, atol=0.05)
+
+
+def test_an_optimizer_that_is_wrapped_already_reduces_itself(pl: Any, size: int) -> None:
+    model = module(pl)
+    model.on_before_optimizer_step = lambda optimizer: None
+
+    def configure() -> Any:
+        optimizer = hvd.DistributedOptimizer(
+            torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9), model.named_parameters()
+        )
+        return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)]
+
+    model.configure_optimizers = configure
+    trainer(pl).fit(model, loader())
+    assert_same(model, alone(size), rtol=1e-4, atol=1e-5)
+
+
+@several_ranks
+def test_other_processes_than_there_are(pl: Any, size: int) -> None:
+    with pytest.raises(ValueError, match=f"devices=7.*{size} process.*horovodrun -np 7"):
+        trainer(pl, accelerator="cpu", devices=7).fit(module(pl), loader())
+    trainer(pl, accelerator="cpu", devices=size, max_epochs=1).fit(module(pl), loader())
+    with pytest.raises(ValueError, match="num_nodes=3"):
+        trainer(pl, num_nodes=3).fit(module(pl), loader())
+
+
+def test_gpus_of_the_old_interface_are_refused_by_lightning(pl: Any) -> None:
+    with pytest.raises(TypeError, match="gpus"):
+        pl.Trainer(accelerator="horovod", gpus=1)
+    with pytest.raises(ValueError, match="invalid accelerator"):
+        pl.Trainer(accelerator="horowod")

@@ -1,0 +1,120 @@
+"""Every class of torch.optim can be wrapped: many ranks step as one process does on the whole batch, and agree."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, List, Tuple, Type
+
+import horovod.torch as hvd
+import pytest
+import torch
+
+CLASSES: Dict[str, Type[torch.optim.Optimizer]] = {
+    name: each
+    for name, each in sorted(vars(torch.optim).items())
+    if isinstance(each, type) and issubclass(each, torch.optim.Optimizer) and each is not torch.optim.Optimizer
+}
+STEPS = 4
+
+
+def make(name: str, parameters: Any) -> torch.optim.Optimizer:
+    rate = {"lr": 0.1} if name == "SGD" else {}
+    return CLASSES[name](parameters, **rate)
+
+
+class Network(torch.nn.Module):
+    """Matrices only (Muon takes no others), and an embedding whose gradient may be sparse."""
+
+    def __init__(self, sparse: bool) -> None:
+        super().__init__()
+        torch.manual_seed(5)
+        self.table = torch.nn.Embedding(8, 4, sparse=sparse)
+        self.first = torch.nn.Linear(4, 6, bias=False)
+        self.second = torch.nn.Linear(6, 2, bias=False)
+
+    def forward(self, words: torch.Tensor) -> torch.Tensor:
+        return self.second(torch.tanh(self.first(self.table(words))))  # type: ignore[no-any-return]
+
+
+def batch(rank: int, step: int) -> torch.Tensor:
+    return torch.randint(0, 8, (6,), generator=torch.Generator().manual_seed(100 * step + rank))
+
+
+def parameters_of(name: str, model: Network) -> List[Tuple[str, torch.nn.Parameter]]:
+    """All; only those with sparse gradients for a class that takes no dense ones."""
+    named = list(model.named_parameters())
+    return named[:1] if name == "SparseAdam" else named
+
+
+def train(optimizer: Any, loss_of: Callable[[int], torch.Tensor]) -> None:
+    for step in range(STEPS):
+
+        def closure(step: int = step) -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = loss_of(step)
+            loss.backward()
+            return loss
+
+        if isinstance(optimizer, torch.optim.LBFGS):  # evaluates the model several times a step
+            optimizer.step(closure)
+        else:
+            closure()
+            optimizer.step()
+
+
+@pytest.mark.parametrize("name", list(CLASSES))
+def test_it_steps_like_one_process(name: str, rank: int, size: int) -> None:
+    model, expected = (Network(sparse=name == "SparseAdam") for _ in range(2))
+    inner = make(name, [each for _, each in parameters_of(name, model)])
+    optimizer = hvd.DistributedOptimizer(inner, parameters_of(name, model))
+    assert isinstance(optimizer, CLASSES[name]) and type(optimizer).__name__ == name
+    reference = make(name, [each for _, each in parameters_of(name, expected)])
+
+    # LBFGS decides by the loss as well: every rank must see that of the whole batch.
+    def own(step: int) -> torch.Tensor:
+        loss = model(batch(rank, step)).square().mean()
+        mean = hvd.allreduce(loss.detach(), name="loss")
+        return loss + (mean - loss.detach())
+
+    def whole(step: int) -> torch.Tensor:
+        return sum(expected(batch(other, step)).square().mean() for other in range(size)) / size  # type: ignore[return-value]
+
+    train(optimizer, own)
+    train(reference, whole)
+    # Those that divide by the size of a gradient make much of the last bit of a small one.
+    close = {"rtol": 2e-3, "atol": 2e-3}
+    for (key, value), other in zip(model.named_parameters(), expected.parameters()):
+        torch.testing.assert_close(value, other, **close, msg=lambda text, key=key: f"{key}: {text}")
+        everywhere = hvd.allgather(value.detach().unsqueeze(0), name=f"{name}.{key}")
+        assert all(torch.equal(each, value) for each in everywhere)
+
+
+def clip_whole(parameters: Any) -> torch.Tensor:
+    return torch.nn.utils.clip_grad_norm_(parameters, 0.05)
+
+
+def clip_values(parameters: Any) -> torch.Tensor:
+    torch.nn.utils.clip_grad_value_(parameters, 0.01)
+    return torch.zeros(())
+
+
+@pytest.mark.parametrize("clip", [clip_whole, clip_values])
+def test_gradients_are_clipped_after_they_are_reduced(clip: Callable[[Any], Any], rank: int, size: int) -> None:
+    model, expected = Network(False), Network(False)
+    optimizer: Any = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.5, momentum=0.9), model.named_parameters()
+    )
+    reference = torch.optim.SGD(expected.parameters(), lr=0.5, momentum=0.9)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        model(batch(rank, step)).square().mean().backward()
+        optimizer.synchronize()
+        norm = clip(model.parameters())
+        with optimizer.skip_synchronize():
+            optimizer.step()
+
+        reference.zero_grad()
+        (sum(expected(batch(other, step)).square().mean() for other in range(size)) / size).backward()  # type: ignore[union-attr]
+        torch.testing.assert_close(norm, clip(expected.parameters()))
+        reference.step()
+    for value, other in zip(model.parameters(), expected.parameters()):
+        torch.testing.assert_close(value, other)
