@@ -11,8 +11,10 @@ namespace farandole {
 
 namespace {
 
-// How often the loop looks at operations on the board whose callers left a callback instead of waiting.
-constexpr std::chrono::milliseconds look_interval{1};
+// How often the loop looks at operations on the board whose callers left a callback instead of waiting: soon
+// after the last one came, for the others are about to come too, then ever less often.
+constexpr std::chrono::microseconds shortest_look_interval{20};
+constexpr std::chrono::microseconds longest_look_interval{1000};
 
 // `table[operation->name] = std::move(operation)` would move before it looks: the right side is evaluated
 // first.
@@ -44,11 +46,19 @@ void worker_state::drain_door() {
 
 // Settles what nobody may come to wait for; looks again until all is settled.
 void worker_state::look() {
+  if (self->clock().now() < next_look_)
+    return;
   std::erase_if(watched_, [](const boarded_one& one) {
     return one.operation->settled() || one.operation->try_settle();
   });
   if (!watched_.empty())
-    self->delayed_send(self, look_interval, look_atom::value);
+    look_in(std::min(2 * look_interval_, longest_look_interval));
+}
+
+void worker_state::look_in(std::chrono::microseconds interval) {
+  look_interval_ = interval;
+  next_look_ = self->clock().now() + interval;
+  self->delayed_send(self, interval, look_atom::value);
 }
 
 // Only asks the board: who waits, or look(), settles.
@@ -87,8 +97,8 @@ void worker_state::take(pending_ptr operation, requests& out) {
   }
   if (operation->watched) {
     watched_.push_back({pending_ptr::share(operation->watched), self->clock().now()});
-    if (watched_.size() == 1)
-      self->delayed_send(self, look_interval, look_atom::value);
+    if (watched_.size() == 1 || look_interval_ != shortest_look_interval)
+      look_in(shortest_look_interval);
     return;
   }
   if (operation->withdrawal) {

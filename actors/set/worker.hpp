@@ -59,6 +59,7 @@ private:
 
   void take(pending_ptr operation, requests& out);
   void send(const requests& what);
+  void look_in(std::chrono::microseconds interval);
   void apply_assignments(const schedule& plan);
   void apply_retractions(const schedule& plan);
   void apply_failures(const schedule& plan);
@@ -86,7 +87,9 @@ private:
     caf::actor_clock::time_point since; ///< it has been there
   };
   std::vector<boarded_one> watched_; ///< nobody may come to wait
-  std::vector<boarded_one> slow_;    ///< waited for, for `slow_wait` at least
+  std::chrono::microseconds look_interval_{};
+  caf::actor_clock::time_point next_look_; ///< what comes before has been replaced by one that came sooner
+  std::vector<boarded_one> slow_;          ///< waited for, for `slow_wait` at least
 };
 
 worker_actor::behavior_type worker(worker_actor::stateful_pointer<worker_state> self, worker_setup how);
