@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, ContextManager, Dict, List, Optional, Sequence
+from typing import Any, ContextManager, List, Optional, Sequence
 
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
@@ -65,24 +65,6 @@ def allreduce(
         return compression.decompress(reduced, context)
 
 
-def _by_type(tensors: Sequence[Any]) -> List[List[int]]:
-    """Places of the tensors that one node can take: those of one type."""
-    places: Dict[Any, List[int]] = {}
-    for place, tensor in enumerate(tensors):
-        places.setdefault(tensor.dtype, []).append(place)
-    return list(places.values())
-
-
-def _group_name(name: Optional[str], places: Sequence[int], several: bool) -> Optional[str]:
-    """The name, or the lines of names, of those of a group that have one type."""
-    if name is None:
-        return None
-    lines = name.split("\n")
-    if len(lines) > 1:
-        return "\n".join(lines[place] for place in places)
-    return f"{name}_{places[0]}" if several else name
-
-
 @public
 def grouped_allreduce(
     tensors: Sequence[Any],
@@ -113,19 +95,16 @@ def grouped_allreduce(
             dense.append(place)
     with on(device_dense):
         packed = [compression.compress(tf.convert_to_tensor(results[place])) for place in dense]
-        kinds = _by_type([travels for travels, _ in packed])
-        for places in kinds:
-            reduced = mpi_ops._grouped_allreduce(
-                [packed[at][0] for at in places],
-                _group_name(name, [dense[at] for at in places], len(kinds) > 1),
-                op,
-                prescale_factor,
-                postscale_factor,
-                ignore_name_scope,
-                process_set,
-            )
-            for at, each in zip(places, reduced):
-                results[dense[at]] = compression.decompress(each, packed[at][1])
+        lines = name.split("\n") if name else []
+        reduced = mpi_ops.by_type(
+            [travels for travels, _ in packed],
+            "\n".join(lines[place] for place in dense) if len(lines) > 1 else name,
+            lambda some, own: mpi_ops._grouped_allreduce(
+                some, own, op, prescale_factor, postscale_factor, ignore_name_scope, process_set
+            ),
+        )
+        for place, each, (_, context) in zip(dense, reduced, packed):
+            results[place] = compression.decompress(each, context)
     return results
 
 
@@ -162,18 +141,11 @@ def grouped_reducescatter(
 ) -> List[Any]:
     with on(device_dense):
         packed = [compression.compress(tf.convert_to_tensor(each)) for each in tensors]
-        results: List[Any] = [None] * len(packed)
-        kinds = _by_type([travels for travels, _ in packed])
-        for places in kinds:
-            shares = mpi_ops._grouped_reducescatter(
-                [packed[place][0] for place in places],
-                _group_name(name, places, len(kinds) > 1),
-                op,
-                prescale_factor,
-                postscale_factor,
-                False,
-                process_set,
-            )
-            for place, share in zip(places, shares):
-                results[place] = compression.decompress(share, packed[place][1])
-    return results
+        shares = mpi_ops.by_type(
+            [travels for travels, _ in packed],
+            name,
+            lambda some, own: mpi_ops._grouped_reducescatter(
+                some, own, op, prescale_factor, postscale_factor, False, process_set
+            ),
+        )
+        return [compression.decompress(share, context) for share, (_, context) in zip(shares, packed)]
