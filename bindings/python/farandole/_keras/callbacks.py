@@ -8,10 +8,8 @@ from typing import Any, Dict, List, Optional
 
 from farandole._keras import variables
 from farandole._keras.library import bring_home, variables_of
-from farandole._keras.schedules import Schedule, warmup
 from farandole.common.basics import HorovodBasics
-from farandole.common.handles import synchronize
-from farandole.numpy import ops
+from farandole.common.callbacks import Cadence, RestOfEpoch, Schedule, average_logs, epochs_done, warmup
 
 _basics = HorovodBasics(__file__, "mpi_lib_v2")
 
@@ -73,14 +71,8 @@ class AveragesMetrics:
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         """Averages, in place."""
-        if not logs or _basics.size() == 1:
-            return
-        handles = {
-            name: ops.allreduce_async(float(logs[name]), name=f"keras.metric.{name}", op=_basics.Average)
-            for name in sorted(logs)
-        }
-        for name, handle in handles.items():
-            logs[name] = synchronize(handle).item()
+        if logs and _basics.size() > 1:
+            average_logs(logs)
 
 
 class SchedulesRate:
@@ -207,26 +199,24 @@ class Commits:
     def __init__(self, state: Any, batches_per_commit: int = 1) -> None:
         super().__init__()
         self.state = state
-        self.batches_per_commit = batches_per_commit
-        self.batches_remaining = batches_per_commit
+        self._cadence = Cadence(batches_per_commit)
 
     def on_train_begin(self, logs: Logs = None) -> None:
         """Counts anew."""
-        self.batches_remaining = self.batches_per_commit
+        self._cadence.restart()
 
     def on_batch_end(self, batch: int, logs: Logs = None) -> None:
         """Commits if it is time."""
-        self.batches_remaining -= 1
-        if self.batches_remaining <= 0:
+        if self._cadence.batch_ended():
             self._commit()
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         """Commits."""
+        self._cadence.restart()
         self._commit()
 
     def _commit(self) -> None:
         bring_home(self.model)
-        self.batches_remaining = self.batches_per_commit
         self.state.commit()
 
 
@@ -241,18 +231,17 @@ class CountsBatches:
     def __init__(self, state: Any) -> None:
         super().__init__()
         self.state = state
-        self.steps_per_epoch: Optional[int] = None
+        self._rest = RestOfEpoch()
 
     def on_train_begin(self, logs: Logs = None) -> None:
         """Looks at the number of batches anew."""
-        self.steps_per_epoch = None
+        self._rest.restart()
 
     def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
         """An epoch that was interrupted has fewer batches left."""
-        if self.params.get("steps"):
-            if self.steps_per_epoch is None:
-                self.steps_per_epoch = self.params["steps"]
-            self.params["steps"] = self.steps_per_epoch - self.state.batch
+        steps = self._rest.steps(self.params.get("steps"), self.state.batch)
+        if steps is not None:
+            self.params["steps"] = steps
 
     def on_batch_end(self, batch: int, logs: Logs = None) -> None:
         """Remembers it."""
@@ -280,7 +269,7 @@ class CountsEpochs:
 
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         """Counts."""
-        self.state.epoch = self.initial_epoch + epoch + 1
+        self.state.epoch = epochs_done(self.initial_epoch, epoch)
 
 
 _ROLES = {

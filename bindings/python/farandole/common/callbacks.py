@@ -1,8 +1,13 @@
-"""The arithmetic of the callbacks that change the learning rate, without any framework."""
+"""The arithmetic of callbacks, without any framework: learning rates by epoch and batch, what is logged averaged over
+all ranks, and where an elastic training stands.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Callable, NamedTuple, Optional
+from typing import Any, Callable, Dict, NamedTuple, Optional
+
+from farandole.common.basics import HorovodBasics
+from farandole.common.process_sets import global_process_set
 
 
 class Change(NamedTuple):
@@ -72,3 +77,75 @@ def warmup(size: int, warmup_epochs: float, steps_per_epoch: Callable[[], int]) 
         return 1.0 / size * (epoch * (size - 1) / warmup_epochs + 1)
 
     return multiplier
+
+
+def average_logs(logs: Dict[str, Any]) -> None:
+    """Averages every number that is logged over all ranks, in place. The order is that of the names, so that ranks
+    whose dictionaries were filled in another order agree."""
+    import numpy
+
+    from farandole.common.arrays import start
+    from farandole.common.calls import requests
+
+    request = requests[HorovodBasics.Average, 1.0, 1.0]
+    started = []
+    for name in sorted(logs):
+        value = numpy.array(float(logs[name]))
+        started.append((name, value, start(request, f"metric.{name}", value, value, global_process_set)))
+    for name, value, call in started:
+        call.finish()
+        logs[name] = value.item()
+
+
+class Cadence:
+    """When to commit: after every so many batches, and at the end of each epoch.
+
+    :param batches: ``ValueError`` unless positive
+    """
+
+    def __init__(self, batches: int = 1) -> None:
+        if batches < 1:
+            raise ValueError(f"a commit after every {batches} batches: it must be 1 at least")
+        self.batches = batches
+        self.remaining = batches
+
+    def restart(self) -> None:
+        """Counts anew."""
+        self.remaining = self.batches
+
+    def batch_ended(self) -> bool:
+        """Whether it is time to commit; counts anew if it is."""
+        self.remaining -= 1
+        if self.remaining > 0:
+            return False
+        self.restart()
+        return True
+
+
+class RestOfEpoch:
+    """How many batches an epoch still has, when training goes on in the middle of one."""
+
+    def __init__(self) -> None:
+        self._steps: Optional[int] = None
+
+    def restart(self) -> None:
+        """Another ``fit()``, whose epochs may have another length."""
+        self._steps = None
+
+    def steps(self, given: Optional[int], done: int) -> Optional[int]:
+        """For the epoch that begins.
+
+        :param given: the batches of a whole epoch, as the framework says; counts the first time
+        :param done: the batches of this epoch that are done already
+        :returns: None where the framework does not say
+        """
+        if not given:
+            return given
+        if self._steps is None:
+            self._steps = given
+        return self._steps - done
+
+
+def epochs_done(before: int, epoch: int) -> int:
+    """At the end of an epoch of this ``fit()``, which counts from 0; ``before`` were done when it began."""
+    return before + epoch + 1
