@@ -333,7 +333,7 @@ def made_for_tensorflow(keras: Any) -> SimpleNamespace:
     """The same, but for a best model whose weights alone may be saved."""
     made = made_for(keras)
 
-    class BestModelCheckpoint(made.BestModelCheckpoint):  # type: ignore[misc, name-defined]
+    class BestModelCheckpoint(made.BestModelCheckpoint):  # type: ignore[name-defined]
         __doc__ = made.BestModelCheckpoint.__doc__
 
         def __init__(
