@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view introduction =
     R"(# Settings
 
-Made by `farandole settings --markdown` from the table in `messages/settings_table.cpp`; do not edit.
+Made by `farandole settings --markdown` from the table in `messages/setting_rows/`; do not edit.
 
 A flag of `farandole run` beats the config file (`--config-file`, YAML), the file beats the environment, and the
 environment beats the default. `farandole check` shows every value and where it came from. Settings marked *job* are

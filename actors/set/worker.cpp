@@ -1,5 +1,6 @@
 #include "actors/set/worker.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -10,8 +11,10 @@ namespace farandole {
 
 namespace {
 
-// How often the loop looks at operations on the board whose callers left a callback instead of waiting.
-constexpr std::chrono::milliseconds look_interval{1};
+// How often the loop looks at operations on the board whose callers left a callback instead of waiting: soon
+// after the last one came, for the others are about to come too, then ever less often.
+constexpr std::chrono::microseconds shortest_look_interval{20};
+constexpr std::chrono::microseconds longest_look_interval{1000};
 
 // `table[operation->name] = std::move(operation)` would move before it looks: the right side is evaluated
 // first.
@@ -43,20 +46,30 @@ void worker_state::drain_door() {
 
 // Settles what nobody may come to wait for; looks again until all is settled.
 void worker_state::look() {
-  std::erase_if(watched_, [](const pending_ptr& one) { return one->settled() || one->try_settle(); });
+  if (self->clock().now() < next_look_)
+    return;
+  std::erase_if(watched_, [](const boarded_one& one) {
+    return one.operation->settled() || one.operation->try_settle();
+  });
   if (!watched_.empty())
-    self->delayed_send(self, look_interval, look_atom::value);
+    look_in(std::min(2 * look_interval_, longest_look_interval));
 }
 
-// Only asks the board: who waits settles.
+void worker_state::look_in(std::chrono::microseconds interval) {
+  look_interval_ = interval;
+  next_look_ = self->clock().now() + interval;
+  self->delayed_send(self, interval, look_atom::value);
+}
+
+// Only asks the board: who waits, or look(), settles.
 stall_list worker_state::stalled(std::chrono::nanoseconds limit) {
-  std::erase_if(slow_, [](const slow_one& one) { return one.operation->now() != phase::boarded; });
+  std::erase_if(slow_, [](const boarded_one& one) { return one.operation->now() != phase::boarded; });
   stall_list all;
   const auto now = self->clock().now();
-  for (const auto& one : slow_) {
-    const auto waited = now - one.told + slow_wait;
-    if (over_ || waited <= limit)
-      continue;
+  const auto add = [&](const boarded_one& one) {
+    const auto waited = now - one.since;
+    if (over_ || waited <= limit || one.operation->now() != phase::boarded)
+      return;
     auto& seat = *one.operation->seat;
     stall found{one.operation->name, waited, seat.board().missing(seat.cell(), one.operation->round)};
     if (!setup_.ranks.empty())
@@ -64,20 +77,28 @@ stall_list worker_state::stalled(std::chrono::nanoseconds limit) {
         rank = setup_.ranks[static_cast<std::size_t>(rank)];
     if (!found.missing.empty())
       all.stalls.push_back(std::move(found));
+  };
+  std::for_each(watched_.begin(), watched_.end(), add);
+  for (const auto& one : slow_) {
+    const bool told = std::any_of(watched_.begin(), watched_.end(), [&one](const boarded_one& other) {
+      return other.operation.get() == one.operation.get();
+    });
+    if (!told)
+      add(one);
   }
   return all;
 }
 
 void worker_state::take(pending_ptr operation, requests& out) {
   if (operation->watched && operation->slow) {
-    std::erase_if(slow_, [](const slow_one& one) { return one.operation->now() != phase::boarded; });
-    slow_.push_back({pending_ptr::share(operation->watched), self->clock().now()});
+    std::erase_if(slow_, [](const boarded_one& one) { return one.operation->now() != phase::boarded; });
+    slow_.push_back({pending_ptr::share(operation->watched), self->clock().now() - slow_wait});
     return;
   }
   if (operation->watched) {
-    watched_.push_back(pending_ptr::share(operation->watched));
-    if (watched_.size() == 1)
-      self->delayed_send(self, look_interval, look_atom::value);
+    watched_.push_back({pending_ptr::share(operation->watched), self->clock().now()});
+    if (watched_.size() == 1 || look_interval_ != shortest_look_interval)
+      look_in(shortest_look_interval);
     return;
   }
   if (operation->withdrawal) {

@@ -59,6 +59,7 @@ private:
 
   void take(pending_ptr operation, requests& out);
   void send(const requests& what);
+  void look_in(std::chrono::microseconds interval);
   void apply_assignments(const schedule& plan);
   void apply_retractions(const schedule& plan);
   void apply_failures(const schedule& plan);
@@ -81,12 +82,14 @@ private:
   error over_;                           ///< why the generation ended
   bool door_told_ = true;                ///< of over_
   bool retrying_ = false;
-  std::vector<pending_ptr> watched_; ///< on the board, and nobody may come to wait
-  struct slow_one {
+  struct boarded_one {
     pending_ptr operation;
-    caf::actor_clock::time_point told; ///< when it had been waited for already for `slow_wait`
+    caf::actor_clock::time_point since; ///< it has been there
   };
-  std::vector<slow_one> slow_; ///< on the board, and waited for
+  std::vector<boarded_one> watched_; ///< nobody may come to wait
+  std::chrono::microseconds look_interval_{};
+  caf::actor_clock::time_point next_look_; ///< what comes before has been replaced by one that came sooner
+  std::vector<boarded_one> slow_;          ///< waited for, for `slow_wait` at least
 };
 
 worker_actor::behavior_type worker(worker_actor::stateful_pointer<worker_state> self, worker_setup how);

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define FARANDOLE_KERNEL_DOOR_VERSION 1
+#define FARANDOLE_KERNEL_DOOR_VERSION 2
 
 /* What may be asked of the job and of one process set at any time; see farandole_kernel_door.ask. */
 typedef enum farandole_question {
@@ -45,6 +45,9 @@ typedef struct farandole_kernel_door {
    * without a job; FARANDOLE_INVALID_ARGUMENT for an unknown set, and for the rank in a set without this
    * process. */
   farandole_status (*ask)(farandole_question what, uint32_t set, int32_t* answer, farandole_error* why);
+
+  /* As farandole_cancel(): for what a framework does not wait for any more, because its step has failed. */
+  void (*cancel)(farandole_handle* handle);
 } farandole_kernel_door;
 
 /* What each kernel library exports: takes the table. 0 if its version is not the one that it was built for.

@@ -121,7 +121,8 @@ const farandole_kernel_door& kernel_door() {
                                              &farandole_wait,
                                              &farandole_get_result,
                                              &farandole_release,
-                                             &ask_here};
+                                             &ask_here,
+                                             &farandole_cancel};
   return door;
 }
 

@@ -46,9 +46,12 @@ def in_step(request: pytest.FixtureRequest) -> Iterator[None]:
         return
     import farandole.numpy as job
 
-    job.init(process_sets="dynamic")
+    # Not again where it runs: if another rank's test has ended it by now, this rank would begin the next one early.
+    if not job.is_initialized():
+        job.init(process_sets="dynamic")
     yield
-    job.init(process_sets="dynamic")
+    if not job.is_initialized():
+        job.init(process_sets="dynamic")
     job.barrier()
 
 

@@ -91,6 +91,7 @@ using deallocator = void (*)(void* data, std::size_t length, void* argument);
   X(int, TF_NumInputs, (TF_OpKernelContext*))                                                                \
   X(void, TF_GetInput, (TF_OpKernelContext*, int, TF_Tensor**, TF_Status*))                                  \
   X(void, TF_SetOutput, (TF_OpKernelContext*, int, const TF_Tensor*, TF_Status*))                            \
+  X(std::int64_t, TF_StepId, (TF_OpKernelContext*))                                                          \
   X(TF_Tensor*, TF_AllocateOutput,                                                                           \
     (TF_OpKernelContext*, int, int, const std::int64_t*, int, std::size_t, TF_Status*))                      \
   X(TF_Tensor*, TF_ForwardInputOrAllocateOutput,                                                             \

@@ -7,19 +7,21 @@
 #include <optional>
 
 #include "bindings/kernels/tensorflow/kernel.hpp"
+#include "bindings/kernels/tensorflow/step.hpp"
+#include "bindings/kernels/tensorflow/waiter.hpp"
 
 namespace farandole::tensorflow {
 namespace {
-
-struct tensor_deleter {
-  void operator()(TF_Tensor* tensor) const { tf().TF_DeleteTensor(tensor); }
-};
-using tensor = std::unique_ptr<TF_Tensor, tensor_deleter>;
 
 struct handle_releaser {
   void operator()(farandole_handle* handle) const { door()->release(handle); }
 };
 using handle = std::unique_ptr<farandole_handle, handle_releaser>;
+
+struct tensor_deleter {
+  void operator()(TF_Tensor* tensor) const { tf().TF_DeleteTensor(tensor); }
+};
+using tensor = std::unique_ptr<TF_Tensor, tensor_deleter>;
 
 /// tensorflow/c/tf_datatype.h, TF_DataType.
 constexpr int type_int32 = 3;
@@ -85,11 +87,12 @@ private:
   TF_AsyncOpKernelDoneCallback* given_ = nullptr;
 };
 
-/// One run of a node. Belongs to itself from begin() on, until it has told TensorFlow.
-class call {
+/// One run of a node. Belongs to itself from begin() on, until the operation has settled and TensorFlow has
+/// been told.
+class call final : public waiting, public in_flight {
 public:
   call(const kernel& node, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done)
-      : node_(node), context_(context), done_(done) {}
+      : node_(node), context_(context), step_(tf().TF_StepId(context)), done_(done) {}
 
   void begin() {
     if (!describe() || !submit()) {
@@ -102,12 +105,60 @@ public:
       conclude();
       return;
     }
+    if (!enter_step(step_, this)) {
+      hold();
+      leave_to_runtime();
+      give_up();
+    } else if (!is_small())
+      leave_to_runtime();
+    else if (settles_within(0)) // the last rank to come finds all others' tensors there
+      conclude();
+    else
+      wait_elsewhere(this);
+  }
+
+  bool settles_within(int milliseconds) override {
+    return std::all_of(handles_.begin(), handles_.end(), [&](const handle& each) {
+      farandole_error why;
+      const auto outcome = door()->wait(each.get(), milliseconds, &why);
+      return outcome != FARANDOLE_TIMED_OUT;
+    });
+  }
+
+  void leave_to_runtime() override {
     // One more than there are, so that nobody concludes before all callbacks are there.
     left_.store(handles_.size() + 1, std::memory_order_relaxed);
     for (const auto& each : handles_)
       if (door()->on_settled(each.get(), &settled, this, nullptr) != FARANDOLE_OK)
         settled(this);
     settled(this);
+  }
+
+  void conclude() override {
+    if (!node_.blocking && !leave_step(step_, this)) {
+      drop();
+      return;
+    }
+    for (std::size_t i = 0; i < handles_.size(); ++i) {
+      farandole_error why;
+      const auto outcome = door()->wait(handles_[i].get(), 0, &why);
+      if (outcome != FARANDOLE_OK ? !refuse(why) : !give_result(i))
+        break;
+    }
+    end();
+  }
+
+  void hold() override { hands_.fetch_add(1, std::memory_order_relaxed); }
+
+  /// The tensors stay until the operation has settled: taken back, if the others do not count on it yet.
+  void give_up() override {
+    farandole_error why{FARANDOLE_ABORTED, "another operation of the same step has failed"};
+    refuse(why);
+    for (const auto& each : handles_)
+      door()->cancel(each.get());
+    completion done = std::move(done_);
+    drop();
+    done.tell();
   }
 
   /// In a process that has loaded this library by itself.
@@ -118,6 +169,15 @@ public:
   }
 
 private:
+  /// Whether each of its tensors may go over the board.
+  bool is_small() const {
+    constexpr std::size_t largest_on_board = 65536;
+    return has_tensors() && std::all_of(inputs_.begin(), inputs_.end(), [&](const tensor& each) {
+             const auto at = static_cast<std::size_t>(&each - inputs_.data());
+             return tf().TF_TensorByteSize((each ? each : outputs_[at]).get()) <= largest_on_board;
+           });
+  }
+
   bool has_tensors() const {
     return node_.of.operation != FARANDOLE_JOIN && node_.of.operation != FARANDOLE_BARRIER;
   }
@@ -226,16 +286,6 @@ private:
       self->conclude();
   }
 
-  void conclude() {
-    for (std::size_t i = 0; i < handles_.size(); ++i) {
-      farandole_error why;
-      const auto outcome = door()->wait(handles_[i].get(), 0, &why);
-      if (outcome != FARANDOLE_OK ? !refuse(why) : !give_result(i))
-        break;
-    }
-    end();
-  }
-
   bool give_result(std::size_t i) {
     if (writes_in_shape() || node_.of.operation == FARANDOLE_BARRIER)
       return true; // is in the outputs already
@@ -292,6 +342,7 @@ private:
   }
 
   bool refuse(status& problem) {
+    failed_ = true;
     tf().TF_OpKernelContext_Failure(context_, problem.get());
     return false;
   }
@@ -313,12 +364,25 @@ private:
     // Everything goes before TensorFlow knows: afterwards the node, and the job, may be gone. No lock is held
     // here.
     completion done = std::move(done_);
-    delete this;
+    const auto step = step_;
+    const bool step_fails = failed_ && !node_.blocking;
+    drop();
+    // This failure first, so that it is the one that TensorFlow reports.
     done.tell();
+    if (step_fails)
+      fail_step(step);
+  }
+
+  void drop() {
+    if (hands_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      delete this;
   }
 
   const kernel& node_;
   TF_OpKernelContext* context_;
+  const std::int64_t step_;
+  bool failed_ = false;
+  std::atomic<int> hands_{1}; // whoever waits for it to settle; and a failed step's
   completion done_;
   std::vector<farandole_submission> submissions_;
   std::vector<std::vector<std::int64_t>> shapes_;

@@ -43,6 +43,17 @@ def test_everybody_has_a_place(hvd: ModuleType, rank: int, size: int) -> None:
     assert hvd.gloo_built() and isinstance(hvd.nccl_built(), int)
 
 
+def test_the_job_ends_and_begins_again(hvd: ModuleType, name: str, rank: int, size: int) -> None:
+    hvd.shutdown()
+    assert not hvd.is_initialized()
+    with pytest.raises(ValueError):
+        hvd.rank()
+    hvd.init(process_sets="dynamic")
+    assert (hvd.rank(), hvd.size()) == (rank, size)
+    result = hvd.allreduce(DRIVER.make([1.0], "float32"), name=name, op=hvd.Sum)
+    assert DRIVER.to_numpy(result).tolist() == [size]
+
+
 def test_objects_travel(hvd: ModuleType, name: str, rank: int, size: int) -> None:
     given = {"rank": rank, "array": numpy.arange(rank + 1), "text": "é" * rank}
     received = hvd.broadcast_object(given if rank == size - 1 else None, size - 1, name=name)

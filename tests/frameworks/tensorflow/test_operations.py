@@ -157,7 +157,7 @@ def test_optimisation_neither_merges_nor_drops_nor_folds(size):
 
     for _ in range(3):
         assert step(tf.ones([1])).numpy().tolist() == [3 * size]
-    nodes = [node for node in step.get_concrete_function(tf.ones([1])).graph.get_operations()]
+    nodes = step.get_concrete_function(tf.ones([1])).graph.get_operations()
     assert sum(node.type == "HorovodAllreduce" for node in nodes) == 4
 
 
@@ -227,12 +227,16 @@ def test_variables_may_change_while_they_travel(rank, size):
 def test_broadcast_in_place(run, rank, size):
     ones, twos = tf.Variable(tf.fill([2], float(rank))), tf.Variable(tf.fill([3], rank * 2))
 
-    run(lambda: [hvd.broadcast_([ones, twos], size - 1, name="in_place")] and None)()
+    @run
+    def spread():
+        hvd.broadcast_([ones, twos], size - 1, name="in_place")
+
+    spread()
     assert ones.numpy().tolist() == [size - 1.0] * 2 and twos.numpy().tolist() == [2 * size - 2] * 3
 
 
 def test_join_answers_the_last_rank(run, size):
-    last = run(lambda: hvd.join())()
+    last = run(hvd.join)()
     assert last.dtype == tf.int32 and 0 <= int(last) < size
 
 
@@ -247,7 +251,11 @@ def test_who_has_joined_brings_zeros(rank, size):
 
 
 def test_barriers(run):
-    run(lambda: hvd.barrier() and None)()
+    @run
+    def wait():
+        hvd.barrier()
+
+    wait()
 
 
 def test_objects(rank, size):

@@ -66,3 +66,5 @@ Adasum = AdaSum = _basics.Adasum  # the manual spells it both ways
 Min = _basics.Min
 Max = _basics.Max
 Product = _basics.Product
+
+from farandole.jax import elastic  # isort: skip  (it is built on all of the above)

@@ -11,6 +11,7 @@ import os
 from typing import Any, Iterator, List, Optional, Sequence
 
 import mxnet
+import numpy
 from mxnet.base import MXNetError
 from mxnet.libinfo import find_lib_path
 from mxnet.ndarray import NDArray
@@ -205,10 +206,8 @@ def mxnet_errors() -> Iterator[None]:
 
 
 def _dtype_number(array: NDArray) -> int:
-    dtype = array.dtype
-    if getattr(dtype, "names", None) == ("bfloat16",):
-        return _BFLOAT16
-    number = _DTYPES.get(getattr(dtype, "__name__", "").rstrip("_"))
+    dtype = numpy.dtype(array.dtype)
+    number = _BFLOAT16 if dtype.names == ("bfloat16",) else _DTYPES.get(dtype.name)
     if number is None:
         raise MXNetError(f"arrays of this type cannot travel: {dtype}")
     return number

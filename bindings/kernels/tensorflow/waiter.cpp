@@ -1,0 +1,71 @@
+#include "bindings/kernels/tensorflow/waiter.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace farandole::tensorflow {
+namespace {
+
+constexpr int patience_ms = 1;
+
+// Leaked on purpose: the thread may wait here until the process has ended.
+class waiter {
+public:
+  waiter() {
+    std::thread([this] { run(); }).detach();
+  }
+
+  void take(waiting* small) {
+    std::unique_lock lock(guard_);
+    arrived_.push_back(small);
+    if (!std::exchange(idle_, false))
+      return;
+    lock.unlock();
+    something_.notify_one();
+  }
+
+private:
+  [[noreturn]] void run() {
+    std::deque<waiting*> mine;
+    for (;;) {
+      append_arrived(mine);
+      waiting* const first = mine.front();
+      if (first->settles_within(patience_ms)) {
+        mine.pop_front();
+        first->conclude();
+        continue;
+      }
+      for (waiting* each : std::exchange(mine, {}))
+        each->leave_to_runtime();
+    }
+  }
+
+  /// Waits for one at least if there is none.
+  void append_arrived(std::deque<waiting*>& mine) {
+    std::unique_lock lock(guard_);
+    if (mine.empty()) {
+      idle_ = arrived_.empty();
+      something_.wait(lock, [this] { return !arrived_.empty(); });
+      idle_ = false;
+    }
+    mine.insert(mine.end(), arrived_.begin(), arrived_.end());
+    arrived_.clear();
+  }
+
+  std::mutex guard_;
+  std::condition_variable something_;
+  std::deque<waiting*> arrived_;
+  bool idle_ = false; // whether the thread has to be woken
+};
+
+} // namespace
+
+void wait_elsewhere(waiting* small) {
+  static auto* const only = new waiter;
+  only->take(small);
+}
+
+} // namespace farandole::tensorflow

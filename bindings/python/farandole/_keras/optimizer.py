@@ -1,0 +1,213 @@
+"""Keras' optimizers, wrapped: instances of a class made for each, which derives from the optimizer's own."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence
+
+from farandole._keras.library import Library, library_of, variables_of
+from farandole._keras.reduction import Options, reduction_on
+from farandole.common.basics import HorovodBasics
+from farandole.common.ledger import check_passes
+from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.common.reduction import chosen_groups, require_op, scales
+
+Average, Sum = HorovodBasics.Average, HorovodBasics.Sum
+
+
+class CallableList(List[Any]):
+    """A list that can be called, too: older scripts do."""
+
+    def __call__(self) -> List[Any]:
+        """The list."""
+        return self
+
+
+class _Distributed:
+    """What every wrapped optimizer has besides what its own class has."""
+
+    _farandole: Any
+
+    def register_local_var(self, var: Any) -> None:
+        """This variable's gradient stays this rank's own."""
+        self._farandole.register_local(var)
+
+    def _farandole_begin_anew(self) -> None:
+        """Forgets what backward passes have added up: members have changed."""
+        self._farandole.begin_anew()
+
+
+class _OfKeras3(_Distributed):
+    """Every way to apply gradients ends in ``apply()``."""
+
+    def build(self, variables: Sequence[Any]) -> None:
+        super().build(variables)  # type: ignore[misc]
+        if hasattr(self._farandole, "build"):
+            self._farandole.build(self, variables)
+
+    @property
+    def variables(self) -> CallableList:
+        """The optimizer's variables."""
+        return CallableList(super().variables)  # type: ignore[misc]
+
+    def apply(self, grads: Any, trainable_variables: Any = None) -> Any:
+        """Reduces the gradients over all ranks, and applies them."""
+        grads = list(grads)
+        if not grads:
+            return None
+        if trainable_variables is None:
+            variables = list(self._trainable_variables)  # type: ignore[attr-defined]
+        else:
+            variables = list(trainable_variables)
+            if not self.built:  # type: ignore[has-type]
+                # Before anything is conditional.
+                self.build(variables)
+                self.built = True
+        reduced = self._farandole(grads, variables)
+        return self._farandole.apply(lambda: super(_OfKeras3, self).apply(reduced, variables), self)  # type: ignore[misc]
+
+    def save_own_variables(self, store: Any) -> None:
+        """As the wrapped optimizer's: what backward passes add up is not kept."""
+        for place, variable in enumerate(variables_of(self)):
+            store[str(place)] = variable.numpy()
+
+    def load_own_variables(self, store: Any) -> None:
+        """As the wrapped optimizer's."""
+        lasting = variables_of(self)
+        if len(store.keys()) != len(lasting):
+            super().load_own_variables(store)  # type: ignore[misc]  # warns
+            return
+        for place, variable in enumerate(lasting):
+            variable.assign(store[str(place)])
+
+
+class _OfKeras2(_Distributed):
+    """Gradients are aggregated, then applied; who does the first alone has them reduced once all the same."""
+
+    _farandole_reduced = False
+
+    def _farandole_reduce(self, grads_and_vars: Any) -> List[Any]:
+        pairs = list(grads_and_vars)
+        variables = [variable for _, variable in pairs]
+        return list(zip(self._farandole([gradient for gradient, _ in pairs], variables), variables))
+
+    def apply_gradients(self, grads_and_vars: Any, *args: Any, **kwargs: Any) -> Any:
+        """Reduces the gradients over all ranks, and applies them."""
+        import tensorflow as tf
+
+        pairs = list(grads_and_vars)
+        if pairs and hasattr(self, "build"):
+            with tf.init_scope():
+                self.build([variable for _, variable in pairs])
+        elif pairs and hasattr(self, "_create_all_weights"):
+            with tf.init_scope():
+                self._create_all_weights([variable for _, variable in pairs])
+        if not self._farandole_reduced:
+            pairs = self._farandole_reduce(pairs)
+        self._farandole_reduced = True
+        try:
+            return self._farandole.apply(
+                lambda: super(_OfKeras2, self).apply_gradients(pairs, *args, **kwargs),  # type: ignore[misc]
+                self,
+            )
+        finally:
+            self._farandole_reduced = False
+
+    def aggregate_gradients(self, grads_and_vars: Any) -> Any:
+        """Reduces the gradients over all ranks; ``apply_gradients`` then does not."""
+        if self._farandole_reduced:
+            return super().aggregate_gradients(grads_and_vars)  # type: ignore[misc]
+        self._farandole_reduced = True
+        return super().aggregate_gradients(self._farandole_reduce(grads_and_vars))  # type: ignore[misc]
+
+    def _aggregate_gradients(self, grads_and_vars: Any) -> Any:
+        if self._farandole_reduced:
+            return super()._aggregate_gradients(grads_and_vars)  # type: ignore[misc]
+        self._farandole_reduced = True
+        return super()._aggregate_gradients(self._farandole_reduce(grads_and_vars))  # type: ignore[misc]
+
+    def get_gradients(self, loss: Any, params: Any) -> Any:
+        """In graphs of TensorFlow 1: the gradients, reduced over all ranks."""
+        gradients = super().get_gradients(loss, params)  # type: ignore[misc]
+        self._farandole_reduced = True
+        return self._farandole(gradients, list(params))
+
+
+def distributed(
+    optimizer: Any,
+    name: Optional[str],
+    device_dense: str,
+    device_sparse: str,
+    compression: Any,
+    sparse_as_dense: bool,
+    gradient_predivide_factor: float,
+    op: int,
+    backward_passes_per_step: int,
+    average_aggregated_gradients: bool,
+    num_groups: int = 0,
+    groups: Any = None,
+    process_set: ProcessSet = global_process_set,
+    local_layers: Any = None,
+    scale_local_gradients: bool = True,
+) -> Any:
+    """What ``DistributedOptimizer`` and ``PartialDistributedOptimizer`` return: the optimizer's configuration without
+    its state, in an object whose class has the optimizer's name and derives from its class.
+    """
+    if isinstance(optimizer, _Distributed):
+        raise ValueError("this optimizer is distributed already")
+    used = library_of(optimizer)
+    require_op(op, (Average, Sum))
+    check_passes(backward_passes_per_step)
+    scales(op, gradient_predivide_factor)
+    options = Options(
+        name or f"Distributed{type(optimizer).__name__}",
+        device_dense,
+        device_sparse,
+        compression,
+        sparse_as_dense,
+        gradient_predivide_factor,
+        op,
+        backward_passes_per_step,
+        average_aggregated_gradients,
+        chosen_groups(num_groups, groups, _variable_kinds(used), stacklevel=4),
+        process_set,
+        scale_local_gradients,
+    )
+    wrapped = _class_of(type(optimizer), used, options).from_config(optimizer.get_config())
+    for variable in _variables_of_layers(used, local_layers):
+        wrapped.register_local_var(variable)
+    return wrapped
+
+
+def _class_of(own: Any, used: Library, options: Options) -> Any:
+    """A class for one optimizer. Saved models name its module and name, and find the optimizer's own class there."""
+
+    def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
+        object.__setattr__(self, "_farandole", reduction_on(used.backend, options))
+        super(made, self).__init__(*args, **kwargs)
+        object.__setattr__(self, "_name", options.name)
+
+    members: Dict[str, Any] = {"__init__": initialize, "__doc__": own.__doc__, "__module__": _module_of(own, used)}
+    made: Any = type(own.__name__, (_OfKeras3 if used.is_three else _OfKeras2, own), members)
+    return made
+
+
+def _module_of(own: Any, used: Library) -> str:
+    public = getattr(used.keras.optimizers, own.__name__, None)
+    return "keras.optimizers" if used.is_three and public in own.__mro__ else own.__module__
+
+
+def _variable_kinds(used: Library) -> Any:
+    if used.backend != "tensorflow":
+        return used.keras.Variable
+    from farandole.tensorflow.framework import variable_kinds
+
+    return variable_kinds()
+
+
+def _variables_of_layers(used: Library, layers: Any) -> List[Any]:
+    if layers is None:
+        return []
+    listed = layers if isinstance(layers, (list, tuple)) else [layers]
+    if not all(isinstance(each, used.keras.layers.Layer) for each in listed):
+        raise ValueError(f"local_layers must be a layer of Keras or a list of layers, not {layers!r}")
+    return [variable for layer in listed for variable in layer.trainable_weights]

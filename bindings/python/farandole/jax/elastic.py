@@ -1,0 +1,108 @@
+"""Elastic training for JAX: members may come and go between the commits of a state."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+from typing import Any, Callable, Iterator, Optional, TypeVar
+
+import jax
+
+from farandole.common.basics import HorovodBasics
+from farandole.common.elastic import ObjectState, State, run_fn
+from farandole.common.exceptions import HorovodInternalError
+from farandole.common.objects import broadcast_object
+from farandole.jax.functions import broadcast_parameters
+from farandole.jax.program import finish
+
+Result = TypeVar("Result")
+
+_basics = HorovodBasics(__file__, "mpi_lib_v2")
+
+# How a program tells the kind of an operation's failure: the codes of the kernels. Mistakes are not among them.
+_KINDS = {
+    "UNAVAILABLE": "disconnected",
+    "CANCELLED": "dismissed",
+    "DEADLINE_EXCEEDED": "timed out",
+    "RESOURCE_EXHAUSTED": "overloaded",
+    "ABORTED": "aborted",
+    "UNKNOWN": "unknown",
+}
+_FAILURE = re.compile(
+    rf"\b({'|'.join(_KINDS)}): .*\b(?:grouped_)?(?:allreduce|allgather|broadcast|alltoall|reducescatter)\.", re.S
+)
+_WRAPPED = re.compile(
+    r"Error dispatching computation: .*\b(?:grouped_)?(?:allreduce|allgather|broadcast|alltoall|reducescatter)\.", re.S
+)
+
+
+def behind(problem: BaseException) -> Optional[HorovodInternalError]:
+    """What the elastic loop has to know about an error of JAX's: an operation that failed because members were lost.
+    None for any other error."""
+    text = str(problem)
+    found = _FAILURE.search(text)
+    if found is None and _WRAPPED.search(text) is None:
+        return None
+    lost = HorovodInternalError(text)
+    lost.kind = _KINDS[found.group(1)] if found else "unknown"
+    return lost
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """Errors of programs that the elastic loop has to know become those that it knows."""
+    try:
+        yield
+    except HorovodInternalError:
+        raise
+    except (jax.errors.JaxRuntimeError, ValueError) as problem:
+        known = behind(problem)
+        if known is None:
+            raise
+        raise known from problem
+
+
+def run(func: Callable[..., Result]) -> Callable[..., Result]:
+    """Decorates a training function that takes a state first: it starts from rank 0's state, and goes on with those
+    that are there when members have changed."""
+
+    @functools.wraps(func)
+    def train(state: State, *args: object, **kwargs: object) -> Result:
+        with translated():
+            result = func(state, *args, **kwargs)
+            # What was called and not looked at may fail as well.
+            jax.block_until_ready([each for each in jax.live_arrays() if not each.is_deleted()])
+            return result
+
+    def reset() -> None:
+        finish()
+        _basics.shutdown()
+        # Programs hold the job's size and their ranks' places.
+        jax.clear_caches()
+        _basics.init()
+
+    return run_fn(train, reset)
+
+
+class JaxState(ObjectState):
+    """State that each keyword names: trees of arrays (parameters, an optimizer's state), and any other value.
+
+    Arrays never change, so a commit copies nothing. Trees must have the same structure on all ranks.
+    """
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(bcast_object=broadcast_object, get_rank=_basics.rank, **kwargs)
+
+    def sync(self) -> None:
+        """Gives what rank 0 has saved to all."""
+        trees = {name: value for name, value in self._saved_state.items() if _holds_arrays(value)}
+        rest = {name: value for name, value in self._saved_state.items() if name not in trees}
+        with translated():
+            received = broadcast_parameters(trees, 0)
+        self._saved_state = {**self._bcast_object(rest), **received}
+        self._set_attrs()
+
+
+def _holds_arrays(value: Any) -> bool:
+    return any(isinstance(each, jax.Array) for each in jax.tree_util.tree_leaves(value))

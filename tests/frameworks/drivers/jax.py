@@ -1,0 +1,56 @@
+"""JAX arrays, and values of compiled programs."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+from drivers import FLOATS, INTEGERS, Driver, Exceptions
+
+jax.config.update("jax_enable_x64", True)
+
+
+class FrameworkDriver(Driver):
+    """Inside a program, what ranks do not agree on comes by the exceptions of JAX's runtime."""
+
+    name = "jax"
+    reducible = (*INTEGERS, "uint16", *FLOATS)
+    movable = (*INTEGERS, "uint16", *FLOATS, "bool")
+    refused = ("complex64", "uint32")
+    modes = ("eager", "jit")
+    differentiates = True
+    prelude = """
+import jax.numpy as jnp
+import horovod.jax as hvd
+make = lambda values: jnp.array(values, "float32")
+read = lambda array: array.tolist()
+"""
+
+    def make(self, values: Any, dtype: str) -> Any:
+        return jnp.array(numpy.array(values), dtype)
+
+    def to_numpy(self, tensor: Any) -> Any:
+        return numpy.asarray(tensor.astype("float32") if tensor.dtype == "bfloat16" else tensor)
+
+    def dtype_of(self, tensor: Any) -> str:
+        return str(tensor.dtype)
+
+    def is_tensor(self, value: Any) -> bool:
+        return isinstance(value, jax.Array)
+
+    def run(self, mode: str, function: Callable[..., Any], *tensors: Any) -> Any:
+        if mode == "eager":
+            return function(*tensors)
+        return jax.block_until_ready(jax.jit(function)(*tensors))
+
+    def gradient(self, function: Callable[[Any], Any], tensor: Any, weights: Any) -> Any:
+        return numpy.asarray(jax.grad(lambda leaf: (function(leaf) * weights).sum())(tensor))
+
+    def errors(self) -> Dict[str, Exceptions]:
+        known: Dict[str, Exceptions] = {
+            kind: (each, jax.errors.JaxRuntimeError) for kind, each in super().errors().items()
+        }
+        return known

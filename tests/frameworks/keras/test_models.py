@@ -1,0 +1,76 @@
+"""Saved models."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from nets import ROWS, data, fit, furthest, network, share
+
+
+@pytest.mark.parametrize("kind", ["keras", "h5"])
+def test_a_saved_optimizer_is_distributed_again_and_goes_on(
+    hvd, keras, rank: int, size: int, kind: str, tmp_path
+) -> None:
+    x, y = data(size)
+    mine, rows = (
+        network(keras, hvd.DistributedOptimizer(keras.optimizers.Adam(0.01))),
+        (
+            share(x, rank, size),
+            share(y, rank, size),
+        ),
+    )
+    fit(mine, *rows, ROWS)
+    path = str(tmp_path / f"model.{kind}")
+    mine.save(path)
+    loaded = hvd.load_model(path, compression=hvd.Compression.none)
+    assert type(loaded.optimizer).__name__ == "Adam" and hasattr(loaded.optimizer, "register_local_var")
+    if kind == "h5" and hasattr(keras, "ops"):
+        return  # Keras 3 does not load an optimizer's variables from this format
+    fit(loaded, *rows, ROWS)
+    fit(mine, *rows, ROWS)
+    assert furthest(mine, loaded) < 1e-5
+    one = network(keras, keras.optimizers.Adam(0.01))
+    fit(one, x, y, ROWS * size, epochs=6)
+    assert furthest(loaded, one) < 1e-4
+
+
+def test_an_optimizer_that_keras_does_not_know(hvd, keras, tmp_path) -> None:
+    class Ours(keras.optimizers.SGD):
+        pass
+
+    model = network(keras, hvd.DistributedOptimizer(Ours(0.125)))
+    fit(model, *data(1), ROWS, epochs=1)
+    path = str(tmp_path / "model.keras")
+    model.save(path)
+    loaded = hvd.load_model(path, custom_optimizers=[Ours])
+    assert isinstance(loaded.optimizer, Ours) and float(loaded.optimizer.learning_rate) == 0.125
+
+
+def test_a_checkpoint_loads_without_farandole(hvd, keras, rank: int, tmp_path) -> None:
+    options = {"backward_passes_per_step": 2}
+    model = network(keras, hvd.DistributedOptimizer(keras.optimizers.SGD(0.1, momentum=0.9), **options))
+    x, y = data(1)
+    fit(model, x, y, ROWS, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
+    path = str(tmp_path / "model.keras")
+    model.save(path)
+    script = f"""
+import os, sys, warnings
+warnings.simplefilter("error")
+import {keras.Model.__module__.partition(".")[0]} as keras
+warnings.simplefilter("default")
+import numpy as np
+model = keras.models.load_model({path!r})
+x = np.arange(12, dtype="float32").reshape(2, 6)
+print("answer", np.asarray(model.predict(x, verbose=0)).ravel().tolist(), type(model.optimizer).__name__)
+assert not any("farandole" in name or "horovod" in name for name in sys.modules)
+model.fit(x, np.ones((2, 1)), verbose=0)
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=100)
+    assert ended.returncode == 0 and "answer" in ended.stdout, ended.stderr
+    expected = np.asarray(model.predict(np.arange(12, dtype="float32").reshape(2, 6), verbose=0)).ravel().tolist()
+    said = ended.stdout.split("answer ")[1]
+    assert said.split("]")[1].split()[0] == "SGD"
+    assert np.allclose(eval(said.split("]")[0] + "]"), expected, atol=1e-5)

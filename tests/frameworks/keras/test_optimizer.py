@@ -1,0 +1,146 @@
+"""The optimizer: its steps are those of one big batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from nets import ROWS, data, fit, furthest, network, share
+
+
+def optimizer(keras, kind: str):
+    return {
+        "sgd": lambda: keras.optimizers.SGD(0.1, momentum=0.9),
+        "adam": lambda: keras.optimizers.Adam(0.01),
+        "rmsprop": lambda: keras.optimizers.RMSprop(0.01),
+    }[kind]()
+
+
+@pytest.mark.parametrize("kind", ["sgd", "adam", "rmsprop"])
+def test_steps_are_those_of_one_big_batch(hvd, keras, rank: int, size: int, kind: str) -> None:
+    x, y = data(size)
+    mine = network(keras, hvd.DistributedOptimizer(optimizer(keras, kind)))
+    fit(mine, share(x, rank, size), share(y, rank, size), ROWS)
+    one = network(keras, optimizer(keras, kind))
+    fit(one, x, y, ROWS * size)
+    assert furthest(mine, one) < 1e-5
+
+
+@pytest.mark.parametrize("options", ["predivided", "groups", "sum", "lists"])
+def test_other_ways_to_the_same_step(hvd, keras, rank: int, size: int, options: str) -> None:
+    x, y = data(size)
+    mine = network(keras, keras.optimizers.SGD(0.1))
+    chosen = {
+        "predivided": lambda: {"gradient_predivide_factor": 2.0},
+        "groups": lambda: {"groups": 2},
+        "sum": lambda: {"op": hvd.Sum},
+        "lists": lambda: {"groups": [mine.trainable_variables[:2]]},
+    }[options]()
+    rate = 0.1 / size if options == "sum" else 0.1
+    weights = mine.get_weights()
+    mine.compile(optimizer=hvd.DistributedOptimizer(keras.optimizers.SGD(rate), **chosen), loss="mse")
+    mine.set_weights(weights)
+    fit(mine, share(x, rank, size), share(y, rank, size), ROWS)
+    one = network(keras, keras.optimizers.SGD(0.1))
+    fit(one, x, y, ROWS * size)
+    assert furthest(mine, one) < 1e-5
+
+
+@pytest.mark.parametrize("is_mean", [True, False])
+def test_several_backward_passes_make_a_step(hvd, keras, rank: int, size: int, is_mean: bool) -> None:
+    x, y = data(size, steps=4)
+    options = {"backward_passes_per_step": 2, "average_aggregated_gradients": is_mean}
+    mine = network(keras, hvd.DistributedOptimizer(keras.optimizers.SGD(0.05), **options))
+    fit(mine, share(x, rank, size), share(y, rank, size), ROWS, epochs=2)
+    one = network(keras, keras.optimizers.SGD(0.05 if is_mean else 0.1))
+    fit(one, x, y, 2 * ROWS * size, epochs=2)
+    assert furthest(mine, one) < 1e-5
+
+
+def test_half_precision_on_the_way_is_close(hvd, keras, rank: int, size: int) -> None:
+    x, y = data(size)
+    mine = network(keras, hvd.DistributedOptimizer(keras.optimizers.SGD(0.1), compression=hvd.Compression.fp16))
+    fit(mine, share(x, rank, size), share(y, rank, size), ROWS)
+    one = network(keras, keras.optimizers.SGD(0.1))
+    fit(one, x, y, ROWS * size)
+    assert 0 <= furthest(mine, one) < 5e-3
+
+
+def test_local_layers_stay_this_ranks_own(hvd, keras, rank: int, size: int) -> None:
+    x, y = data(size)
+    mine = network(keras, "sgd")
+    weights = mine.get_weights()
+    last = mine.layers[-1]
+    wrapped = hvd.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=last)
+    wrapped.register_local_var(mine.layers[0].bias)
+    mine.compile(optimizer=wrapped, loss="mse")
+    mine.set_weights(weights)
+    fit(mine, share(x, rank, size), share(y, rank, size) + rank, ROWS, epochs=1)
+    hidden, bias, kernel = (np.asarray(each) for each in (*mine.layers[0].get_weights(), last.get_weights()[0]))
+    gathered = [hvd.allgather(each[None]) for each in (hidden, bias, kernel)]
+    alike = [bool(np.allclose(each[0], each[-1], atol=1e-6)) for each in gathered]
+    # What is above follows from what the layers below see, so only their gradients' way is the same.
+    assert alike == ([False, False, False] if size > 1 and not alike[0] else [alike[0], size == 1, size == 1])
+
+
+def test_the_gradient_of_a_local_variable_is_divided(hvd, keras, backend, rank: int, size: int) -> None:
+    """And that of others is the mean, whatever applies them."""
+    for scale in (True, False):
+        options = {"scale_local_gradients": scale}
+        wrapped = hvd.PartialDistributedOptimizer(keras.optimizers.SGD(1.0), **options)
+        model = network(keras, "sgd")
+        shared, local = model.trainable_variables[1], model.trainable_variables[3]
+        wrapped.register_local_var(local)
+        before = [np.array(model.get_weights()[i]) for i in (1, 3)]
+        gradients = [_tensor(keras, np.full(each.shape, rank + 1.0, "float32")) for each in (shared, local)]
+        wrapped.apply_gradients(zip(gradients, (shared, local)))
+        steps = [a - model.get_weights()[i] for a, i in zip(before, (1, 3))]
+        np.testing.assert_allclose(steps[0], (size + 1) / 2, rtol=1e-6)
+        np.testing.assert_allclose(steps[1], (rank + 1.0) / (size if scale else 1), rtol=1e-6)
+
+
+def _tensor(keras, array):
+    if hasattr(keras, "ops"):
+        return keras.ops.convert_to_tensor(array)
+    import tensorflow as tf
+
+    return tf.convert_to_tensor(array)
+
+
+def test_it_is_an_optimizer_of_the_same_name_and_settings(hvd, keras) -> None:
+    plain = keras.optimizers.SGD(0.25, momentum=0.5)
+    wrapped = hvd.DistributedOptimizer(plain)
+    assert type(wrapped).__name__ == "SGD" and isinstance(wrapped, type(plain)) and type(wrapped) is not type(plain)
+    assert {k: v for k, v in wrapped.get_config().items()} == plain.get_config()
+    assert wrapped._name == "DistributedSGD"
+    assert hvd.DistributedOptimizer(plain, name="mine")._name == "mine"
+    network(keras, wrapped).fit(*data(1), batch_size=4, verbose=0)
+    assert isinstance(wrapped.variables, list) and list(wrapped.variables()) == list(wrapped.variables)
+
+
+def test_bad_arguments(hvd, keras) -> None:
+    def wrap(**options):
+        return hvd.DistributedOptimizer(keras.optimizers.SGD(0.1), **options)
+
+    for options in (
+        {"op": hvd.Adasum},
+        {"op": 77},
+        {"op": hvd.Sum, "gradient_predivide_factor": 2.0},
+        {"backward_passes_per_step": 0},
+        {"groups": -1},
+        {"groups": [["kernel"]]},
+    ):
+        with pytest.raises(ValueError):
+            wrap(**options)
+    with pytest.raises(ValueError, match="none of Keras"):
+        hvd.DistributedOptimizer("sgd")
+    with pytest.raises(ValueError, match="local_layers"):
+        hvd.PartialDistributedOptimizer(keras.optimizers.SGD(0.1), local_layers=["dense"])
+    with pytest.warns(DeprecationWarning):
+        wrap(num_groups=2)
+
+
+def test_signatures_are_those_of_the_table() -> None:
+    from conftest import DOOR
+    from farandole.common.signatures import differences
+
+    assert [each for part in ("", ".callbacks", ".elastic") for each in differences(DOOR + part)] == []

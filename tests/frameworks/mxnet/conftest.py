@@ -1,0 +1,13 @@
+"""MXNet with one thread for each kind of work, so that several ranks share a machine."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("HOROVOD_DYNAMIC_PROCESS_SETS", "1")
+
+
+def pytest_configure(config):  # type: ignore[no-untyped-def]
+    # MXNet 1.9 says at each import what of NumPy it uses that later versions have dropped.
+    config.addinivalue_line("filterwarnings", "ignore::DeprecationWarning:mxnet")

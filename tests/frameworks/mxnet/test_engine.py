@@ -1,0 +1,187 @@
+"""Operations as MXNet's engine sees them: what depends on what, and which memory they work on."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import farandole.mxnet as hvd
+import mxnet as mx
+import numpy
+import pytest
+from mxnet import nd
+from mxnet.base import MXNetError
+
+several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+
+
+def everybody(size: int, one: Any) -> Any:
+    """The sum over ranks of what each makes."""
+    return sum(one(rank) for rank in range(size))
+
+
+def test_what_is_computed_from_a_result_waits_for_it(name: str, rank: int, size: int) -> None:
+    value = nd.full((1000,), rank + 1.0)
+    for step in range(4):
+        value = hvd.allreduce(value * 2, name=f"{name}.{step}", op=hvd.Sum) - 1
+    wanted = sum(rank + 1.0 for rank in range(size)) * 2 - 1
+    for _ in range(3):
+        wanted = wanted * 2 * size - 1
+    numpy.testing.assert_array_equal(value.asnumpy(), numpy.full(1000, wanted))
+
+
+def test_a_result_that_nobody_keeps_harms_nobody(name: str, size: int) -> None:
+    for index in range(20):
+        hvd.allreduce(nd.ones((500, 2)) * 2, name=f"{name}.{index}", priority=-index)
+    gc.collect()
+    mx.nd.waitall()
+    assert hvd.allreduce(nd.ones((2,)), name=name, op=hvd.Sum).asnumpy().tolist() == [size, size]
+
+
+def test_views_of_one_array_are_reduced_as_a_group(name: str, rank: int, size: int) -> None:
+    whole = nd.array(numpy.arange(12).reshape(6, 2) + rank)
+    hvd.grouped_allreduce_([whole[0:2], whole[2:3], whole[3:6]], name=name, op=hvd.Sum)
+    wanted = everybody(size, lambda rank: numpy.arange(12).reshape(6, 2) + rank)
+    numpy.testing.assert_array_equal(whole.asnumpy(), wanted)
+
+
+def test_one_array_may_be_in_a_group_twice(name: str, rank: int, size: int) -> None:
+    one = nd.full((3,), rank)
+    first, second = hvd.grouped_allreduce([one, one], name=name, op=hvd.Max)
+    assert first.asnumpy().tolist() == second.asnumpy().tolist() == [size - 1.0] * 3
+
+
+def convolved(rank: int) -> Any:
+    """An array that oneDNN leaves in an order of its own, until somebody asks for it."""
+    images = nd.array(numpy.random.RandomState(rank).rand(12, 16, 8, 8))
+    kernels = nd.array(numpy.random.RandomState(7).rand(32, 16, 3, 3))
+    return nd.Convolution(images, kernels, no_bias=True, kernel=(3, 3), num_filter=32)
+
+
+@pytest.mark.parametrize("call", ["allreduce", "allreduce_", "broadcast", "reducescatter", "allgather", "alltoall"])
+def test_the_order_that_onednn_keeps_an_array_in_makes_no_difference(
+    call: str, name: str, rank: int, size: int
+) -> None:
+    plain = [convolved(each).asnumpy() for each in range(size)]
+    keywords = {"root_rank": size - 1} if call == "broadcast" else {}
+    result = getattr(hvd, call)(convolved(rank), name=name, **keywords).asnumpy()
+    if call == "allgather":
+        wanted = numpy.concatenate(plain)
+    elif call == "alltoall":
+        wanted = numpy.concatenate([numpy.array_split(each, size)[rank] for each in plain])
+    elif call == "broadcast":
+        wanted = plain[-1]
+    else:
+        wanted = sum(plain) / size
+        wanted = numpy.array_split(wanted, size)[rank] if call == "reducescatter" else wanted
+    numpy.testing.assert_allclose(result, wanted, rtol=1e-6)
+
+
+def test_numpy_arrays_of_mxnet_stay_such(name: str, rank: int, size: int) -> None:
+    array = mx.np.array([rank, 1.0])
+    for index, result in enumerate(
+        (
+            hvd.allreduce(array, name=f"{name}.0", op=hvd.Sum),
+            hvd.broadcast(array, 0, name=f"{name}.1"),
+            hvd.allgather(array, name=f"{name}.2"),
+            hvd.alltoall(mx.np.ones((size, 1)), name=f"{name}.3"),
+            hvd.reducescatter(mx.np.ones((size, 1)), name=f"{name}.4"),
+        )
+    ):
+        assert isinstance(result, mx.np.ndarray), index
+
+
+def test_rows_may_be_fewer_than_ranks(name: str, rank: int, size: int) -> None:
+    with mx.util.np_shape(True):
+        share = hvd.reducescatter(nd.ones((1, 3)), op=hvd.Sum, name=name)
+        assert share.asnumpy().tolist() == ([[size] * 3] if rank == 0 else [])
+        rows, counts = hvd.alltoall(nd.ones((2, 3)), splits=[2] + [0] * (size - 1), name=f"{name}.rows")
+        assert rows.shape == (2 * size if rank == 0 else 0, 3)
+        assert counts.asnumpy().tolist() == ([2] * size if rank == 0 else [0] * size) and counts.dtype == numpy.int32
+
+
+@several_ranks
+def test_an_array_whose_computation_failed_is_not_sent(name: str, rank: int, size: int) -> None:
+    """The engine passes the failure on, to all that depends on the array, and the job does not notice."""
+
+    def broken() -> Any:
+        return nd.dot(nd.ones((2, 2), dtype="float16"), nd.ones((2, 2), dtype="float16"))  # has no such kernel
+
+    reduced = hvd.allreduce(broken(), name=name)
+    with pytest.raises(MXNetError, match="dot only supports"):
+        reduced.wait_to_read()
+    with pytest.raises(MXNetError, match="dot only supports"):
+        hvd.allgather(broken(), name=name)
+    assert hvd.allreduce(nd.ones((2,)), name=name, op=hvd.Sum).asnumpy().tolist() == [size, size]
+
+
+@several_ranks
+def test_the_error_of_a_result_is_told_to_what_was_computed_from_it(name: str, rank: int, size: int) -> None:
+    result = hvd.allreduce(nd.ones((2 + rank % 2,)), name=name)
+    later = (result * 2).sum()
+    with pytest.raises(MXNetError, match=rf"{name}.*rank 0 has \[2\], rank 1 has \[3\]"):
+        later.asscalar()
+    # In place, an array that has told its error can be used again.
+    array = nd.ones((2 + rank % 2,))
+    hvd.allreduce_(array, name=name)
+    with pytest.raises(MXNetError, match=name):
+        array.wait_to_read()
+    array[:] = 5
+    assert set(array.asnumpy().tolist()) == {5.0}
+    assert hvd.allreduce(nd.ones((2,)), name=name, op=hvd.Sum).asnumpy().tolist() == [size, size]
+
+
+def test_calls_without_names_match_by_their_order(rank: int, size: int) -> None:
+    results = [hvd.allreduce(nd.full((1,), rank + index), op=hvd.Max) for index in range(5)]
+    assert [each.asscalar() for each in results] == [size - 1 + index for index in range(5)]
+
+
+def test_what_is_no_array_is_refused() -> None:
+    for wrong in (numpy.ones(3), [1.0], None):
+        with pytest.raises(ValueError, match="only MXNet arrays"):
+            hvd.allreduce(wrong, name="wrong")
+    with pytest.raises(ValueError, match="no reduction"):
+        hvd.allreduce(nd.ones((1,)), op=17)
+    with pytest.raises(ValueError, match="NUL"):
+        hvd.allreduce(nd.ones((1,)), name="a\0b")
+
+
+def test_adasum_is_not_offered() -> None:
+    for call in (hvd.allreduce, hvd.allreduce_, hvd.reducescatter):
+        with pytest.raises(AssertionError, match="Adasum"):
+            call(nd.ones((2,)), op=hvd.Adasum)
+
+
+def test_sparse_arrays_are_refused_with_what_to_do(name: str) -> None:
+    sparse = nd.ones((4, 2)).tostype("row_sparse")
+    for call in (lambda: hvd.allreduce(sparse, name=name), lambda: hvd.allgather(sparse, name=name)):
+        with pytest.raises(MXNetError, match="tostype"):
+            call()
+
+
+def test_empty_groups_are_empty_lists() -> None:
+    assert hvd.grouped_allreduce([]) == hvd.grouped_allreduce_([]) == []
+    assert hvd.grouped_allgather([]) == hvd.grouped_reducescatter([]) == []
+
+
+def test_arrays_on_a_gpu_go_through_host_memory(monkeypatch: pytest.MonkeyPatch, name: str, size: int) -> None:
+    """Where there is no GPU: the kernels refuse the arrays, and the entry is told that they are on one."""
+    from farandole.mxnet import entry
+
+    kernels_push = entry._push
+    refused = []
+
+    def refuse_once(*arguments: Any) -> int:
+        if not refused:
+            refused.append(arguments)
+            return 0
+        return int(kernels_push(*arguments))
+
+    monkeypatch.setattr(entry, "_push", refuse_once)
+    monkeypatch.setattr(entry, "_on_gpu", lambda arrays: True)
+    array = nd.ones((3,))
+    assert hvd.allreduce(array, name=name, op=hvd.Sum).asnumpy().tolist() == [size] * 3
+    assert refused and array.asnumpy().tolist() == [1.0] * 3
+    refused.clear()
+    hvd.allreduce_(array, name=name, op=hvd.Sum)
+    assert refused and array.asnumpy().tolist() == [size] * 3

@@ -1,0 +1,254 @@
+"""Ranks that train on their shares reach what one process reaches on all of the data."""
+
+from __future__ import annotations
+
+from typing import Any, Dict
+
+import farandole.mxnet as hvd
+import mxnet as mx
+import numpy
+import pytest
+from mxnet import gluon, nd
+from mxnet.base import MXNetError
+from training import CLASSES, INPUTS, ROWS, alone, assert_close, backward, network, numbers, share, weights
+
+several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+
+STEPS = 4
+SGD = {"learning_rate": 0.5, "momentum": 0.9, "wd": 0.01}
+
+
+def trained(trainer: Any, net: Any, rank: int, size: int) -> Dict[str, Any]:
+    for _ in range(STEPS):
+        trainer.step(backward(net, share(rank, size)))
+    return weights(net)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"num_groups": 1},
+        {"num_groups": 3},
+        {"gradient_predivide_factor": 2.0},
+        {"prefix": "first."},
+        {"compression": hvd.Compression.none},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_a_trainer(optimizer: str, options: Dict[str, Any], rank: int, size: int) -> None:
+    how = SGD if optimizer == "sgd" else {"learning_rate": 0.05}
+    net = network(seed=rank)  # another on each rank, until they are given rank 0's
+    hvd.broadcast_parameters(net.collect_params())
+    trainer = hvd.DistributedTrainer(net.collect_params(), optimizer, dict(how), **options)
+    assert_close(trained(trainer, net, rank, size), alone(STEPS, optimizer, how), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("compression", [hvd.Compression.fp16, hvd.Compression.bf16])
+@pytest.mark.parametrize("num_groups", [0, 2])
+def test_compressed_gradients(compression: Any, num_groups: int, rank: int, size: int) -> None:
+    net = network()
+    trainer = hvd.DistributedTrainer(
+        net.collect_params(), "sgd", {"learning_rate": 0.1}, compression=compression, num_groups=num_groups
+    )
+    reached = trained(trainer, net, rank, size)
+    assert_close(reached, alone(STEPS, "sgd", {"learning_rate": 0.1}), rtol=0.01, atol=2e-3)
+    assert all(each.grad().dtype == numpy.float32 for each in net.collect_params().values())
+    if size > 1:
+        everybody = hvd.allgather_object(reached)
+        assert_close(everybody[0], everybody[1], rtol=0, atol=0)
+
+
+def test_a_compressor_of_ones_own(rank: int, size: int) -> None:
+    class Halved(hvd.compression.Compressor):
+        @staticmethod
+        def compress(tensor: Any) -> Any:
+            return tensor / 2, 2
+
+        @staticmethod
+        def decompress(tensor: Any, ctx: Any) -> Any:
+            return tensor * ctx
+
+    net = network()
+    trainer = hvd.DistributedTrainer(net.collect_params(), "sgd", dict(SGD), compression=Halved)
+    assert_close(trained(trainer, net, rank, size), alone(STEPS, "sgd", SGD), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"num_groups": 2}, {"gradient_predivide_factor": 4.0}], ids=str)
+def test_an_optimizer_in_gluons_trainer(options: Dict[str, Any], rank: int, size: int) -> None:
+    """As the manual has it: rescale_grad is the user's, and what step() is given does not count."""
+    net = network()
+    rows = ROWS // size
+    optimizer = mx.optimizer.create("sgd", rescale_grad=1.0 / rows, **SGD)
+    trainer = gluon.Trainer(net.collect_params(), hvd.DistributedOptimizer(optimizer, **options), kvstore=None)
+    assert_close(trained(trainer, net, rank, size), alone(STEPS, "sgd", SGD), rtol=1e-3, atol=1e-5)
+    assert optimizer.rescale_grad == 1.0 / rows
+
+
+def test_a_trainer_takes_the_optimizer_out_of_its_wrapper(rank: int, size: int) -> None:
+    net = network()
+    optimizer = mx.optimizer.create("sgd", **SGD)
+    with pytest.warns(UserWarning, match="averages gradients itself"):
+        trainer = hvd.DistributedTrainer(net.collect_params(), hvd.DistributedOptimizer(optimizer))
+    assert trainer.optimizer is optimizer
+    assert_close(trained(trainer, net, rank, size), alone(STEPS, "sgd", SGD), rtol=1e-3, atol=1e-5)
+
+
+def test_a_list_of_parameters_is_numbered_by_name(rank: int, size: int) -> None:
+    net = network()
+    params = list(net.collect_params().values())
+    trainer = hvd.DistributedTrainer(params[::-1] if rank else params, "sgd", dict(SGD))
+    assert_close(trained(trainer, net, rank, size), alone(STEPS, "sgd", SGD), rtol=1e-3, atol=1e-5)
+
+
+def test_what_is_asked_of_the_wrapper_is_the_wrapped_optimizers(rank: int, size: int) -> None:
+    optimizer = mx.optimizer.create("sgd", **SGD)
+    wrapper = hvd.DistributedOptimizer(optimizer)
+    assert (wrapper.learning_rate, wrapper.momentum, wrapper.wd) == (0.5, 0.9, 0.01)
+    wrapper.set_learning_rate(0.25)
+    wrapper.set_wd_mult({"bias": 0.0})
+    wrapper.set_lr_mult({"weight": 2.0})
+    wrapper.clip_gradient = 3.0
+    assert (optimizer.lr, optimizer.wd_mult, optimizer.lr_mult) == (0.25, {"bias": 0.0}, {"weight": 2.0})
+    assert optimizer.clip_gradient == 3.0
+    with pytest.raises(AttributeError):
+        wrapper.nonsense  # noqa: B018
+    net = network()
+    next(iter(net.collect_params().values())).lr_mult = 0.0
+    before = weights(net)
+    trainer = gluon.Trainer(net.collect_params(), wrapper, kvstore=None)
+    trainer.step(backward(net, share(rank, size)))
+    changed = [not numpy.array_equal(each, before[name]) for name, each in weights(net).items()]
+    assert changed == [False, True, True, True]
+
+
+def test_two_trainers_with_prefixes(rank: int, size: int) -> None:
+    nets = [network(seed) for seed in (0, 1)]
+    trainers = [
+        hvd.DistributedTrainer(net.collect_params(), "sgd", dict(SGD), prefix=f"{index}.")
+        for index, net in enumerate(nets)
+    ]
+    for _ in range(STEPS):
+        rows = [backward(net, share(rank, size)) for net in nets]
+        for trainer, count in zip(trainers if rank else trainers[::-1], rows):  # in flight together, in any order
+            trainer.step(count)
+    for seed, net in enumerate(nets):
+        assert_close(weights(net), alone(STEPS, "sgd", SGD, seed), rtol=1e-3, atol=1e-5)
+
+
+@several_ranks
+def test_a_process_set_trains_alone(rank: int, size: int) -> None:
+    own = [hvd.add_process_set([each]) for each in range(size)]
+    net = network()
+    trainer = hvd.DistributedTrainer(net.collect_params(), "sgd", dict(SGD), process_set=own[0])
+    reached = hvd.allgather_object(trained(trainer, net, rank, size))
+    assert any(not numpy.array_equal(each, reached[1][name]) for name, each in reached[0].items())
+    for each in own:
+        hvd.remove_process_set(each)
+
+
+def test_gradients_that_are_clipped_between(rank: int, size: int) -> None:
+    net, other = network(), network()
+    trainer = hvd.DistributedTrainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+    one = gluon.Trainer(other.collect_params(), "sgd", {"learning_rate": 0.5}, kvstore=None)
+    for _ in range(STEPS):
+        backward(net, share(rank, size))
+        trainer.allreduce_grads()
+        # Sums of each rank's rows, averaged: the whole batch has `size` times as many.
+        gluon.utils.clip_global_norm([each.grad() for each in net.collect_params().values()], 1.0)
+        trainer.update(1)
+        backward(other, slice(None))
+        for each in other.collect_params().values():
+            each.grad()[:] /= size
+        gluon.utils.clip_global_norm([each.grad() for each in other.collect_params().values()], 1.0)
+        one.update(1)
+    assert_close(weights(net), weights(other), rtol=1e-3, atol=1e-5)
+
+
+class Halves(gluon.nn.HybridBlock):
+    """A layer in float16 of what MXNet has on CPUs: its matrix products are float32's."""
+
+    def __init__(self) -> None:
+        super().__init__(prefix="halves_")
+        self.weight = self.params.get("weight", shape=(1, INPUTS, CLASSES), dtype="float16")
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any) -> Any:
+        return F.sum(F.broadcast_mul(x.expand_dims(2), weight), axis=1)
+
+
+def test_halves_with_a_master_copy(rank: int, size: int) -> None:
+    """multi_precision: weights and gradients are float16, what they are updated in is float32."""
+    options = {"learning_rate": 0.1, "momentum": 0.9, "multi_precision": True}
+
+    def made(seed: int) -> Any:
+        net = Halves()
+        mx.random.seed(seed)
+        net.initialize(mx.init.Uniform(0.5))
+        return net
+
+    net, one = made(rank), made(0)
+    hvd.broadcast_parameters(net.collect_params())
+    trainer = hvd.DistributedTrainer(net.collect_params(), "sgd", options)
+    alone = gluon.Trainer(one.collect_params(), "sgd", dict(options), kvstore=None)
+    for _ in range(STEPS):
+        trainer.step(backward(net, share(rank, size), dtype="float16"))
+        alone.step(backward(one, slice(None), dtype="float16"))
+    reached = weights(net)["halves_weight"]
+    assert reached.dtype == numpy.float16
+    ((_, master),) = trainer._updaters[0].states.values()
+    assert master.dtype == numpy.float32
+    numpy.testing.assert_array_equal(reached, master.asnumpy().astype("float16"))
+    numpy.testing.assert_allclose(reached, weights(one)["halves_weight"], rtol=0.01, atol=2e-3)
+
+
+def test_a_module(rank: int, size: int) -> None:
+    """The symbolic way: Module.fit() with a wrapped optimizer and no kvstore."""
+
+    def fitted(batch: int, part: slice, wrap: bool) -> Dict[str, Any]:
+        hidden = mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=16, name="fc1")
+        logits = mx.sym.FullyConnected(mx.sym.Activation(hidden, act_type="tanh"), num_hidden=CLASSES, name="fc2")
+        module = mx.mod.Module(mx.sym.SoftmaxOutput(logits, name="softmax"), context=mx.cpu())
+        inputs, labels = (each[part] for each in numbers())
+        rows = mx.io.NDArrayIter(inputs, labels, batch_size=batch)
+        module.bind(data_shapes=rows.provide_data, label_shapes=rows.provide_label)
+        dice = numpy.random.RandomState(3 + rank if wrap else 3)
+        shapes = {"fc1_weight": (16, INPUTS), "fc1_bias": (16,), "fc2_weight": (CLASSES, 16), "fc2_bias": (CLASSES,)}
+        start = {name: nd.array(dice.rand(*shape) - 0.5) for name, shape in shapes.items()}
+        if wrap:
+            hvd.broadcast_parameters(start)
+        optimizer = mx.optimizer.create("sgd", learning_rate=0.5, rescale_grad=1.0 / batch)
+        if wrap:
+            optimizer = hvd.DistributedOptimizer(optimizer)
+        module.fit(rows, kvstore=None, optimizer=optimizer, arg_params=start, num_epoch=STEPS)
+        return {name: each.asnumpy() for name, each in module.get_params()[0].items()}
+
+    assert_close(fitted(ROWS // size, share(rank, size), True), fitted(ROWS, slice(None), False), rtol=1e-3, atol=1e-5)
+
+
+def test_sparse_gradients_are_refused_with_what_to_do() -> None:
+    class Embeds(gluon.nn.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__(prefix="embeds_")
+            self.table = gluon.nn.Embedding(6, 2, sparse_grad=True)
+
+        def hybrid_forward(self, F: Any, x: Any) -> Any:
+            return self.table(x)
+
+    net = Embeds()
+    net.initialize()
+    trainer = hvd.DistributedTrainer(net.collect_params(), "sgd")
+    with mx.autograd.record():
+        total = net(nd.array([1, 2])).sum()
+    total.backward()
+    if hvd.size() > 1:
+        with pytest.raises(MXNetError, match="sparse_grad=False"):
+            trainer.step(1)
+
+
+def test_arguments_that_cannot_be() -> None:
+    net = network()
+    with pytest.raises(ValueError, match="gradient_predivide_factor"):
+        hvd.DistributedTrainer(net.collect_params(), "sgd", gradient_predivide_factor=0.0)
+    with pytest.raises(ValueError, match="groups"):
+        hvd.DistributedOptimizer(mx.optimizer.create("sgd"), num_groups=-1)

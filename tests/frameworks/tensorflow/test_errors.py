@@ -1,0 +1,248 @@
+"""What goes wrong is an error of TensorFlow's own, fails alone and on every rank, with words that help; the job and the
+name go on."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, Dict, Tuple
+
+import horovod.tensorflow as hvd
+import numpy as np
+import pytest
+import tensorflow as tf
+from farandole.common.util import require_framework
+from farandole.tensorflow import kernels
+
+several_ranks = pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks")
+
+
+def fine(name: str, size: int) -> None:
+    """The job goes on, under the same name too."""
+    assert hvd.allreduce(tf.ones([4]), name=name, op=hvd.Sum).numpy().tolist() == [size] * 4
+    assert tf.function(lambda x: hvd.allreduce(x, op=hvd.Sum))(tf.ones([2])).numpy().tolist() == [size] * 2
+
+
+def rows(*row: int, dtype: Any = tf.float32) -> tf.Tensor:
+    return tf.ones([hvd.size(), *row], dtype)
+
+
+# What the last rank does otherwise than all others, and the words that tell it apart.
+MISMATCHES: Dict[str, Tuple[Callable[[str], Any], Callable[[str], Any], Tuple[str, str]]] = {
+    "dtype": (
+        lambda name: hvd.allreduce(tf.ones([4]), name=name),
+        lambda name: hvd.allreduce(tf.ones([4], tf.int32), name=name),
+        ("float32", "int32"),
+    ),
+    "shape": (
+        lambda name: hvd.allreduce(tf.ones([4, 3]), name=name),
+        lambda name: hvd.allreduce(tf.ones([3, 4]), name=name),
+        ("[4, 3]", "[3, 4]"),
+    ),
+    "operation": (
+        lambda name: hvd.allreduce(tf.ones([4]), name=name),
+        lambda name: hvd.broadcast(tf.ones([4]), 0, name=name),
+        ("allreduce", "broadcast"),
+    ),
+    "reduction": (
+        lambda name: hvd.allreduce(tf.ones([4]), name=name, op=hvd.Sum),
+        lambda name: hvd.allreduce(tf.ones([4]), name=name, op=hvd.Max),
+        ("Sum", "Max"),
+    ),
+    "scale": (
+        lambda name: hvd.allreduce(tf.ones([4]), name=name, prescale_factor=0.5),
+        lambda name: hvd.allreduce(tf.ones([4]), name=name, prescale_factor=0.25),
+        ("0.5", "0.25"),
+    ),
+    "large shape": (
+        lambda name: hvd.allreduce(tf.ones([400_000]), name=name),
+        lambda name: hvd.allreduce(tf.ones([400_001]), name=name),
+        ("[400000]", "[400001]"),
+    ),
+    "member of a group": (
+        lambda name: hvd.grouped_allreduce([tf.ones([4]), tf.ones([2])], name=name),
+        lambda name: hvd.grouped_allreduce([tf.ones([4]), tf.ones([3])], name=name),
+        ("[2]", "[3]"),
+    ),
+    "root": (
+        lambda name: hvd.broadcast(tf.ones([4]), 0, name=name),
+        lambda name: hvd.broadcast(tf.ones([4]), 1, name=name),
+        ("0", "1"),
+    ),
+    "gathered row": (
+        lambda name: hvd.allgather(tf.ones([4, 3]), name=name),
+        lambda name: hvd.allgather(tf.ones([4, 5]), name=name),
+        ("[4, 3]", "[4, 5]"),
+    ),
+    "dealt row": (
+        lambda name: hvd.alltoall(rows(3), name=name),
+        lambda name: hvd.alltoall(rows(5), name=name),
+        (", 3]", ", 5]"),
+    ),
+    "scattered type": (
+        lambda name: hvd.reducescatter(rows(), name=name),
+        lambda name: hvd.reducescatter(rows(dtype=tf.float64), name=name),
+        ("float32", "float64"),
+    ),
+}
+
+
+@several_ranks
+@pytest.mark.parametrize("mismatch", MISMATCHES)
+def test_a_mismatch_fails_on_all_ranks(run, rank, size, name, mismatch):
+    usual, other, words = MISMATCHES[mismatch]
+    what = other if rank == size - 1 else usual
+    with pytest.raises(tf.errors.FailedPreconditionError) as problem:
+        run(lambda: what("mismatch"))()
+    for word in ("mismatch", *words):
+        assert word in str(problem.value)
+    fine("mismatch", size)
+
+
+def test_wrong_arguments_are_refused_at_once(run, rank, size):
+    wrong = {
+        "splits that are more than the rows": lambda: hvd.alltoall(tf.ones([size]), [2] * size),
+        "splits that are fewer than the rows": lambda: hvd.alltoall(tf.ones([3 * size]), [1] * size),
+        "too few splits": lambda: hvd.alltoall(tf.ones([size + 1]), [1] * (size + 1)),
+        "no such root": lambda: hvd.broadcast(tf.ones([2]), size),
+        "a scalar": lambda: hvd.reducescatter(tf.constant(1.0)),
+        "an unregistered set": lambda: hvd.allreduce(tf.ones([1]), process_set=hvd.ProcessSet([0])),
+    }
+    for what, call in wrong.items():
+        # A graph refuses a scalar when it is made.
+        with pytest.raises((tf.errors.InvalidArgumentError, ValueError)):
+            run(call)()
+            pytest.fail(f"{what} was accepted")
+    fine("refused", size)
+
+
+@several_ranks
+def test_sets_without_this_rank_are_refused(run, rank, size):
+    first = hvd.add_process_set([0])
+    try:
+        if rank == 0:
+            assert run(lambda: hvd.allreduce(tf.ones([2]), op=hvd.Sum, process_set=first))().numpy().tolist() == [1, 1]
+        else:
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                run(lambda: hvd.allreduce(tf.ones([2]), process_set=first))()
+        assert int(hvd.process_set_included_op(first.process_set_id)) == int(rank == 0)
+        assert int(hvd.size_op(first.process_set_id)) == 1
+    finally:
+        hvd.barrier()
+        hvd.remove_process_set(first)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        hvd.allreduce(tf.ones([2]), process_set=first)
+
+
+def test_types_that_cannot_be_reduced_are_refused():
+    for wrong in (tf.constant(["text"]), tf.constant([1 + 2j]), tf.constant([True])):
+        with pytest.raises((tf.errors.InvalidArgumentError, TypeError, tf.errors.NotFoundError)):
+            hvd.allreduce(wrong, op=hvd.Sum)
+    assert hvd.broadcast(tf.constant([True, False]), 0).numpy().tolist() == [True, False]
+
+
+def test_adasum_is_refused_where_it_cannot_be(rank, size):
+    alone = hvd.add_process_set([0]) if size > 1 else hvd.global_process_set
+    if size > 1:
+        with pytest.raises(NotImplementedError, match="global"):
+            hvd.allreduce(tf.ones([2]), op=hvd.Adasum, process_set=alone)
+        hvd.remove_process_set(alone)
+    with pytest.raises(tf.errors.AbortedError):
+        hvd.reducescatter(tf.ones([size, 2]), op=hvd.Adasum)
+
+
+@several_ranks
+def test_the_same_name_twice_in_flight_is_refused(rank, size):
+    @tf.function
+    def twice(x):
+        with tf.name_scope("one"):
+            first = hvd.allreduce(x, name="twice", ignore_name_scope=True)
+        with tf.name_scope("other"):
+            second = hvd.allreduce(x + 1.0, name="twice", ignore_name_scope=True)
+        return first + second
+
+    # All others refuse the second of the two, and nobody else brings the first: it is taken back.
+    if rank != size - 1:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="twice"):
+            twice(tf.ones([2]))
+    fine("twice_again", size)
+
+
+@several_ranks
+@pytest.mark.parametrize("steps_before", [0, 3])
+def test_a_failed_step_ends_though_others_never_bring_the_rest(rank, size, steps_before):
+    """TensorFlow waits for all that it has started: it is told of what cannot be done any more. After some steps the
+    tensors go another way than at first."""
+
+    def reduce(x, name):
+        return hvd.allreduce(x, op=hvd.Sum, name=f"rest_{name}_{steps_before}")
+
+    @tf.function
+    def step(x):
+        return reduce(x, "failing") + tf.reduce_sum(reduce(tf.ones([3]), "pending"))
+
+    for _ in range(steps_before):
+        assert step(tf.ones([2])).numpy().tolist() == [4 * size] * 2
+    with pytest.raises(tf.errors.FailedPreconditionError, match="rest_failing"):
+        if rank == size - 1:
+            tf.function(lambda: reduce(tf.ones([3]), "failing"))()
+        else:
+            step(tf.ones([2]))
+    fine("after_a_failed_step", size)
+    if rank == size - 1:
+        try:
+            reduce(tf.ones([3]), "pending")
+        except tf.errors.AbortedError as taken_back:
+            assert "rest_pending" in str(taken_back)
+
+
+def test_before_init_and_after_shutdown(rank, size):
+    hvd.barrier()
+    hvd.shutdown()
+    for call in (lambda: hvd.allreduce(tf.ones([1])), hvd.size_op, tf.function(lambda: hvd.allgather(tf.ones([1])))):
+        with pytest.raises(tf.errors.FailedPreconditionError, match="init"):
+            call()
+    with pytest.raises(ValueError, match="init"):
+        hvd.size()
+    hvd.init()
+    fine("after_shutdown", size)
+
+
+@several_ranks
+def test_what_is_pending_when_the_job_is_shut_down_fails(rank, size):
+    if rank == 0:
+        hvd.shutdown()
+    else:
+        with pytest.raises(tf.errors.UnknownError, match="shut down"):
+            tf.function(lambda: hvd.allreduce(tf.ones([4]), name="pending"))()
+        hvd.shutdown()
+    hvd.init()
+    fine("after_pending", size)
+
+
+def test_tensorflow_of_an_older_version_is_refused(monkeypatch):
+    for version in ("2.12.1", "1.15.0"):
+        with pytest.raises(ImportError, match=rf"2\.13\.0 or later, and {version}.*pip install"):
+            require_framework("tensorflow", kernels.OLDEST, version)
+    require_framework("tensorflow", kernels.OLDEST, "2.13.0")
+
+
+def test_collectives_stay_right_where_tensorflow_hides_its_table():
+    class Hidden:
+        pass
+
+    class Changed:
+        MUST_RUN_ORDER_INSENSITIVE_STATEFUL_OPS = ["a list"]
+
+    class Known:
+        MUST_RUN_ORDER_INSENSITIVE_STATEFUL_OPS = frozenset({"Other"})
+
+    assert not kernels.run_side_by_side(None) and not kernels.run_side_by_side(Hidden)
+    assert not kernels.run_side_by_side(Changed)
+    assert kernels.run_side_by_side(Known)
+    assert {"Other", "HorovodAllreduce"} < Known.MUST_RUN_ORDER_INSENSITIVE_STATEFUL_OPS
+
+
+def test_a_failed_operation_leaves_its_input_alone(rank, size):
+    x = tf.Variable(np.arange(5.0))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        hvd.broadcast(x, size + 3)
+    assert x.numpy().tolist() == [0, 1, 2, 3, 4]
