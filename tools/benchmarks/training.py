@@ -128,7 +128,7 @@ def measure_one(framework: Framework, rounds: int, horovod_python: str, small: b
         for kind, _ in framework.overheads:
             ours = next((each for each in crews if each.way.name == "farandole"), None)
             if ours is not None:
-                blocks = ours.do("overhead", kind=kind, blocks=2 if small else 40)
+                blocks = ours.do("overhead", kind=kind, blocks=2 if small else 20)
                 measured.overheads[kind] = [max(each) for each in zip(*(answer["seconds"] for answer in blocks))]
     except CrewFailed as problem:
         say(str(problem))

@@ -18,6 +18,7 @@ from typing import Any
 from benchmarks.trainers import OPERATIONS, Trainer, Way, trainer_of
 
 Answer = dict[str, Any]
+REPEATED = 5  # in one block of an overhead
 
 
 class Worker:
@@ -52,8 +53,9 @@ class Worker:
             for do in (many, one):
                 do()  # in step again
                 begin = time.perf_counter()
-                do()
-                seconds.append(time.perf_counter() - begin)
+                for _ in range(REPEATED):
+                    do()
+                seconds.append((time.perf_counter() - begin) / REPEATED)
             measured.append((seconds[0] - seconds[1]) / OPERATIONS)
         return {"seconds": measured}
 
