@@ -7,7 +7,7 @@ right away. The runtime knows a tensor by the name of its node, outside of graph
 from __future__ import annotations
 
 import re
-from typing import Any, Callable, Dict, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence
 
 from farandole.common import membership
 from farandole.common.basics import HorovodBasics as _HorovodBasics
@@ -19,6 +19,7 @@ from farandole.common.process_sets import (  # noqa: F401  (also found here)
     remove_process_set,
 )
 from farandole.common.util import get_average_backwards_compatibility_fun, num_rank_is_power_2
+from farandole.tensorflow.groups import by_type, group_name
 from farandole.tensorflow.kernels import raw, tf
 
 _basics = _HorovodBasics(__file__, "mpi_lib")
@@ -176,38 +177,20 @@ def grouped_allgather(
     process_set: ProcessSet = global_process_set,
 ) -> List[Any]:
     tensors = _tensors(tensors)
-
-    def gather(some: List[Any], name: Optional[str]) -> List[Any]:
+    if not tensors:
+        return tensors
+    results = list(tensors)
+    kinds = by_type(tensors)
+    for places in kinds:
+        some = [tensors[place] for place in places]
+        own = group_name(name, places, len(kinds) > 1)
         outputs = raw.horovod_grouped_allgather(
             some,
             process_set_id=_set_id(process_set),
-            **_node("HorovodGroupedAllgather", name, some, ignore_name_scope),
+            **_node("HorovodGroupedAllgather", own, some, ignore_name_scope),
         )
-        return _known_rows(outputs, some)
-
-    return by_type(tensors, name, gather)
-
-
-def by_type(
-    tensors: Sequence[Any], name: Optional[str], operation: Callable[[List[Any], Optional[str]], List[Any]]
-) -> List[Any]:
-    """What ``operation`` makes of tensors, which it takes of one type at a time, as a node does.
-
-    :param name: of the group, or a line for each tensor
-    """
-    places: Dict[Any, List[int]] = {}
-    for place, tensor in enumerate(tensors):
-        places.setdefault(tensor.dtype, []).append(place)
-    lines = name.split("\n") if name else []
-    results: List[Any] = [None] * len(tensors)
-    for alike in places.values():
-        own = name
-        if len(lines) > 1:
-            own = "\n".join(lines[place] for place in alike)
-        elif name and len(places) > 1:
-            own = f"{name}_{alike[0]}"
-        for place, each in zip(alike, operation([tensors[place] for place in alike], own)):
-            results[place] = each
+        for place, output in zip(places, _known_rows(outputs, some)):
+            results[place] = output
     return results
 
 

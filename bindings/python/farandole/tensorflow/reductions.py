@@ -10,6 +10,7 @@ from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.reduction import require_adasum
 from farandole.tensorflow import mpi_ops
 from farandole.tensorflow.compression import Compression
+from farandole.tensorflow.groups import by_type, group_name
 from farandole.tensorflow.kernels import tf
 from farandole.tensorflow.mpi_ops import Adasum, Average, Sum
 
@@ -95,16 +96,19 @@ def grouped_allreduce(
             dense.append(place)
     with on(device_dense):
         packed = [compression.compress(tf.convert_to_tensor(results[place])) for place in dense]
-        lines = name.split("\n") if name else []
-        reduced = mpi_ops.by_type(
-            [travels for travels, _ in packed],
-            "\n".join(lines[place] for place in dense) if len(lines) > 1 else name,
-            lambda some, own: mpi_ops._grouped_allreduce(
-                some, own, op, prescale_factor, postscale_factor, ignore_name_scope, process_set
-            ),
-        )
-        for place, each, (_, context) in zip(dense, reduced, packed):
-            results[place] = compression.decompress(each, context)
+        kinds = by_type([travels for travels, _ in packed])
+        for places in kinds:
+            reduced = mpi_ops._grouped_allreduce(
+                [packed[at][0] for at in places],
+                group_name(name, [dense[at] for at in places], len(kinds) > 1),
+                op,
+                prescale_factor,
+                postscale_factor,
+                ignore_name_scope,
+                process_set,
+            )
+            for at, each in zip(places, reduced):
+                results[dense[at]] = compression.decompress(each, packed[at][1])
     return results
 
 
@@ -141,11 +145,18 @@ def grouped_reducescatter(
 ) -> List[Any]:
     with on(device_dense):
         packed = [compression.compress(tf.convert_to_tensor(each)) for each in tensors]
-        shares = mpi_ops.by_type(
-            [travels for travels, _ in packed],
-            name,
-            lambda some, own: mpi_ops._grouped_reducescatter(
-                some, own, op, prescale_factor, postscale_factor, False, process_set
-            ),
-        )
-        return [compression.decompress(share, context) for share, (_, context) in zip(shares, packed)]
+        results: List[Any] = [None] * len(packed)
+        kinds = by_type([travels for travels, _ in packed])
+        for places in kinds:
+            shares = mpi_ops._grouped_reducescatter(
+                [packed[place][0] for place in places],
+                group_name(name, places, len(kinds) > 1),
+                op,
+                prescale_factor,
+                postscale_factor,
+                False,
+                process_set,
+            )
+            for place, share in zip(places, shares):
+                results[place] = compression.decompress(share, packed[place][1])
+    return results
