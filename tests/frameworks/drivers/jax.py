@@ -22,6 +22,7 @@ class FrameworkDriver(Driver):
     movable = (*INTEGERS, "uint16", *FLOATS, "bool")
     refused = ("complex64", "uint32")
     modes = ("eager", "jit")
+    static_modes = ("jit",)
     differentiates = True
     prelude = """
 import jax.numpy as jnp
