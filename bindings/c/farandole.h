@@ -249,7 +249,7 @@ FARANDOLE_API farandole_status farandole_get_result(const farandole_handle* hand
  * not free the runtime. One callback a handle; a second is refused with FARANDOLE_INVALID_ARGUMENT.
  *
  * A small tensor whose name recurs goes over shared memory among members of one host, without the runtime's
- * threads; with a callback, the event loop looks after it once a millisecond. */
+ * threads; with a callback, the event loop looks after it: soon after it came, then once a millisecond. */
 FARANDOLE_API farandole_status farandole_on_settled(farandole_handle* handle, void (*callback)(void* context),
                                                     void* context, farandole_error* why);
 

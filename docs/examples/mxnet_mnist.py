@@ -20,7 +20,7 @@ def parse_arguments():
     parser.add_argument("--steps", type=int, default=0, help="steps of each pass at most; 0: all")
     parser.add_argument("--batch-size", type=int, default=32, help="images per worker and step")
     parser.add_argument("--lr", type=float, default=0.025, help="learning rate of one worker")
-    parser.add_argument("--fp16-allreduce", action="store_true", help="gradients travel in half the bytes")
+    parser.add_argument("--compression", choices=["none", "fp16", "bf16"], default="none", help="of gradients")
     return parser.parse_args()
 
 
@@ -56,9 +56,8 @@ def main():
     net.initialize(mx.init.Xavier())
     hvd.broadcast_parameters(net.collect_params(), root_rank=0)  # (distributed) all workers start alike
     # (distributed) gradients are averaged over all workers; a step sees more images, so it may be larger
-    compression = hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none
     options = {"learning_rate": args.lr * hvd.size(), "momentum": 0.9}
-    trainer = hvd.DistributedTrainer(net.collect_params(), "sgd", options, compression=compression)
+    trainer = hvd.DistributedTrainer(net.collect_params(), "sgd", options, getattr(hvd.Compression, args.compression))
 
     for epoch in range(args.epochs):
         begin = time.perf_counter()

@@ -253,15 +253,15 @@ std::string listed(const std::int64_t* numbers, std::size_t count) {
 failure misfit(const member& which, const farandole_result& came) {
   std::int32_t rank = -1;
   door->ask(FARANDOLE_ASK_RANK, 0, &rank, nullptr);
-  return {
-      xla::error_code::invalid_argument,
-      which.name + " on rank " + std::to_string(rank) + ": the compiled program expects " +
-          std::to_string(which.output_bytes()) + " bytes of rows shaped " +
-          listed(which.output->extents, static_cast<std::size_t>(which.output->dimensions)) + ", but " +
-          std::to_string(came.byte_count) +
-          " bytes came (rows by rank: " + listed(came.first_dims, came.first_dim_count) +
-          "). Inside jit all ranks must bring equally many rows, and as many ranks as when it was traced; "
-          "call it outside jit, or clear JAX's caches after the job has changed its size"};
+  return {xla::error_code::invalid_argument,
+          which.name + " on rank " + std::to_string(rank) + ": the compiled program expects " +
+              std::to_string(which.output_bytes()) + " bytes of rows shaped " +
+              listed(which.output->extents, static_cast<std::size_t>(which.output->dimensions)) + ", but " +
+              std::to_string(came.byte_count) +
+              " bytes came (rows by rank: " + listed(came.first_dims, came.first_dim_count) +
+              "). Inside jit shapes are fixed: all ranks must bring equally many rows, and as many ranks as "
+              "when it was "
+              "traced; call it outside jit, or clear JAX's caches after the job has changed its size"};
 }
 
 bool fits(const call& what, const member& which, const farandole_result& came) {

@@ -57,7 +57,7 @@ __attribute__((visibility("default"))) int farandole_mxnet_push(const farandole_
     const std::string name = names;
     names += name.size() + 1;
     if (!next->add(name.c_str(), inputs[i], outputs[i], problem)) {
-      problem = name + ": " + problem;
+      problem.insert(0, name + ": ");
       return 0;
     }
   }

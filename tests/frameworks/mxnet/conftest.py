@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("HOROVOD_DYNAMIC_PROCESS_SETS", "1")
 
 
 def pytest_configure(config):  # type: ignore[no-untyped-def]

@@ -164,6 +164,7 @@ def test_empty_groups_are_empty_lists() -> None:
     assert hvd.grouped_allgather([]) == hvd.grouped_reducescatter([]) == []
 
 
+@pytest.mark.filterwarnings("ignore:You are attempting to copy an array to itself")
 def test_arrays_on_a_gpu_go_through_host_memory(monkeypatch: pytest.MonkeyPatch, name: str, size: int) -> None:
     """Where there is no GPU: the kernels refuse the arrays, and the entry is told that they are on one."""
     from farandole.mxnet import entry

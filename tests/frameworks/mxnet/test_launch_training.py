@@ -1,4 +1,4 @@
-"""The manual's MXNet scripts, with arrays in host memory and images that need no network; and what they leave behind."""
+"""The manual's MXNet scripts, on arrays in host memory and images that need no network; and what jobs leave behind."""
 
 from __future__ import annotations
 
@@ -129,7 +129,8 @@ num_workers = hvd.size()
 pixels, labels = mnist_data()
 pixels, labels = pixels.reshape(-1, 1, 28, 28).astype("float32") / 255, labels.astype("float32")
 batch_size, dtype, num_epoch = 50, "float32", 2
-train_data = mx.io.NDArrayIter(pixels[hvd.rank()::num_workers], labels[hvd.rank()::num_workers], batch_size, shuffle=True)
+own = slice(hvd.rank(), None, num_workers)
+train_data = mx.io.NDArrayIter(pixels[own], labels[own], batch_size, shuffle=True)
 
 model = mx.gluon.nn.HybridSequential()
 model.add(mx.gluon.nn.Dense(64, activation="relu"), mx.gluon.nn.Dense(10))

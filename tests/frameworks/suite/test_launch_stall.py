@@ -19,7 +19,7 @@ LATE = """
 import os, sys
 hvd.init()
 for step in range(3):
-    hvd.allreduce(make([1.0, 2.0]), name="gradient.weight")
+    read(hvd.allreduce(make([1.0, 2.0]), name="gradient.weight"))
 if hvd.rank() == 1:
     open(sys.argv[1]).close()
 print("came", read(hvd.allreduce(make([float(hvd.rank())] * 3), name="gradient.weight.late", op=hvd.Sum)), flush=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Optional, Tuple
 
+import mxnet as mx
 import numpy
-from mxnet.ndarray import NDArray
 
 _BFLOAT16 = numpy.dtype([("bfloat16", numpy.uint16)])  # what MXNet calls it
 
@@ -14,12 +14,12 @@ class Compressor:
     """What a compressor offers; derive from it to make your own."""
 
     @staticmethod
-    def compress(tensor: NDArray) -> Tuple[NDArray, Any]:
+    def compress(tensor: mx.nd.NDArray) -> Tuple[mx.nd.NDArray, Any]:
         """What travels, and whatever ``decompress`` needs to know."""
         raise NotImplementedError
 
     @staticmethod
-    def decompress(tensor: NDArray, ctx: Any) -> NDArray:
+    def decompress(tensor: mx.nd.NDArray, ctx: Any) -> mx.nd.NDArray:
         """What arrived, as it was before."""
         raise NotImplementedError
 
@@ -28,17 +28,17 @@ class NoneCompressor(Compressor):
     """Arrays travel as they are."""
 
     @staticmethod
-    def compress(tensor: NDArray) -> Tuple[NDArray, None]:
+    def compress(tensor: mx.nd.NDArray) -> Tuple[mx.nd.NDArray, None]:
         """The array."""
         return tensor, None
 
     @staticmethod
-    def decompress(tensor: NDArray, ctx: Any) -> NDArray:
+    def decompress(tensor: mx.nd.NDArray, ctx: Any) -> mx.nd.NDArray:
         """The array."""
         return tensor
 
 
-def _narrowed(tensor: NDArray, dtype: Any) -> Tuple[NDArray, Any]:
+def _narrowed(tensor: mx.nd.NDArray, dtype: Any) -> Tuple[mx.nd.NDArray, Any]:
     """Wider floating point arrays in another type, with their own; all others as they are."""
     own = tensor.dtype
     return (tensor.astype(dtype), own) if own in (numpy.float32, numpy.float64) else (tensor, None)
@@ -48,12 +48,12 @@ class FP16Compressor(Compressor):
     """Floating point arrays travel as float16."""
 
     @staticmethod
-    def compress(tensor: NDArray) -> Tuple[NDArray, Optional[Any]]:
+    def compress(tensor: mx.nd.NDArray) -> Tuple[mx.nd.NDArray, Optional[Any]]:
         """The array as float16, and its own type."""
         return _narrowed(tensor, numpy.float16)
 
     @staticmethod
-    def decompress(tensor: NDArray, ctx: Optional[Any]) -> NDArray:
+    def decompress(tensor: mx.nd.NDArray, ctx: Optional[Any]) -> mx.nd.NDArray:
         """The array in its own type."""
         return tensor if ctx is None else tensor.astype(ctx)
 
@@ -62,12 +62,12 @@ class BF16Compressor(Compressor):
     """Floating point arrays travel as bfloat16: float32's range, fewer digits."""
 
     @staticmethod
-    def compress(tensor: NDArray) -> Tuple[NDArray, Optional[Any]]:
+    def compress(tensor: mx.nd.NDArray) -> Tuple[mx.nd.NDArray, Optional[Any]]:
         """The array as bfloat16, and its own type."""
         return _narrowed(tensor, _BFLOAT16)
 
     @staticmethod
-    def decompress(tensor: NDArray, ctx: Optional[Any]) -> NDArray:
+    def decompress(tensor: mx.nd.NDArray, ctx: Optional[Any]) -> mx.nd.NDArray:
         """The array in its own type."""
         return tensor if ctx is None else tensor.astype(ctx)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import types
 from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
+import mxnet as mx
 from mxnet.gluon.parameter import DeferredInitializationError, Parameter, ParameterDict
-from mxnet.ndarray import NDArray
 
 from farandole.common import objects
 from farandole.common.operations import public
@@ -28,13 +28,13 @@ def allgather_object(obj: Any, name: Optional[str] = None) -> List[Any]:
 
 @public
 def broadcast_parameters(
-    params: Union[Dict[str, Any], ParameterDict], root_rank: int = 0, prefix: Optional[str] = None
+    params: Union[Dict[str, Any], mx.gluon.ParameterDict], root_rank: int = 0, prefix: Optional[str] = None
 ) -> None:
     if not isinstance(params, (dict, ParameterDict)):
         raise ValueError(f"params must be a dict or a ParameterDict, not {type(params).__name__}")
     if mpi_ops.size() == 1:
         return
-    arrays: List[Tuple[str, Sequence[NDArray]]] = []
+    arrays: List[Tuple[str, Sequence[mx.nd.NDArray]]] = []
     for key, parameter in sorted(params.items()):
         name = f"parameter.{prefix or ''}{key}"
         if isinstance(parameter, Parameter):
@@ -42,14 +42,14 @@ def broadcast_parameters(
                 arrays.append((name, parameter.list_data()))
             except DeferredInitializationError:
                 _broadcast_when_initialized(parameter, root_rank, name)
-        elif isinstance(parameter, NDArray):
+        elif isinstance(parameter, mx.nd.NDArray):
             arrays.append((name, [parameter]))
         else:
             raise ValueError(f"{key} must be a Parameter or an NDArray, not {type(parameter).__name__}")
     _broadcast(arrays, root_rank)
 
 
-def _broadcast(arrays: Sequence[Tuple[str, Sequence[NDArray]]], root_rank: int) -> None:
+def _broadcast(arrays: Sequence[Tuple[str, Sequence[mx.nd.NDArray]]], root_rank: int) -> None:
     """All are on their way at once. Copies on further devices follow the first."""
     for name, copies in arrays:
         mpi_ops.broadcast_(copies[0], root_rank, name)
@@ -62,7 +62,7 @@ def _broadcast(arrays: Sequence[Tuple[str, Sequence[NDArray]]], root_rank: int) 
 def _broadcast_when_initialized(parameter: Parameter, root_rank: int, name: str) -> None:
     """A parameter that has no shape yet gets its memory in the first forward pass, on all ranks."""
 
-    def initialize_and_broadcast(self: Any, data: NDArray, ctx_list: Any) -> None:
+    def initialize_and_broadcast(self: Any, data: mx.nd.NDArray, ctx_list: Any) -> None:
         del self._init_impl  # the class's own is back: once is enough
         self._init_impl(data, ctx_list)
         _broadcast([(name, self.list_data())], root_rank)

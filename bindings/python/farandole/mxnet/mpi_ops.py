@@ -12,9 +12,8 @@ import os
 import sys
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
-import mxnet
+import mxnet as mx
 from mxnet.base import MXNetError
-from mxnet.ndarray import NDArray
 
 from farandole import _native
 from farandole.common import meetings, operations
@@ -131,7 +130,7 @@ def _allreduction(
 
 @public
 def allreduce(
-    tensor: NDArray,
+    tensor: mx.nd.NDArray,
     average: Optional[bool] = None,
     name: Optional[str] = None,
     priority: int = 0,
@@ -139,7 +138,7 @@ def allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
     op: Optional[int] = None,
-) -> NDArray:
+) -> mx.nd.NDArray:
     request = _allreduction(average, op, prescale_factor, postscale_factor, process_set, priority)
     output = like(tensor)
     push(request, name_of("allreduce", name), tensor, output)
@@ -148,7 +147,7 @@ def allreduce(
 
 @public
 def allreduce_(
-    tensor: NDArray,
+    tensor: mx.nd.NDArray,
     average: Optional[bool] = None,
     name: Optional[str] = None,
     priority: int = 0,
@@ -156,7 +155,7 @@ def allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
     op: Optional[int] = None,
-) -> NDArray:
+) -> mx.nd.NDArray:
     request = _allreduction(average, op, prescale_factor, postscale_factor, process_set, priority)
     push(request, name_of("allreduce", name), tensor, tensor)
     return tensor
@@ -164,7 +163,7 @@ def allreduce_(
 
 @public
 def grouped_allreduce(
-    tensors: Sequence[NDArray],
+    tensors: Sequence[mx.nd.NDArray],
     average: Optional[bool] = None,
     name: Optional[str] = None,
     priority: int = 0,
@@ -172,7 +171,7 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
     op: Optional[int] = None,
-) -> List[NDArray]:
+) -> List[mx.nd.NDArray]:
     request = _allreduction(average, op, prescale_factor, postscale_factor, process_set, priority)
     outputs = [like(each) for each in tensors]
     if outputs:
@@ -182,7 +181,7 @@ def grouped_allreduce(
 
 @public
 def grouped_allreduce_(
-    tensors: Sequence[NDArray],
+    tensors: Sequence[mx.nd.NDArray],
     average: Optional[bool] = None,
     name: Optional[str] = None,
     priority: int = 0,
@@ -190,7 +189,7 @@ def grouped_allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
     op: Optional[int] = None,
-) -> Sequence[NDArray]:
+) -> Sequence[mx.nd.NDArray]:
     request = _allreduction(average, op, prescale_factor, postscale_factor, process_set, priority)
     if len(tensors) > 0:
         push_group(request, name_of("grouped_allreduce", name), tensors, tensors)
@@ -206,12 +205,12 @@ def _from(root_rank: int, process_set: ProcessSet, priority: int) -> Request:
 
 @public
 def broadcast(
-    tensor: NDArray,
+    tensor: mx.nd.NDArray,
     root_rank: int,
     name: Optional[str] = None,
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
-) -> NDArray:
+) -> mx.nd.NDArray:
     output = like(tensor)
     push(_from(root_rank, process_set, priority), name_of("broadcast", name), tensor, output)
     return output
@@ -219,12 +218,12 @@ def broadcast(
 
 @public
 def broadcast_(
-    tensor: NDArray,
+    tensor: mx.nd.NDArray,
     root_rank: int,
     name: Optional[str] = None,
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
-) -> NDArray:
+) -> mx.nd.NDArray:
     push(_from(root_rank, process_set, priority), name_of("broadcast", name), tensor, tensor)
     return tensor
 
@@ -232,7 +231,7 @@ def broadcast_(
 # ---- reducescatter
 
 
-def _share_of(tensor: NDArray, process_set: ProcessSet) -> NDArray:
+def _share_of(tensor: mx.nd.NDArray, process_set: ProcessSet) -> mx.nd.NDArray:
     if not tensor.shape:
         raise ValueError("a scalar has no rows to be scattered")
     with mxnet_errors():  # this rank may not be in the set
@@ -242,14 +241,14 @@ def _share_of(tensor: NDArray, process_set: ProcessSet) -> NDArray:
 
 @public
 def reducescatter(
-    tensor: NDArray,
+    tensor: mx.nd.NDArray,
     op: int = Average,
     name: Optional[str] = None,
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-) -> NDArray:
+) -> mx.nd.NDArray:
     request = _reduction(operations.REDUCESCATTER, op, prescale_factor, postscale_factor, process_set, priority)
     output = _share_of(tensor, process_set)
     push(request, name_of("reducescatter", name), tensor, output)
@@ -258,14 +257,14 @@ def reducescatter(
 
 @public
 def grouped_reducescatter(
-    tensors: Sequence[NDArray],
+    tensors: Sequence[mx.nd.NDArray],
     op: int = Average,
     name: Optional[str] = None,
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
-) -> List[NDArray]:
+) -> List[mx.nd.NDArray]:
     request = _reduction(operations.REDUCESCATTER, op, prescale_factor, postscale_factor, process_set, priority)
     outputs = [_share_of(each, process_set) for each in tensors]
     if outputs:
@@ -282,18 +281,18 @@ _ALLTOALL = _native.Request(operations.ALLTOALL, "horovod_alltoall")
 
 @public
 def allgather(
-    tensor: NDArray, name: Optional[str] = None, priority: int = 0, process_set: ProcessSet = global_process_set
-) -> NDArray:
+    tensor: mx.nd.NDArray, name: Optional[str] = None, priority: int = 0, process_set: ProcessSet = global_process_set
+) -> mx.nd.NDArray:
     return received(gather(_ALLGATHER, name, tensor, process_set), tensor)
 
 
 @public
 def grouped_allgather(
-    tensors: Sequence[NDArray],
+    tensors: Sequence[mx.nd.NDArray],
     name: Optional[str] = None,
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
-) -> List[NDArray]:
+) -> List[mx.nd.NDArray]:
     if len(tensors) == 0:
         return []
     handles = gather_group(_GROUPED_ALLGATHER, name, tensors, process_set)
@@ -302,21 +301,21 @@ def grouped_allgather(
 
 @public
 def alltoall(
-    tensor: NDArray,
+    tensor: mx.nd.NDArray,
     splits: Any = None,
     name: Optional[str] = None,
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
-) -> Union[NDArray, Tuple[NDArray, NDArray]]:
+) -> Union[mx.nd.NDArray, Tuple[mx.nd.NDArray, mx.nd.NDArray]]:
     handle = gather(_ALLTOALL, name, tensor, process_set, _rows(splits))
     rows = received(handle, tensor)
-    return rows if splits is None else (rows, mxnet.nd.array(handle.first_dims, ctx=mxnet.cpu(), dtype="int32"))
+    return rows if splits is None else (rows, mx.nd.array(handle.first_dims, ctx=mx.cpu(), dtype="int32"))
 
 
 def _rows(splits: Any) -> Optional[List[int]]:
     if splits is None:
         return None
-    numbers = splits.asnumpy() if isinstance(splits, NDArray) else splits
+    numbers = splits.asnumpy() if isinstance(splits, mx.nd.NDArray) else splits
     try:
         if any(each != int(each) for each in numbers):
             raise ValueError

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Tuple
 
-import mxnet
+import mxnet as mx
 
 from farandole.common import process_sets
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.mxnet.gradients import Averager
 
 
-class DistributedOptimizer(mxnet.optimizer.Optimizer):
+class DistributedOptimizer(mx.optimizer.Optimizer):
     """Averages gradients over all ranks, then lets the optimizer that it wraps update.
 
     It averages in the collective: ``rescale_grad`` stays what the wrapped optimizer was made with. What is assigned to
@@ -27,7 +27,7 @@ class DistributedOptimizer(mxnet.optimizer.Optimizer):
 
     def __init__(
         self,
-        optimizer: mxnet.optimizer.Optimizer,
+        optimizer: mx.optimizer.Optimizer,
         gradient_predivide_factor: float = 1.0,
         num_groups: int = 0,
         process_set: ProcessSet = global_process_set,
@@ -92,7 +92,7 @@ _OWN = ("_optimizer", "_averager")
 
 
 def _wrapped_again(
-    optimizer: mxnet.optimizer.Optimizer, predivide: float, num_groups: int, ranks: Optional[List[int]]
+    optimizer: mx.optimizer.Optimizer, predivide: float, num_groups: int, ranks: Optional[List[int]]
 ) -> DistributedOptimizer:
     """What was saved with ``Trainer.save_states()``; its process set is the one that has these ranks now."""
     if ranks is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any, Dict, Optional
 
-import mxnet
+import mxnet as mx
 
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.mxnet.compression import Compression
@@ -13,7 +13,7 @@ from farandole.mxnet.gradients import Averager
 from farandole.mxnet.optimizer import DistributedOptimizer
 
 
-class DistributedTrainer(mxnet.gluon.Trainer):
+class DistributedTrainer(mx.gluon.Trainer):
     """Averages gradients over all ranks before each update. ``step(batch_size)`` takes this rank's batch size.
 
     :param params: what ``net.collect_params()`` gives, or a dict or list of parameters; all ranks number them in the

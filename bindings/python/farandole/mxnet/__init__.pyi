@@ -1,0 +1,343 @@
+# Made by bindings/python/stubs_check.py --write from the code; not edited by hand.
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+
+import mxnet as mx
+
+from farandole.common.process_sets import ProcessSet as ProcessSet
+from farandole.common.process_sets import global_process_set as global_process_set
+from farandole.mxnet.compression import Compression as Compression
+from farandole.mxnet.optimizer import DistributedOptimizer as DistributedOptimizer
+from farandole.mxnet.trainer import DistributedTrainer as DistributedTrainer
+
+AdaSum: int
+Adasum: int
+Average: int
+Max: int
+Min: int
+Product: int
+Sum: int
+
+def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
+    """Adds a set of ranks: all ranks call this, members or not, and it returns when the set can be used.
+
+    ``ValueError`` on all ranks for a set that exists already, for ranks that do not fit the job and for ranks that do
+    not agree; nothing changes then and the job goes on. In an elastic job sets go on when members change, so one that
+    was added before may have just these ranks now: then it exists already, and the error says its number, the
+    lowest if several have shrunk to them.
+
+    :param process_set: a new set, or the list of its global ranks
+    :returns: the set, which has its number now
+    """
+
+def allgather(
+    tensor: mx.nd.NDArray, name: Optional[str] = ..., priority: int = ..., process_set: ProcessSet = ...
+) -> mx.nd.NDArray:
+    """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ.
+
+    :param tensor: what this rank contributes; contiguous
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param priority: operations of a higher priority are started first by the framework's engine
+    :param process_set: who takes part; everybody by default
+    :returns: a new tensor, the same on every rank
+    """
+
+def allgather_object(obj: Any, name: Optional[str] = ...) -> List[Any]:
+    """Gives every rank's object to all.
+
+    :param obj: anything that can be pickled
+    :param name: the same on all ranks
+    :returns: the objects in rank order
+    """
+
+def allreduce(
+    tensor: mx.nd.NDArray,
+    average: Optional[bool] = ...,
+    name: Optional[str] = ...,
+    priority: int = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+    process_set: ProcessSet = ...,
+    op: Optional[int] = ...,
+) -> mx.nd.NDArray:
+    """Reduces a tensor over all ranks.
+
+    :param tensor: what this rank contributes; contiguous
+    :param average: deprecated: use ``op``
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param priority: operations of a higher priority are started first by the framework's engine
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :param process_set: who takes part; everybody by default
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
+    :returns: a new tensor, the same on every rank
+    """
+
+def allreduce_(
+    tensor: mx.nd.NDArray,
+    average: Optional[bool] = ...,
+    name: Optional[str] = ...,
+    priority: int = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+    process_set: ProcessSet = ...,
+    op: Optional[int] = ...,
+) -> mx.nd.NDArray:
+    """Reduces a tensor over all ranks, in place.
+
+    :param tensor: what this rank contributes; contiguous
+    :param average: deprecated: use ``op``
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param priority: operations of a higher priority are started first by the framework's engine
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :param process_set: who takes part; everybody by default
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
+    :returns: the tensor
+    """
+
+def alltoall(
+    tensor: mx.nd.NDArray,
+    splits: Any = ...,
+    name: Optional[str] = ...,
+    priority: int = ...,
+    process_set: ProcessSet = ...,
+) -> Union[mx.nd.NDArray, Tuple[mx.nd.NDArray, mx.nd.NDArray]]:
+    """Sends rows to every rank and receives rows from every rank, in rank order.
+
+    :param tensor: what this rank contributes; contiguous
+    :param splits: how many rows go to each rank: int32, on any device, or a list; equally many by default
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param priority: operations of a higher priority are started first by the framework's engine
+    :param process_set: who takes part; everybody by default
+    :returns: the rows received; with ``splits``, the rows received and an int32 tensor that says how many came from each rank
+    """
+
+def barrier(process_set: ProcessSet = ...) -> None:
+    """Waits until all ranks have called it.
+
+    :param process_set: who takes part; everybody by default
+    :returns: None
+    """
+
+def broadcast(
+    tensor: mx.nd.NDArray, root_rank: int, name: Optional[str] = ..., priority: int = ..., process_set: ProcessSet = ...
+) -> mx.nd.NDArray:
+    """Gives one rank's tensor to all.
+
+    :param tensor: what this rank contributes; contiguous
+    :param root_rank: the global rank whose tensor all receive
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param priority: operations of a higher priority are started first by the framework's engine
+    :param process_set: who takes part; everybody by default
+    :returns: a new tensor, the same on every rank
+    """
+
+def broadcast_(
+    tensor: mx.nd.NDArray, root_rank: int, name: Optional[str] = ..., priority: int = ..., process_set: ProcessSet = ...
+) -> mx.nd.NDArray:
+    """Gives one rank's tensor to all, in place.
+
+    :param tensor: what this rank contributes; contiguous
+    :param root_rank: the global rank whose tensor all receive
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param priority: operations of a higher priority are started first by the framework's engine
+    :param process_set: who takes part; everybody by default
+    :returns: the tensor
+    """
+
+def broadcast_object(obj: Any, root_rank: int = ..., name: Optional[str] = ...) -> Any:
+    """Gives one rank's object to all.
+
+    :param obj: anything that can be pickled; looked at on the root only
+    :param root_rank: the global rank whose object all receive
+    :param name: the same on all ranks
+    :returns: the root's object
+    """
+
+def broadcast_parameters(
+    params: Union[Dict[str, Any], mx.gluon.ParameterDict], root_rank: int = ..., prefix: Optional[str] = ...
+) -> None:
+    """Gives one rank's parameters to all, in place.
+
+    :param params: a dictionary of them by name, or what else lists a model's parameters
+    :param root_rank: the global rank whose parameters all receive
+    :param prefix: put in front of every name
+    """
+
+def ccl_built() -> bool:
+    """Whether oneCCL is built in."""
+
+def cross_rank() -> int:
+    """This host's number among those that have a process with this one's local rank."""
+
+def cross_size() -> int:
+    """Hosts that have a process with this one's local rank."""
+
+def cuda_built() -> bool:
+    """Whether CUDA is built in."""
+
+def ddl_built() -> bool:
+    """Whether IBM DDL is built in."""
+
+def gloo_built() -> bool:
+    """Whether processes can be launched without MPI; always so."""
+
+def gloo_enabled() -> bool:
+    """Whether processes connect without MPI; always so."""
+
+def grouped_allgather(
+    tensors: Sequence[mx.nd.NDArray], name: Optional[str] = ..., priority: int = ..., process_set: ProcessSet = ...
+) -> List[mx.nd.NDArray]:
+    """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ. Does so for several tensors as one.
+
+    :param tensors: what this rank contributes; they become ready together
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param priority: operations of a higher priority are started first by the framework's engine
+    :param process_set: who takes part; everybody by default
+    :returns: a tuple of new tensors
+    """
+
+def grouped_allreduce(
+    tensors: Sequence[mx.nd.NDArray],
+    average: Optional[bool] = ...,
+    name: Optional[str] = ...,
+    priority: int = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+    process_set: ProcessSet = ...,
+    op: Optional[int] = ...,
+) -> List[mx.nd.NDArray]:
+    """Reduces several tensors over all ranks as one.
+
+    :param tensors: what this rank contributes; they become ready together
+    :param average: deprecated: use ``op``
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param priority: operations of a higher priority are started first by the framework's engine
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :param process_set: who takes part; everybody by default
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
+    :returns: a list of new tensors
+    """
+
+def grouped_allreduce_(
+    tensors: Sequence[mx.nd.NDArray],
+    average: Optional[bool] = ...,
+    name: Optional[str] = ...,
+    priority: int = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+    process_set: ProcessSet = ...,
+    op: Optional[int] = ...,
+) -> Sequence[mx.nd.NDArray]:
+    """Reduces several tensors over all ranks as one, in place.
+
+    :param tensors: what this rank contributes; they become ready together
+    :param average: deprecated: use ``op``
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param priority: operations of a higher priority are started first by the framework's engine
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :param process_set: who takes part; everybody by default
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
+    :returns: a tuple of the tensors
+    """
+
+def grouped_reducescatter(
+    tensors: Sequence[mx.nd.NDArray],
+    op: int = ...,
+    name: Optional[str] = ...,
+    priority: int = ...,
+    process_set: ProcessSet = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+) -> List[mx.nd.NDArray]:
+    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left. Does so for several tensors as one.
+
+    :param tensors: what this rank contributes; they become ready together
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param priority: operations of a higher priority are started first by the framework's engine
+    :param process_set: who takes part; everybody by default
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :returns: a list of this rank's shares, new tensors
+    """
+
+def init(*args: Any, **kwargs: Any) -> None:
+    """Joins the job that the environment names; see ``farandole.common.basics.HorovodBasics.init``."""
+
+def is_homogeneous() -> bool:
+    """Whether every host has equally many processes."""
+
+def is_initialized() -> bool:
+    """Whether ``init()`` has been called, and ``shutdown()`` not since."""
+
+def local_rank() -> int:
+    """This process's number on its host, from 0."""
+
+def local_size() -> int:
+    """Processes of the job on this host."""
+
+def max_size() -> int:
+    """The most processes that the job may come to have: ``FARANDOLE_MAX_NP``, or ``size()`` without it."""
+
+def mpi_built() -> bool:
+    """Whether MPI is built in."""
+
+def mpi_enabled() -> bool:
+    """Whether MPI brought the processes of the job together, or moves their tensors."""
+
+def mpi_threads_supported() -> bool:
+    """Whether other threads may call MPI beside Farandole; ``ValueError`` in a job without MPI."""
+
+def nccl_built() -> int:
+    """The version code of NCCL that is built in, 0 for none."""
+
+def rank() -> int:
+    """This process's number in the job, from 0."""
+
+def reducescatter(
+    tensor: mx.nd.NDArray,
+    op: int = ...,
+    name: Optional[str] = ...,
+    priority: int = ...,
+    process_set: ProcessSet = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+) -> mx.nd.NDArray:
+    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left.
+
+    :param tensor: what this rank contributes; contiguous
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param priority: operations of a higher priority are started first by the framework's engine
+    :param process_set: who takes part; everybody by default
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :returns: this rank's share, a new tensor
+    """
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Removes a set: all ranks call this, members or not. What is pending in the set fails; nothing else does.
+
+    :param process_set: a set that is registered; it is not any more afterwards
+    :returns: False for a set that is not registered, and for the global one
+    """
+
+def rocm_built() -> bool:
+    """Whether ROCm is built in."""
+
+def shutdown() -> None:
+    """Leaves the job, once MXNet's engine has ended what it was given, or ``FARANDOLE_SHUTDOWN_TIMEOUT`` has passed;
+    what is in flight then fails, on all ranks. Allows a later ``init()``.
+    """
+
+def size() -> int:
+    """Processes in the job."""
+
+def start_timeline(file_path: str, mark_cycles: bool = ...) -> None:
+    """Starts to write a trace of all operations on rank 0."""
+
+def stop_timeline() -> None:
+    """Ends the trace."""
