@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List
 import farandole.numpy as hvd
 import numpy
 import pytest
+from farandole.common.parameters import broadcast_named
 
 INTEGERS = ["uint8", "int8", "uint16", "int16", "int32", "int64"]
 FLOATS = ["float16", "float32", "float64"]
@@ -161,6 +162,31 @@ def test_bfloat16_comes_back_as_it_went_in(name: str, rank: int, size: int) -> N
     result = hvd.allreduce(numpy.full(4, rank, bfloat16), name=name, op=hvd.Sum)
     assert result.dtype == bfloat16 and result.astype("float32").tolist() == [size * (size - 1) / 2] * 4
     assert hvd.allgather(numpy.full(1, rank, bfloat16), name=f"{name}.gathered").dtype == bfloat16
+
+
+class Boxes:
+    """A framework whose variables are boxes with an array in each."""
+
+    def to_numpy(self, box: List[Any]) -> Any:
+        return box[0]
+
+    def assign(self, box: List[Any], array: Any) -> None:
+        assert array.dtype == box[0].dtype and array.shape == box[0].shape
+        box[0] = array
+
+
+def test_named_variables_are_broadcast(name: str, rank: int, size: int) -> None:
+    root = size - 1
+    # Seeds of random numbers are of a type that operations do not know.
+    kinds = [("float32", (3, 2)), ("uint32", (2,)), ("bool", ()), ("int64", (0, 4)), ("float64", (70_000,))]
+
+    def box(of: int, dtype: str, shape: Any) -> List[Any]:
+        return [numpy.asarray(sample(of, dtype, shape))]
+
+    mine = [(f"{name}.{i}", box(rank, dtype, shape)) for i, (dtype, shape) in enumerate(kinds)]
+    broadcast_named(Boxes(), mine, root)
+    for (_, held), (dtype, shape) in zip(mine, kinds):
+        numpy.testing.assert_array_equal(held[0], box(root, dtype, shape)[0])
 
 
 def test_what_cannot_travel_is_refused_at_once(name: str, size: int) -> None:

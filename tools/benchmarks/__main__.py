@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from benchmarks import collectives, elastic, network, operation, report, sets
+from benchmarks import collectives, elastic, network, operation, report, sets, training
 
 TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "network": lambda given: network.markdown(network.measure(given.rounds)),
@@ -42,6 +42,13 @@ def parse() -> argparse.Namespace:
     change.add_argument("--horovod-python", default="", metavar="PATH", help="an interpreter that has Horovod")
     change.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
 
+    whole = commands.add_parser("training", help="a small ResNet on two workers in every framework, beside its own")
+    whole.add_argument("--rounds", type=int, default=15)
+    whole.add_argument("--only", nargs="+", choices=[each.name for each in training.FRAMEWORKS], metavar="FRAMEWORK")
+    whole.add_argument("--horovod-python", default="", metavar="PATH", help="an interpreter that has Horovod")
+    whole.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks.md")
+    whole.add_argument("--smoke", action="store_true", help="tiny steps, two rounds: does the benchmark itself work?")
+
     one = commands.add_parser("op", help="one work under Farandole alone, for profilers")
     one.add_argument("work", help="a work's name, a size in bytes, or TENSORSxBYTES")
     one.add_argument("--np", type=int, default=2)
@@ -50,11 +57,23 @@ def parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def train(given: argparse.Namespace) -> int:
+    rounds = 2 if given.smoke else given.rounds
+    measured = training.measure(rounds, given.horovod_python, given.smoke, given.only)
+    text = training.markdown(measured, rounds)
+    print(text)
+    if given.write and not given.smoke:
+        report.write("training", text)
+    return 1 if not measured or any(each.problems for each in measured) else 0
+
+
 def main() -> int:
     arguments = parse()
     if arguments.command == "op":
         operation.profile(arguments.work, arguments.np, arguments.seconds, not arguments.no_board)
         return 0
+    if arguments.command == "training":
+        return train(arguments)
     if arguments.command in TABLES:
         text = TABLES[arguments.command](arguments)
         print(text)

@@ -154,11 +154,16 @@ public:
   void give_up() override {
     farandole_error why{FARANDOLE_ABORTED, "another operation of the same step has failed"};
     refuse(why);
+    completion done = std::move(done_);
+    wait_elsewhere(new errand(*this));
+    done.tell();
+  }
+
+  /// The last that a step which has failed does with it.
+  void take_back() {
     for (const auto& each : handles_)
       door()->cancel(each.get());
-    completion done = std::move(done_);
     drop();
-    done.tell();
   }
 
   /// In a process that has loaded this library by itself.
@@ -169,6 +174,21 @@ public:
   }
 
 private:
+  /// Takes the operation back on another thread: the runtime may be in the midst of telling how one ended.
+  class errand final : public waiting {
+  public:
+    explicit errand(call& whose) : whose_(whose) {}
+    bool settles_within(int) override { return true; }
+    void conclude() override {
+      whose_.take_back();
+      delete this;
+    }
+    void leave_to_runtime() override { conclude(); }
+
+  private:
+    call& whose_;
+  };
+
   /// Whether each of its tensors may go over the board.
   bool is_small() const {
     constexpr std::size_t largest_on_board = 65536;

@@ -9,7 +9,7 @@
 
 namespace farandole::tensorflow {
 
-/// Something that has been handed in and somebody has to wait for.
+/// Something that has been handed in and somebody has to wait for, or that has to be done on another thread.
 class waiting {
 public:
   /// Whether it has settled, or does within so many milliseconds.

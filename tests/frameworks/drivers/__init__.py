@@ -41,6 +41,8 @@ class Driver:
     """Types that ``make`` makes and no operation takes."""
     modes: ClassVar[Tuple[str, ...]] = ("eager",)
     """Ways to call an operation, "eager" first; see ``run``."""
+    static_modes: ClassVar[Tuple[str, ...]] = ()
+    """Those in which shapes are known before the call, so that all ranks bring, and get, equally many rows."""
     differentiates: ClassVar[bool] = False
     """Whether operations have gradients; see ``gradient``."""
     prelude: ClassVar[str]
@@ -77,6 +79,10 @@ class Driver:
 
     # ---- calls
 
+    def has_dynamic_shapes(self, mode: str) -> bool:
+        """Whether ranks may bring, and get, different numbers of rows in this mode."""
+        return mode not in self.static_modes
+
     def run(self, mode: str, function: Callable[..., Any], *tensors: Any) -> Any:
         """Calls a function of tensors in one of the modes: as it is, or compiled into a graph."""
         assert mode == "eager"
@@ -102,6 +108,11 @@ class Driver:
         raise NotImplementedError
 
     # ---- errors
+
+    def either(self, *kinds: str) -> Tuple[Type[BaseException], ...]:
+        """The exceptions of several kinds of errors."""
+        found = [self.errors()[kind] for kind in kinds]
+        return tuple(each for some in found for each in (some if isinstance(some, tuple) else (some,)))
 
     def errors(self) -> Dict[str, Exceptions]:
         """The exceptions that stand for what went wrong.

@@ -5,6 +5,12 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
+from pathlib import Path
+
+# The folders beside this one are called like frameworks, and Keras looks which frameworks there are.
+_BESIDE = Path(__file__).resolve().parents[1]
+sys.path[:] = [each for each in sys.path if Path(each).resolve() != _BESIDE]
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")

@@ -11,6 +11,7 @@ import pytest
 from everybody import sample
 
 DRIVER = drivers.current()
+DYNAMIC = [mode for mode in DRIVER.modes if DRIVER.has_dynamic_shapes(mode)]
 
 
 def same(result: Any, wanted: Any, dtype: str) -> None:
@@ -21,7 +22,7 @@ def same(result: Any, wanted: Any, dtype: str) -> None:
 # ---- allgather
 
 
-@pytest.mark.parametrize("mode", DRIVER.modes)
+@pytest.mark.parametrize("mode", DYNAMIC)
 @pytest.mark.parametrize("dtype", DRIVER.movable)
 def test_allgather_of_unequal_lengths(hvd: ModuleType, dtype: str, mode: str, name: str, rank: int, size: int) -> None:
     # Rank 0 brings no rows at all.
@@ -35,11 +36,20 @@ def test_allgather_of_nothing(hvd: ModuleType, name: str) -> None:
 
 
 @pytest.mark.parametrize("mode", DRIVER.modes)
+@pytest.mark.parametrize("dtype", DRIVER.movable)
+def test_allgather_of_equal_lengths(hvd: ModuleType, dtype: str, mode: str, name: str, rank: int, size: int) -> None:
+    mine = DRIVER.make(sample(rank, dtype), dtype)
+    result = DRIVER.run(mode, lambda tensor: hvd.allgather(tensor, name=name), mine)
+    same(result, numpy.concatenate([sample(each, dtype) for each in range(size)]), dtype)
+
+
+@pytest.mark.parametrize("mode", DRIVER.modes)
 def test_groups_are_gathered(hvd: ModuleType, mode: str, name: str, rank: int, size: int) -> None:
     kinds = [("float32", (1, 2)), ("int32", (3,)), ("float64", (0, 5))]
 
     def brought(each: int, dtype: str, shape: Any) -> Any:
-        return sample(each, dtype, (shape[0] * (each + 1), *shape[1:]))
+        more = each + 1 if DRIVER.has_dynamic_shapes(mode) else 1
+        return sample(each, dtype, (shape[0] * more, *shape[1:]))
 
     mine = [DRIVER.make(brought(rank, dtype, shape), dtype) for dtype, shape in kinds]
     results = DRIVER.run(mode, lambda *tensors: hvd.grouped_allgather(list(tensors), name=name), *mine)
@@ -88,7 +98,7 @@ def sent(source: int, size: int, dtype: str) -> List[Any]:
     return numpy.split(sample(source, dtype, (sum(counts), 2)), numpy.cumsum(counts)[:-1])
 
 
-@pytest.mark.parametrize("mode", DRIVER.modes)
+@pytest.mark.parametrize("mode", DYNAMIC)
 @pytest.mark.parametrize("dtype", DRIVER.movable)
 def test_alltoall_with_splits(hvd: ModuleType, dtype: str, mode: str, name: str, rank: int, size: int) -> None:
     mine = DRIVER.make(numpy.concatenate(sent(rank, size, dtype)), dtype)

@@ -10,6 +10,7 @@ from farandole._keras import variables
 from farandole._keras.library import bring_home, variables_of
 from farandole.common.basics import HorovodBasics
 from farandole.common.callbacks import Cadence, RestOfEpoch, Schedule, average_logs, epochs_done, warmup
+from farandole.common.parameters import broadcast_named
 
 _basics = HorovodBasics(__file__, "mpi_lib_v2")
 
@@ -55,7 +56,8 @@ class Broadcasts:
         shared = [*self.model.variables, *variables_of(self.model.optimizer)]
         seen: Dict[int, Any] = {id(each): each for each in shared}
         chosen = [each for key, each in seen.items() if not any(each is local for local in self._local)]
-        variables.broadcast(chosen, self.root_rank, "keras.variables")
+        named = [(f"keras.variables.{number}", each) for number, each in enumerate(chosen)]
+        broadcast_named(variables, named, self.root_rank)
         self.broadcast_done = True
 
 
@@ -331,7 +333,7 @@ def made_for_tensorflow(keras: Any) -> SimpleNamespace:
     """The same, but for a best model whose weights alone may be saved."""
     made = made_for(keras)
 
-    class BestModelCheckpoint(made.BestModelCheckpoint):  # type: ignore[misc, name-defined]
+    class BestModelCheckpoint(made.BestModelCheckpoint):  # type: ignore[name-defined]
         __doc__ = made.BestModelCheckpoint.__doc__
 
         def __init__(

@@ -1,7 +1,7 @@
 """What common code asks of a framework's adapter, in plain verbs. Everything that training decides is decided above it.
 
 An adapter makes one object with these methods, or a module with these functions, and hands it to ``GradientReducer``,
-``broadcast_named``, ``NamedArrays`` and what else is written once for all. Who needs a part only (state has no
+``broadcast_named``, ``VariablesState`` and what else is written once for all. Who needs a part only (state has no
 gradients) may leave the others out.
 """
 

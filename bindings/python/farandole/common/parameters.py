@@ -38,6 +38,8 @@ def broadcast_named(
 
     All are on their way at once; those that have arrived before one fails have been written.
     """
+    import numpy
+
     from farandole.common import job
     from farandole.common.arrays import contiguous, start
 
@@ -48,15 +50,15 @@ def broadcast_named(
     for name, variable in named:
         array = contiguous(framework.to_numpy(variable))
         # What arrives must not be written into memory that the framework may still hold.
-        target = array if is_root else _like(array)
-        started.append((start(broadcasts[root_rank], name, array, target, process_set), variable, target))
+        target = array if is_root else numpy.empty_like(array)
+        sent, received = _as_it_travels(array), _as_it_travels(target)
+        started.append((start(broadcasts[root_rank], name, sent, received, process_set), variable, target))
     for call, variable, target in started:
         call.finish()
         if not is_root:
             framework.assign(variable, target)
 
 
-def _like(array: Any) -> Any:
-    import numpy
-
-    return numpy.empty_like(array)
+def _as_it_travels(array: Any) -> Any:
+    """Of types that operations do not know (seeds of random numbers are uint32), the bytes: nothing is computed."""
+    return array.reshape(-1).view("uint8") if array.dtype.name in ("uint32", "uint64") else array

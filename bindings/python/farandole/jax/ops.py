@@ -24,6 +24,8 @@ Sum = HorovodBasics.Sum
 
 Tensors = Tuple[Any, ...]
 
+_SPLITS_INSIDE = "alltoall with splits: inside jit shapes are fixed; call it outside, or without splits"
+
 
 # ---- one differentiable function for all operations
 
@@ -207,7 +209,7 @@ def broadcast(
 @functools.partial(jax.custom_vjp, nondiff_argnums=(1, 2, 3))
 def _deal(tensor: Any, splits: Tuple[int, ...], name: Optional[str], process_set: ProcessSet) -> Tuple[Any, Any]:
     if is_traced([tensor]):
-        raise ValueError("alltoall with splits: inside jit shapes are fixed; call it outside, or without splits")
+        raise ValueError(_SPLITS_INSIDE)
     rows, received = numpy_ops.alltoall(numpy.asarray(tensor), list(splits), name, process_set)
     return jnp.asarray(rows), jnp.asarray(received)
 
@@ -240,6 +242,8 @@ def alltoall(
     process_set: ProcessSet = global_process_set,
 ) -> Union[Any, Tuple[Any, Any]]:
     array = as_array(tensor)
+    if is_traced([splits]):
+        raise ValueError(_SPLITS_INSIDE)
     if splits is None:
         return _collective(Asked(ALLTOALL, name, process_set), (array,))[0]
     return _deal(array, tuple(int(each) for each in splits), name, process_set)

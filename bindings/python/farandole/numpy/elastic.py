@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any
 
 from farandole.common import job
-from farandole.common.basics import HorovodBasics
-from farandole.common.elastic import ObjectState, State, run_fn
+from farandole.common.elastic import ObjectState, State, run
 from farandole.common.objects import broadcast_object
 
 __all__ = ["NumPyState", "ObjectState", "State", "run"]
-
-_basics = HorovodBasics(__file__)
-
-
-def run(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorates a training function that takes a state first: it starts from rank 0's state, and goes on with those
-    that are there when members have changed."""
-
-    def reset() -> None:
-        _basics.shutdown()
-        _basics.init()
-
-    return run_fn(func, reset)
 
 
 class NumPyState(ObjectState):

@@ -7,9 +7,11 @@ import functools
 import re
 from typing import Any, Callable, Iterator, List, Optional, TypeVar
 
-from farandole.common.elastic import ObjectState, State, run_fn
+from farandole.common.elastic import State, VariablesState, run_fn
+from farandole.common.elastic.loop import restart
 from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
-from farandole.tensorflow import functions, mpi_ops
+from farandole.tensorflow import functions
+from farandole.tensorflow.framework import Verbs
 from farandole.tensorflow.kernels import tf
 
 Result = TypeVar("Result")
@@ -57,48 +59,23 @@ def run(func: Callable[..., Result]) -> Callable[..., Result]:
         with translated():
             return func(state, *args, **kwargs)
 
-    def reset() -> None:
-        mpi_ops.shutdown()
-        mpi_ops.init()
-
-    return run_fn(train, reset)
+    return run_fn(train, restart)
 
 
-class _VariablesState(ObjectState):
-    """Variables, and plain values beside them. The constructor keeps a copy, and communicates with nobody."""
-
+class _TensorFlowVariables(VariablesState):
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(bcast_object=functions.broadcast_object, get_rank=mpi_ops.rank, **kwargs)
-        self._kept = self._read()
-
-    def _read(self) -> List[Any]:
-        raise NotImplementedError
-
-    def _write(self, values: List[Any]) -> None:
-        raise NotImplementedError
+        super().__init__(Verbs(), "tensorflow.state", **kwargs)
 
     def _broadcast(self) -> None:
-        raise NotImplementedError
-
-    def save(self) -> None:
-        """Keeps a copy of the variables and the values."""
-        self._kept = self._read()
-        super().save()
-
-    def restore(self) -> None:
-        """Puts the copies back."""
-        self._write(self._kept)
-        super().restore()
+        functions.broadcast_variables(list(self._variables()), root_rank=0)
 
     def sync(self) -> None:
         """Gives rank 0's variables and values to all. If a member is lost meanwhile, what was saved before stays."""
         with translated():
-            self._broadcast()
-        super().sync()
-        self._kept = self._read()
+            super().sync()
 
 
-class TensorFlowKerasState(_VariablesState):
+class TensorFlowKerasState(_TensorFlowVariables):
     """State of a Keras model and its optimizer, and whatever else is given by keyword.
 
     :param model: built already; ``ValueError`` otherwise
@@ -117,16 +94,6 @@ class TensorFlowKerasState(_VariablesState):
     def _variables(self) -> List[Any]:
         return [*self.model.weights, *variables_of_optimizer(self.optimizer)]
 
-    def _read(self) -> List[Any]:
-        return [tf.convert_to_tensor(each).numpy().copy() for each in self._variables()]
-
-    def _write(self, values: List[Any]) -> None:
-        for variable, value in zip(self._variables(), values):
-            variable.assign(value)
-
-    def _broadcast(self) -> None:
-        functions.broadcast_variables(self._variables(), root_rank=0)
-
 
 def variables_of_optimizer(optimizer: Any) -> List[Any]:
     """An optimizer's variables, whether its Keras has them as a list or answers them when called."""
@@ -140,7 +107,7 @@ def _build_optimizer(optimizer: Any, model: Any) -> None:
         optimizer.build(model.trainable_variables)
 
 
-class TensorFlowState(_VariablesState):
+class TensorFlowState(_TensorFlowVariables):
     """State of variables, and whatever else is given by keyword.
 
     :param variables: all global variables of the graph by default
@@ -155,20 +122,21 @@ class TensorFlowState(_VariablesState):
         self._bcast_op = functions.broadcast_variables(self.variables, root_rank=0) if in_graph else None
         super().__init__(**kwargs)
 
+    def _variables(self) -> List[Any]:
+        return self.variables
+
     def _read(self) -> List[Any]:
-        if self._bcast_op is not None:
-            return list(self.session.run(self.variables))
-        return [tf.convert_to_tensor(each).numpy().copy() for each in self.variables]
+        return super()._read() if self._bcast_op is None else list(self.session.run(self.variables))
 
     def _write(self, values: List[Any]) -> None:
+        if self._bcast_op is None:
+            super()._write(values)
+            return
         for variable, value in zip(self.variables, values):
-            if self._bcast_op is not None:
-                variable.load(value, self.session)
-            else:
-                variable.assign(value)
+            variable.load(value, self.session)
 
     def _broadcast(self) -> None:
-        if self._bcast_op is not None:
-            self.session.run(self._bcast_op)
+        if self._bcast_op is None:
+            super()._broadcast()
         else:
-            functions.broadcast_variables(self.variables, root_rank=0)
+            self.session.run(self._bcast_op)

@@ -19,6 +19,7 @@ from farandole.common.process_sets import (  # noqa: F401  (also found here)
     remove_process_set,
 )
 from farandole.common.util import get_average_backwards_compatibility_fun, num_rank_is_power_2
+from farandole.tensorflow.groups import by_type, group_name
 from farandole.tensorflow.kernels import raw, tf
 
 _basics = _HorovodBasics(__file__, "mpi_lib")
@@ -178,12 +179,19 @@ def grouped_allgather(
     tensors = _tensors(tensors)
     if not tensors:
         return tensors
-    outputs = raw.horovod_grouped_allgather(
-        tensors,
-        process_set_id=_set_id(process_set),
-        **_node("HorovodGroupedAllgather", name, tensors, ignore_name_scope),
-    )
-    return _known_rows(outputs, tensors)
+    results = list(tensors)
+    kinds = by_type(tensors)
+    for places in kinds:
+        some = [tensors[place] for place in places]
+        own = group_name(name, places, len(kinds) > 1)
+        outputs = raw.horovod_grouped_allgather(
+            some,
+            process_set_id=_set_id(process_set),
+            **_node("HorovodGroupedAllgather", own, some, ignore_name_scope),
+        )
+        for place, output in zip(places, _known_rows(outputs, some)):
+            results[place] = output
+    return results
 
 
 @public

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, ContextManager, Dict, List, Optional, Sequence
+from typing import Any, ContextManager, List, Optional, Sequence
 
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.reduction import require_adasum
 from farandole.tensorflow import mpi_ops
 from farandole.tensorflow.compression import Compression
+from farandole.tensorflow.groups import by_type, group_name
 from farandole.tensorflow.kernels import tf
 from farandole.tensorflow.mpi_ops import Adasum, Average, Sum
 
@@ -65,24 +66,6 @@ def allreduce(
         return compression.decompress(reduced, context)
 
 
-def _by_type(tensors: Sequence[Any]) -> List[List[int]]:
-    """Places of the tensors that one node can take: those of one type."""
-    places: Dict[Any, List[int]] = {}
-    for place, tensor in enumerate(tensors):
-        places.setdefault(tensor.dtype, []).append(place)
-    return list(places.values())
-
-
-def _group_name(name: Optional[str], places: Sequence[int], several: bool) -> Optional[str]:
-    """The name, or the lines of names, of those of a group that have one type."""
-    if name is None:
-        return None
-    lines = name.split("\n")
-    if len(lines) > 1:
-        return "\n".join(lines[place] for place in places)
-    return f"{name}_{places[0]}" if several else name
-
-
 @public
 def grouped_allreduce(
     tensors: Sequence[Any],
@@ -113,11 +96,11 @@ def grouped_allreduce(
             dense.append(place)
     with on(device_dense):
         packed = [compression.compress(tf.convert_to_tensor(results[place])) for place in dense]
-        kinds = _by_type([travels for travels, _ in packed])
+        kinds = by_type([travels for travels, _ in packed])
         for places in kinds:
             reduced = mpi_ops._grouped_allreduce(
                 [packed[at][0] for at in places],
-                _group_name(name, [dense[at] for at in places], len(kinds) > 1),
+                group_name(name, [dense[at] for at in places], len(kinds) > 1),
                 op,
                 prescale_factor,
                 postscale_factor,
@@ -163,11 +146,11 @@ def grouped_reducescatter(
     with on(device_dense):
         packed = [compression.compress(tf.convert_to_tensor(each)) for each in tensors]
         results: List[Any] = [None] * len(packed)
-        kinds = _by_type([travels for travels, _ in packed])
+        kinds = by_type([travels for travels, _ in packed])
         for places in kinds:
             shares = mpi_ops._grouped_reducescatter(
                 [packed[place][0] for place in places],
-                _group_name(name, places, len(kinds) > 1),
+                group_name(name, places, len(kinds) > 1),
                 op,
                 prescale_factor,
                 postscale_factor,

@@ -6,7 +6,7 @@ changed, and ``notices`` passes on what somebody tells of hosts.
 
 from __future__ import annotations
 
-from farandole.common.elastic.loop import run_fn
+from farandole.common.elastic.loop import run, run_fn
 from farandole.common.elastic.notices import (
     HostsUpdatedRequest,
     HostUpdateResult,
@@ -14,3 +14,4 @@ from farandole.common.elastic.notices import (
     notification_manager,
 )
 from farandole.common.elastic.state import ObjectState, State
+from farandole.common.elastic.variables import VariablesState

@@ -9,6 +9,7 @@ import time
 from typing import Callable, NamedTuple, Optional, TypeVar, Union
 
 from farandole.common import job, membership, set_generations
+from farandole.common.basics import HorovodBasics
 from farandole.common.elastic import events, set_faults
 from farandole.common.elastic.notices import notification_manager
 from farandole.common.elastic.state import State
@@ -49,6 +50,19 @@ def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[.
             notification_manager.remove_listener(state)
 
     return wrapper
+
+
+def run(func: Callable[..., Result]) -> Callable[..., Result]:
+    """Decorates a training function that takes a state first: it starts from rank 0's state, and goes on with those
+    that are there when members have changed."""
+    return run_fn(func, restart)
+
+
+def restart() -> None:
+    """Into the next generation, for a process that has nothing of the last one to give up."""
+    basics = HorovodBasics(__file__)
+    basics.shutdown()
+    basics.init()
 
 
 def _run(train: Callable[[], Result], state: State, reset: Callable[[], None]) -> Result:

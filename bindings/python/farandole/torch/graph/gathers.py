@@ -21,12 +21,14 @@ from farandole.torch.graph.reductions import all_averaged, averaged
 
 def require_rows(what: str, name: Optional[str], brought: Sequence[int], expected: Sequence[int]) -> None:
     """``ValueError`` unless every rank has brought the rows that the graph was made for."""
+    where = f"{what}{f' of {name}' if name else ''} in a compiled graph"
+    if len(brought) != len(expected):
+        raise ValueError(f"{where}: {len(brought)} ranks took part, and it was made for {len(expected)}")
     for place, (rows, wanted) in enumerate(zip(brought, expected)):
         if rows != wanted:
             raise ValueError(
-                f"{what}{f' of {name}' if name else ''} in a compiled graph: rank {place} of the set brought {rows} "
-                f"rows, and this rank's graph was made for {wanted}. Bring as many on all ranks, or set "
-                "torch._dynamo.config.capture_dynamic_output_shape_ops = True"
+                f"{where}: rank {place} of the set brought {rows} rows, and this rank's was made for {wanted}. "
+                "Bring as many on all ranks, or set torch._dynamo.config.capture_dynamic_output_shape_ops = True"
             )
 
 

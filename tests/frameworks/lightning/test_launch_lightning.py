@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
-from typing import List
+from typing import List, Tuple
 
 import pytest
 from launched import Job, needs_launcher, run_script, write_script
@@ -101,3 +102,35 @@ def test_a_trainer_goes_on_without_a_lost_member(tmp_path: Path, jobs: List[Job]
     found = re.findall(r"DONE slot 0 of 1 steps 56 epochs 4 rate ([\d.]+)", jobs[-1].text)
     assert found, jobs[-1].text
     assert float(found[0]) == pytest.approx(0.1 * 0.1**4, abs=1e-6)
+
+
+def test_without_lightning_the_import_says_what_to_install() -> None:
+    script = "import sys; sys.modules['lightning'] = sys.modules['pytorch_lightning'] = None; import horovod.lightning"
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=120)
+    assert "ImportError: farandole.lightning needs Lightning: pip install lightning" in done.stderr
+
+
+ORDERS = """
+import sys
+for name in {order}:
+    __import__(name)
+import lightning.pytorch, pytorch_lightning
+for package in (lightning.pytorch, pytorch_lightning):
+    trainer = package.Trainer(strategy="farandole", logger=False, enable_checkpointing=False)
+    assert type(trainer.strategy).__name__ == "FarandoleStrategy", package
+    assert isinstance(trainer.strategy, package.strategies.ParallelStrategy)
+    assert package.__spec__.loader is package.__loader__ and "farandole" not in type(package.__loader__).__module__
+    assert "horovod" in package.strategies.StrategyRegistry
+print("SERVED")
+"""
+
+
+@pytest.mark.parametrize(
+    "order",
+    [("horovod.lightning",), ("lightning.pytorch", "horovod.lightning"), ("pytorch_lightning", "horovod.lightning")],
+    ids=" ".join,
+)
+def test_either_may_be_imported_first(order: Tuple[str, ...]) -> None:
+    script = ORDERS.format(order=order)
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "SERVED" in done.stdout, done.stderr

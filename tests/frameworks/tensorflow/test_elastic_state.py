@@ -1,0 +1,106 @@
+"""States of variables and models, and what the elastic loop understands of TensorFlow's errors."""
+
+from __future__ import annotations
+
+import horovod.tensorflow as hvd
+import numpy as np
+import pytest
+import tensorflow as tf
+from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+from farandole.tensorflow.elastic import behind, translated
+
+
+def model_of(rank: int):
+    model = tf.keras.Sequential([tf.keras.layers.Dense(2, kernel_initializer="ones", name="only")])
+    model.build([None, 3])
+    model.set_weights([each + rank for each in model.get_weights()])
+    return model, tf.keras.optimizers.SGD(0.5, momentum=0.9)
+
+
+def test_a_model_and_its_optimizer_come_back_and_are_brought_to_all(rank):
+    model, optimizer = model_of(rank)
+    state = hvd.elastic.TensorFlowKerasState(model, optimizer, batch=rank, seen=[rank])
+    assert state.model is model and state.optimizer is optimizer
+    gradients = [tf.ones_like(each) for each in model.trainable_variables]
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    state.batch, moved = 9, model.get_weights()[0][0, 0]
+    state.seen.append("changed in place")
+    assert moved != 1.0 + rank
+    state.restore()
+    assert model.get_weights()[0][0, 0] == 1.0 + rank and state.batch == rank and state.seen == [rank]
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+    state.batch = 4 + rank
+    state.save()
+    state.sync()
+    assert model.get_weights()[0][0, 0] == 0.5 and state.batch == 4 and state.seen == [0]
+    model.set_weights([np.zeros_like(each) for each in model.get_weights()])
+    state.restore()
+    assert model.get_weights()[0][0, 0] == 0.5
+
+
+def test_a_model_that_is_not_built_is_refused():
+    with pytest.raises(ValueError, match="built"):
+        hvd.elastic.TensorFlowKerasState(tf.keras.Sequential([tf.keras.layers.Dense(2)]), None)
+
+
+def test_the_constructor_of_a_state_asks_nobody(rank, size):
+    variable = tf.Variable([float(rank)])
+    if rank == 0:
+        alone = hvd.elastic.TensorFlowState(variables=[variable], step=3)
+        alone.restore()
+        assert alone.step == 3
+    state = hvd.elastic.TensorFlowState(variables=[variable], step=rank)
+    assert variable.numpy() == [float(rank)]
+    state.sync()
+    assert variable.numpy() == [0.0] and state.step == 0
+    variable.assign([5.0])
+    state.restore()
+    assert variable.numpy() == [0.0]
+
+
+LOST = (
+    "{{function_node f}} HorovodAllreduce (disconnected): grad: rank 1 is gone\n\t [[{{node x/grad}}]] [Op:__inference]"
+)
+
+
+def test_lost_members_are_known_from_errors_of_tensorflow():
+    lost = behind(tf.errors.UnknownError(None, None, LOST))
+    assert isinstance(lost, HorovodInternalError) and lost.kind == "disconnected" and "rank 1 is gone" in str(lost)
+    cancelled = behind(tf.errors.CancelledError(None, None, "cancelled [[{{node cond/HorovodGroupedAllgather_x}}]]"))
+    assert isinstance(cancelled, HorovodInternalError) and cancelled.kind == "unknown"
+    interrupt = behind(tf.errors.UnknownError(None, None, "HostsUpdatedInterrupt: True\nTraceback"))
+    assert isinstance(interrupt, HostsUpdatedInterrupt) and interrupt.skip_sync is True
+
+
+def test_all_other_errors_stay_what_they_are():
+    for other in (
+        tf.errors.UnknownError(None, None, "the disk is full"),
+        tf.errors.FailedPreconditionError(None, None, LOST),
+        tf.errors.InvalidArgumentError(None, None, LOST),
+    ):
+        assert behind(other) is None
+        with pytest.raises(type(other)), translated():
+            raise other
+
+
+def test_the_loop_goes_on_after_an_interrupt_from_within_a_graph():
+    """Python that a graph runs raises; the graph's error is TensorFlow's own."""
+    calls = []
+
+    def interrupt():
+        raise HostsUpdatedInterrupt(False)
+
+    @tf.function
+    def step():
+        tf.py_function(interrupt, [], [])
+
+    state = hvd.elastic.TensorFlowState(variables=[], step=0)
+
+    @hvd.elastic.run
+    def train(state):
+        calls.append(hvd.size())
+        if len(calls) == 1:
+            step()
+        return "done"
+
+    assert train(state) == "done" and len(calls) == 2

@@ -1,0 +1,245 @@
+"""Jobs as people run them: the example, the manual's scripts and recipes, a stall, and a member that is lost."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from launched import Job, clean_environment, needs_launcher, run_script, write_script
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
+
+pytestmark = needs_launcher
+
+# The manual's script for TensorFlow 2, with a real model and data; what had to change is in docs/guides/tensorflow.md.
+MANUAL = """
+import os, sys
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+import tensorflow as tf
+import horovod.tensorflow as hvd
+
+# Initialize Horovod
+hvd.init()
+
+# Pin GPU to be used to process local rank (one GPU per process)
+gpus = tf.config.experimental.list_physical_devices('GPU')
+for gpu in gpus:
+    tf.config.experimental.set_memory_growth(gpu, True)
+if gpus:
+    tf.config.experimental.set_visible_devices(gpus[hvd.local_rank()], 'GPU')
+
+# Build model and dataset
+images = tf.random.stateless_uniform([512, 6], seed=[1, hvd.rank()])
+dataset = tf.data.Dataset.from_tensor_slices((images, tf.cast(images[:, 0] * 3, tf.int64))).repeat().batch(32)
+mnist_model = model = tf.keras.Sequential([tf.keras.layers.Dense(8, activation="relu"), tf.keras.layers.Dense(3)])
+loss = tf.losses.SparseCategoricalCrossentropy(from_logits=True)
+opt = tf.optimizers.Adam(0.001 * hvd.size())
+
+checkpoint_dir = os.path.join(FOLDER, 'checkpoints')
+checkpoint = tf.train.Checkpoint(model=model, optimizer=opt)
+
+@tf.function
+def training_step(images, labels, first_batch):
+    with tf.GradientTape() as tape:
+        probs = mnist_model(images, training=True)
+        loss_value = loss(labels, probs)
+
+    # Horovod: add Horovod Distributed GradientTape.
+    tape = hvd.DistributedGradientTape(tape)
+
+    grads = tape.gradient(loss_value, mnist_model.trainable_variables)
+    opt.apply_gradients(zip(grads, mnist_model.trainable_variables))
+
+    # Note: broadcast should be done after the first gradient step to ensure optimizer
+    # initialization.
+    if first_batch:
+        hvd.broadcast_variables(mnist_model.variables, root_rank=0)
+        hvd.broadcast_variables(opt.variables, root_rank=0)
+
+    return loss_value
+
+# Horovod: adjust number of steps based on number of GPUs.
+for batch, (images, labels) in enumerate(dataset.take(60 // hvd.size())):
+    loss_value = training_step(images, labels, batch == 0)
+
+    if batch % 10 == 0 and hvd.local_rank() == 0:
+        print('Step #%d\\tLoss: %.6f' % (batch, loss_value))
+
+# Horovod: save checkpoints only on worker 0 to prevent other workers from
+# corrupting it.
+if hvd.rank() == 0:
+    checkpoint.save(checkpoint_dir)
+
+# ---- from here on the test's own
+import numpy as np
+weights = [each.numpy() for each in mnist_model.weights]
+for other in hvd.allgather_object(weights):
+    assert all(np.array_equal(one, two) for one, two in zip(weights, other))
+print("TRAINED alike", flush=True)
+
+# Resume: rank 0 reads the checkpoint, the others receive it.
+for each in mnist_model.weights:
+    each.assign(tf.zeros_like(each))
+if hvd.rank() == 0:
+    checkpoint.restore(tf.train.latest_checkpoint(FOLDER)).assert_existing_objects_matched()
+hvd.broadcast_variables(mnist_model.weights, root_rank=0)
+assert all(np.array_equal(each.numpy(), before) for each, before in zip(mnist_model.weights, weights))
+print("RESUMED alike", flush=True)
+
+# Inference: what is exported holds the forward pass, and none of our operations.
+if hvd.rank() == 0:
+    class Predictor(tf.Module):
+        def __init__(self, model):
+            self.variables_ = list(model.weights)
+            self.model_ = model
+        @tf.function(input_signature=[tf.TensorSpec([None, 6])])
+        def __call__(self, x):
+            w1, b1, w2, b2 = [tf.convert_to_tensor(each) for each in self.variables_]
+            return tf.nn.relu(x @ w1 + b1) @ w2 + b2
+    predictor = Predictor(mnist_model)
+    tf.saved_model.save(predictor, os.path.join(FOLDER, "exported"))
+    np.save(os.path.join(FOLDER, "expected.npy"), mnist_model(tf.ones([2, 6])).numpy())
+"""
+
+INFERENCE = """
+import sys
+import numpy as np, tensorflow as tf
+assert not any(name.startswith(("horovod", "farandole")) for name in sys.modules)
+loaded = tf.saved_model.load(FOLDER + "/exported")
+np.testing.assert_allclose(loaded(tf.ones([2, 6])).numpy(), np.load(FOLDER + "/expected.npy"), rtol=1e-4)
+kinds = {node.type for each in loaded.__call__.concrete_functions for node in each.graph.get_operations()}
+assert not any(kind.startswith("Horovod") for kind in kinds), kinds
+"""
+
+
+@pytest.mark.parametrize("auto_jit", [False, True])
+def test_the_manuals_script_trains_resumes_and_exports(tmp_path, auto_jit):
+    """With ``TF_XLA_FLAGS=--tf_xla_auto_jit=2`` the rest of the step is compiled, and collectives stay outside."""
+    settings = {"TF_XLA_FLAGS": "--tf_xla_auto_jit=2 --tf_xla_cpu_global_jit"} if auto_jit else {}
+    folder = f"FOLDER = {str(tmp_path)!r}\n"
+    result = run_script(2, tmp_path, folder + MANUAL, **settings)
+    assert result.returncode == 0, result.stdout
+    assert result.stdout.count("TRAINED alike") == result.stdout.count("RESUMED alike") == 2, result.stdout
+    losses = [float(each) for each in re.findall(r"Loss: ([0-9.]+)", result.stdout)]
+    assert len(losses) == 3 and losses[-1] < losses[0]
+    if not auto_jit:
+        subprocess.run([sys.executable, "-c", folder + INFERENCE], check=True, env=clean_environment(), timeout=90)
+
+
+def test_the_example_learns_digits(tmp_path):
+    job = Job(["-np", "2", sys.executable, str(EXAMPLES / "tensorflow_mnist.py"), "--steps", "40"])
+    assert job.end() == 0, job.text
+    found = re.search(r"accuracy on the held-out images: ([0-9.]+)", job.text)
+    assert found is not None and float(found.group(1)) > 0.6, job.text
+
+
+def test_the_benchmark_has_horovods_options():
+    script = str(EXAMPLES / "tensorflow_synthetic_benchmark.py")
+    options = ["--model", "small", "--batch-size", "2", "--num-warmup-batches", "1", "--num-batches-per-iter", "1"]
+    job = Job(["-np", "2", sys.executable, script, *options, "--num-iters", "2", "--fp16-allreduce"])
+    assert job.end() == 0, job.text
+    assert len(re.findall(r"Iter #\d: [0-9.]+ img/sec", job.text)) == 2
+    assert re.search(r"Total img/sec on 2 CPU\(s\): [0-9.]+ \+-", job.text), job.text
+
+
+STALLS = """
+import os
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+import tensorflow as tf, horovod.tensorflow as hvd
+hvd.init()
+dense, other = tf.Variable([1.0], name="dense"), tf.Variable([1.0], name="unused_on_1")
+with tf.GradientTape() as tape:
+    loss = tf.reduce_sum(dense * 2.0) + (tf.reduce_sum(other) if hvd.rank() == 0 else 0.0)
+try:
+    hvd.DistributedGradientTape(tape).gradient(loss, [dense, other])
+    hvd.barrier()  # the job does not end before somebody was told
+except tf.errors.UnknownError as ended:
+    print("ENDED", hvd.rank(), flush=True)
+"""
+
+
+def test_a_gradient_that_one_rank_lacks_is_named(tmp_path):
+    quick = ["--stall-check-warning-time-seconds", "1", "--stall-check-shutdown-time-seconds", "2"]
+    job = Job(["-np", "2", *quick, sys.executable, write_script(tmp_path, STALLS)])
+    job.end()
+    missing = re.search(r"Missing ranks:\n(?:.*\n)*?.*1: \[([^\]]*)\]", job.text)
+    assert missing is not None and "unused_on_1" in missing.group(1), job.text
+
+
+# The manual's elastic script, with a model, data, and a member that is lost in the midst of it.
+ELASTIC = """
+import os, signal
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+import tensorflow as tf
+import horovod.tensorflow as hvd
+
+hvd.init()
+
+gpus = tf.config.experimental.list_physical_devices('GPU')
+for gpu in gpus:
+    tf.config.experimental.set_memory_growth(gpu, True)
+if gpus:
+    tf.config.experimental.set_visible_devices(gpus[hvd.local_rank()], 'GPU')
+
+slot = int(os.environ["HOROVOD_RANK"])
+lr, epochs, batches_per_epoch, batches_per_commit = 0.001, 2, 60, 10
+layers = tf.keras.layers
+model = tf.keras.Sequential([layers.Dense(8, activation="relu"), layers.Dense(3, activation="softmax")])
+optimizer = tf.optimizers.Adam(lr * hvd.size())
+random = tf.random.Generator.from_seed(slot)
+
+def get_random_batch():
+    data = random.normal([16, 4])
+    return data, tf.one_hot(tf.cast(data[:, 0] > 0, tf.int32), 3)
+
+@tf.function
+def train_one_batch(data, target, allreduce=True):
+    with tf.GradientTape() as tape:
+        probs = model(data, training=True)
+        loss = tf.losses.categorical_crossentropy(target, probs)
+
+    if allreduce:
+        tape = hvd.DistributedGradientTape(tape)
+
+    gradients = tape.gradient(loss, model.trainable_variables)
+    optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+
+# Initialize model and optimizer state so we can synchronize across workers
+data, target = get_random_batch()
+train_one_batch(data, target, allreduce=False)
+
+@hvd.elastic.run
+def train(state):
+    print(f"BEGIN slot {slot} of {hvd.size()} batch {state.batch} of {state.epoch}", flush=True)
+    for state.epoch in range(state.epoch, epochs):
+        for state.batch in range(state.batch, batches_per_epoch):
+            data, target = get_random_batch()
+            if slot == 1 and state.batch == 35:
+                os.kill(os.getpid(), signal.SIGKILL)
+            train_one_batch(data, target)
+            if state.batch % batches_per_commit == 0:
+                state.commit()
+        state.batch = 0
+
+rates = []
+def on_state_reset():
+    optimizer.learning_rate.assign(lr * hvd.size())
+    rates.append(round(float(optimizer.learning_rate.numpy()), 6))
+
+state = hvd.elastic.TensorFlowKerasState(model, optimizer, batch=0, epoch=0)
+state.register_reset_callbacks([on_state_reset])
+train(state)
+print(f"DONE slot {slot} rates {rates} steps {int(optimizer.iterations.numpy())}", flush=True)
+"""
+
+
+def test_the_manuals_elastic_script_goes_on_when_a_member_is_lost(tmp_path):
+    script = write_script(tmp_path, ELASTIC)
+    job = Job(["-np", "2", "--min-np", "1", "-H", "localhost:2", sys.executable, script])
+    assert job.end() == 0, job.text
+    assert re.findall(r"BEGIN slot 0 of 1 batch (\d+) of 0", job.text) == ["30"], job.text
+    # The batch that was committed is done once more, as the manual's loop has it: 1 + 120 + 1 steps.
+    assert "DONE slot 0 rates [0.001] steps 122" in job.text, job.text

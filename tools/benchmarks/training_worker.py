@@ -1,0 +1,95 @@
+"""One process of a crew that trains: makes its framework's trainer, then does what the coordinator says.
+
+    python -m benchmarks.training_worker "WAY FRAMEWORK BATCH THREADS SMALL" HOST:PORT
+
+Nothing but the standard library and the one framework is used, so any interpreter that has it will do.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import socket
+import sys
+import time
+from typing import Any
+
+from benchmarks.trainers import OPERATIONS, Trainer, Way, trainer_of
+
+Answer = dict[str, Any]
+REPEATED = 5  # in one block of an overhead
+
+
+class Worker:
+    """What the coordinator can ask for."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
+
+    def load(self) -> Answer:
+        self.trainer.load()
+        return {}
+
+    def init(self) -> Answer:
+        self.trainer.join()
+        return {}
+
+    def steps(self, count: int) -> Answer:
+        """Seconds that so many steps take, and the last one's loss."""
+        gc.collect()
+        begin = time.perf_counter()
+        loss = self.trainer.steps(count)
+        return {"seconds": time.perf_counter() - begin, "loss": loss}
+
+    def overhead(self, kind: str, blocks: int) -> Answer:
+        """Seconds a small asynchronous operation takes beside its bytes, block by block."""
+        many, one = self.trainer.operations(kind)
+        for _ in range(10):
+            many()
+        measured = []
+        for _ in range(blocks):
+            seconds = []
+            for do in (many, one):
+                do()  # in step again
+                begin = time.perf_counter()
+                for _ in range(REPEATED):
+                    do()
+                seconds.append((time.perf_counter() - begin) / REPEATED)
+            measured.append((seconds[0] - seconds[1]) / OPERATIONS)
+        return {"seconds": measured}
+
+    def stop(self) -> Answer:
+        self.trainer.leave()
+        return {}
+
+
+def main() -> None:
+    name, where = sys.argv[1:]
+    way, framework, batch, threads, small = name.split()
+    host, port = where.rsplit(":", 1)
+    worker = Worker(trainer_of(framework, Way(way, int(batch), int(threads), small == "small")))
+    with socket.create_connection((host, int(port))) as connection, connection.makefile("rw") as lines:
+        lines.write(json.dumps({"stack": name, "pid": os.getpid()}) + "\n")
+        lines.flush()
+        while line := lines.readline():
+            command = json.loads(line)
+            do = command.pop("do")
+            try:
+                reply = getattr(worker, do)(**command)
+            except Exception as problem:
+                reply = {"problem": f"{type(problem).__name__}: {problem}"}
+            lines.write(json.dumps(reply) + "\n")
+            lines.flush()
+            if do == "stop":
+                break
+    # TensorFlow's collectives of its own hold threads that nobody ends.
+    sys.stdout.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except ConnectionError:  # the coordinator has ended, and with it the benchmark
+        sys.exit(1)
