@@ -100,6 +100,7 @@ using deallocator = void (*)(void* data, std::size_t length, void* argument);
 
 /// The functions, under their own names.
 struct api {
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a declaration cannot have them
 #define FARANDOLE_TENSORFLOW_DECLARE(result, name, arguments) result(*name) arguments = nullptr;
   FARANDOLE_TENSORFLOW_FUNCTIONS(FARANDOLE_TENSORFLOW_DECLARE)
 #undef FARANDOLE_TENSORFLOW_DECLARE

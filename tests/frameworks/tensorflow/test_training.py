@@ -148,6 +148,21 @@ def test_layers_of_a_partial_tape_stay_this_ranks_own(rank, size):
         hvd.PartialDistributedGradientTape(tf.GradientTape(), local_layers="dense")
 
 
+@several_ranks
+def test_ranks_whose_models_have_other_names_meet_by_generic_ones(run, rank, size):
+    variable = tf.Variable([1.0], name=f"of_rank_{rank}")
+
+    @run
+    def step(x):
+        with tf.name_scope(f"of_rank_{rank}"):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum(variable * x)
+            return hvd.DistributedGradientTape(tape).gradient(loss, [variable], use_generic_names=True)
+
+    (gradient,) = step(tf.constant([rank + 1.0]))
+    assert gradient.numpy().tolist() == [(size + 1) / 2]
+
+
 def test_wrong_options_are_refused():
     for options in (
         {"groups": -1},

@@ -22,6 +22,8 @@ class Verbs:
 
     def __init__(self, device_dense: str = "", device_sparse: str = "") -> None:
         self._devices: Dict[str, Any] = {"device_dense": device_dense, "device_sparse": device_sparse}
+        self.ignore_name_scope = False
+        """Whether ranks match what is reduced by the last part of its name alone."""
 
     def to_numpy(self, tensor: Any) -> Any:
         """A copy."""
@@ -57,6 +59,7 @@ class Verbs:
             postscale_factor=how.postscale_factor if scaled else 1.0,
             name=name or None,
             process_set=how.process_set,
+            ignore_name_scope=self.ignore_name_scope,
             **self._devices,
         )
 
@@ -70,6 +73,7 @@ class Verbs:
             postscale_factor=how.postscale_factor,
             name=name or None,
             process_set=how.process_set,
+            ignore_name_scope=self.ignore_name_scope,
             **self._devices,
         )
 

@@ -135,6 +135,7 @@ class LocalGradientAggregationHelper:
         if self.backward_passes_per_step == 1:
             return self._locals.reduce(self._reduce, gradients, list(vars))
         self._make_variables(gradients)
+        assert self.counter is not None
         added = [
             total.assign_add(gradient)
             for total, gradient in zip(self.locally_aggregated_grads, gradients)

@@ -75,6 +75,7 @@ class GradientReduction:
         if tf.executing_eagerly():
             return self._at_once.reduce(gradients, keys, self._names(gradients, variables, generic_names))
         names = [f"grad_{place}" if generic_names else "" for place in range(len(keys))]
+        self._verbs.ignore_name_scope = generic_names
         with tf.name_scope(f"{self._name}_Allreduce"):
             if not self._may_change():
                 return self._in_graphs.reduce(gradients, keys, names)

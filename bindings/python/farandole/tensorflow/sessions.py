@@ -19,7 +19,7 @@ def broadcast_global_variables(root_rank: int) -> Any:
     return functions.broadcast_variables(tf.compat.v1.global_variables(), root_rank)
 
 
-class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):  # type: ignore[misc]
+class BroadcastGlobalVariablesHook(tf.compat.v1.train.SessionRunHook):
     """Gives one rank's global variables to all when a session begins, restored or not.
 
     :param root_rank: the global rank whose variables all receive

@@ -9,7 +9,7 @@ from farandole.tensorflow.kernels import tf
 from farandole.tensorflow.mpi_ops import Sum
 
 
-class SyncBatchNormalization(tf.keras.layers.BatchNormalization):  # type: ignore[misc]
+class SyncBatchNormalization(tf.keras.layers.BatchNormalization):
     """Like ``tf.keras.layers.BatchNormalization``, with the mean and variance of the whole batch that all ranks hold
     together; ranks may hold batches of different sizes. All ranks must take part in training.
 
