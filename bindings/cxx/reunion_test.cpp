@@ -333,5 +333,6 @@ TEST_CASE("members leave by plan where the rendezvous runs apart from the launch
 
   members[1]->withdraw();
   wait_until([&] { return launcher.leaving() == 1; });
+  told_of(members, 1);
   CHECK(members[0]->membership_change() == std::pair<std::uint64_t, bool>{1, true});
 }

@@ -22,37 +22,13 @@
 #include <vector>
 
 #include "bindings/c/kernel_door.h"
+#include "bindings/kernels/jax/types.hpp"
 #include "bindings/kernels/jax/xla_ffi.hpp"
 
 namespace farandole::kernels {
 namespace {
 
 const farandole_kernel_door* door = nullptr;
-
-xla::error_code code_of(farandole_status status) {
-  switch (status) {
-  case FARANDOLE_PRECONDITION:
-    return xla::error_code::failed_precondition;
-  case FARANDOLE_INVALID_ARGUMENT:
-    return xla::error_code::invalid_argument;
-  case FARANDOLE_ABORTED:
-    return xla::error_code::aborted;
-  case FARANDOLE_DISCONNECTED:
-    return xla::error_code::unavailable;
-  case FARANDOLE_OVERLOADED:
-    return xla::error_code::resource_exhausted;
-  case FARANDOLE_UNIMPLEMENTED:
-    return xla::error_code::unimplemented;
-  case FARANDOLE_TIMED_OUT:
-    return xla::error_code::deadline_exceeded;
-  case FARANDOLE_DISMISSED:
-    return xla::error_code::cancelled;
-  case FARANDOLE_OK:
-  case FARANDOLE_UNKNOWN:
-    break;
-  }
-  return xla::error_code::unknown;
-}
 
 struct failure {
   xla::error_code code;
@@ -64,71 +40,27 @@ xla::error* as_error(const xla::api& functions, const failure& what) {
   return functions.error_create(&args);
 }
 
-std::optional<farandole_dtype> dtype_of(xla::element type) {
-  switch (type) {
-  case xla::element::pred:
-    return FARANDOLE_BOOL;
-  case xla::element::s8:
-    return FARANDOLE_INT8;
-  case xla::element::s16:
-    return FARANDOLE_INT16;
-  case xla::element::s32:
-    return FARANDOLE_INT32;
-  case xla::element::s64:
-    return FARANDOLE_INT64;
-  case xla::element::u8:
-    return FARANDOLE_UINT8;
-  case xla::element::u16:
-    return FARANDOLE_UINT16;
-  case xla::element::f16:
-    return FARANDOLE_FLOAT16;
-  case xla::element::f32:
-    return FARANDOLE_FLOAT32;
-  case xla::element::f64:
-    return FARANDOLE_FLOAT64;
-  case xla::element::bf16:
-    return FARANDOLE_BFLOAT16;
-  }
-  return std::nullopt;
-}
+/// The memory of a tensor. It is XLA's until the call has ended; what describes it is copied.
+struct tensor {
+  void* data = nullptr;
+  std::vector<std::int64_t> shape;
 
-std::size_t bytes_of(farandole_dtype type) {
-  switch (type) {
-  case FARANDOLE_UINT8:
-  case FARANDOLE_INT8:
-  case FARANDOLE_BOOL:
-    return 1;
-  case FARANDOLE_UINT16:
-  case FARANDOLE_INT16:
-  case FARANDOLE_FLOAT16:
-  case FARANDOLE_BFLOAT16:
-    return 2;
-  case FARANDOLE_INT32:
-  case FARANDOLE_FLOAT32:
-    return 4;
-  case FARANDOLE_INT64:
-  case FARANDOLE_FLOAT64:
-    return 8;
+  void take(const xla::buffer& from) {
+    data = from.data;
+    shape.assign(from.extents, from.extents + from.dimensions);
   }
-  return 0;
-}
+};
 
-/// One tensor of a call. Its memory is XLA's until the call has ended.
 struct member {
   std::string name;
   farandole_dtype dtype = FARANDOLE_FLOAT32;
-  const xla::buffer* input = nullptr;
-  xla::buffer* output = nullptr;
+  tensor input, output;
   farandole_handle* handle = nullptr;
 
-  std::size_t input_bytes() const { return bytes_in(*input); }
-  std::size_t output_bytes() const { return bytes_in(*output); }
-
-private:
-  std::size_t bytes_in(const xla::buffer& which) const {
+  std::size_t bytes(const tensor& which) const {
     std::size_t count = bytes_of(dtype);
-    for (std::int64_t i = 0; i < which.dimensions; ++i)
-      count *= static_cast<std::size_t>(which.extents[i]);
+    for (const auto extent : which.shape)
+      count *= static_cast<std::size_t>(extent);
     return count;
   }
 };
@@ -202,15 +134,17 @@ std::optional<failure> read_tensors(const xla::call_frame& frame, const std::str
   for (std::size_t i = 0; i < count; ++i) {
     auto& each = out.members[i];
     each.name = count == 1 ? name : name + "_" + std::to_string(i + 1) + "of" + std::to_string(count);
-    each.input = static_cast<const xla::buffer*>(frame.arguments.values[i]);
-    each.output = static_cast<xla::buffer*>(frame.results.values[i]);
-    const auto dtype = dtype_of(each.input->type);
-    if (!dtype || each.output->type != each.input->type)
+    const auto& input = *static_cast<const xla::buffer*>(frame.arguments.values[i]);
+    const auto& output = *static_cast<const xla::buffer*>(frame.results.values[i]);
+    const auto dtype = dtype_of(input.type);
+    if (!dtype || output.type != input.type)
       return failure{xla::error_code::invalid_argument,
                      each.name + ": tensors of this type cannot travel (XLA's number " +
-                         std::to_string(static_cast<int>(each.input->type)) + ")"};
+                         std::to_string(static_cast<int>(input.type)) + ")"};
     each.dtype = *dtype;
-    if (!out.is_copied() && each.input_bytes() != each.output_bytes())
+    each.input.take(input);
+    each.output.take(output);
+    if (!out.is_copied() && each.bytes(each.input) != each.bytes(each.output))
       return failure{xla::error_code::invalid_argument, each.name + ": result and tensor differ in size"};
   }
   return std::nullopt;
@@ -229,10 +163,10 @@ std::optional<failure> submit(call& what) {
     const auto& each = what.members[i];
     submissions[i].name = each.name.c_str();
     submissions[i].dtype = each.dtype;
-    submissions[i].shape = each.input->extents;
-    submissions[i].dimensions = static_cast<std::size_t>(each.input->dimensions);
-    submissions[i].input = each.input->data;
-    submissions[i].output = what.is_copied() ? nullptr : each.output->data;
+    submissions[i].shape = each.input.shape.data();
+    submissions[i].dimensions = each.input.shape.size();
+    submissions[i].input = each.input.data;
+    submissions[i].output = what.is_copied() ? nullptr : each.output.data;
   }
   farandole_error why = {};
   if (door->submit(submissions.data(), submissions.size(), handles.data(), &why) != FARANDOLE_OK)
@@ -255,8 +189,8 @@ failure misfit(const member& which, const farandole_result& came) {
   door->ask(FARANDOLE_ASK_RANK, 0, &rank, nullptr);
   return {xla::error_code::invalid_argument,
           which.name + " on rank " + std::to_string(rank) + ": the compiled program expects " +
-              std::to_string(which.output_bytes()) + " bytes of rows shaped " +
-              listed(which.output->extents, static_cast<std::size_t>(which.output->dimensions)) + ", but " +
+              std::to_string(which.bytes(which.output)) + " bytes of rows shaped " +
+              listed(which.output.shape.data(), which.output.shape.size()) + ", but " +
               std::to_string(came.byte_count) +
               " bytes came (rows by rank: " + listed(came.first_dims, came.first_dim_count) +
               "). Inside jit shapes are fixed: all ranks must bring equally many rows, and as many ranks as "
@@ -265,7 +199,7 @@ failure misfit(const member& which, const farandole_result& came) {
 }
 
 bool fits(const call& what, const member& which, const farandole_result& came) {
-  if (came.byte_count != which.output_bytes())
+  if (came.byte_count != which.bytes(which.output))
     return false;
   // The sum of the rows may be right by accident where ranks differ.
   return !what.is_even || std::all_of(came.first_dims, came.first_dims + came.first_dim_count,
@@ -284,7 +218,7 @@ std::optional<failure> take_result(const call& what, const member& which) {
   if (!fits(what, which, came))
     return misfit(which, came);
   if (came.byte_count != 0)
-    std::memcpy(which.output->data, came.bytes, came.byte_count);
+    std::memcpy(which.output.data, came.bytes, came.byte_count);
   return std::nullopt;
 }
 
@@ -324,7 +258,7 @@ bool settles_at_once(const call& what) {
   constexpr std::size_t small_bytes = std::size_t{64} << 10;
   std::size_t bytes = 0;
   for (const auto& each : what.members)
-    bytes += each.input_bytes();
+    bytes += each.bytes(each.input);
   if (bytes > small_bytes)
     return false;
   return std::all_of(what.members.begin(), what.members.end(), [](const member& each) {
@@ -376,8 +310,7 @@ xla::error* run(xla::call_frame& frame) {
     problem = submit(*what);
   if (problem)
     return as_error(functions, *problem);
-  const bool has_futures = FARANDOLE_XLA_REACHES(functions.size, xla::api, future_set_error);
-  if (has_futures && !settles_at_once(*what))
+  if (xla::offers_futures(functions) && !settles_at_once(*what))
     return give_future(std::move(what), frame);
   return wait_for(*what);
 }

@@ -170,8 +170,9 @@ struct metadata_extension {
   metadata* wanted;
 };
 
-/// Whether a struct of `size` bytes, as the other side knows it, has the field.
-#define FARANDOLE_XLA_REACHES(size, type, field)                                                             \
-  ((size) >= offsetof(type, field) + sizeof(static_cast<type*>(nullptr)->field))
+/// Whether XLA has futures: its table reaches as far.
+inline bool offers_futures(const api& functions) {
+  return functions.size >= offsetof(api, future_set_error) + sizeof(functions.future_set_error);
+}
 
 } // namespace farandole::kernels::xla

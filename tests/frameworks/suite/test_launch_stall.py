@@ -31,7 +31,7 @@ def test_the_report_names_the_rank_and_the_tensor(tmp_path: Path, launch: Callab
     os.mkfifo(pipe)
     script = drivers.current().prelude + LATE
     job = launch(2, script, str(pipe), flags=["--stall-check-warning-time-seconds", "1"])
-    report = r"Missing ranks:\n(?:\[\d\]<stderr>:)?1: \[\S*allreduce\.gradient\.weight\.late\]"
+    report = r"Missing ranks:\n(?:\[\d\]<stderr>:)?1: \[\S*gradient\.weight\.late\]"
     job.read_until(lambda text: re.search(report, text) is not None)
     pipe.open("w").close()
     assert job.end() == 0, job.text

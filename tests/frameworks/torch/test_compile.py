@@ -76,7 +76,8 @@ def test_the_default_compiler_takes_them(rank: int, size: int) -> None:
         return hvd.allgather(parts[0] + 1, name="inductor.all") * parts[1].sum()
 
     tensors = [rows(2, rank), rows(3, rank)]
-    torch.testing.assert_close(outcome(torch.compile(step, fullgraph=True), tensors), outcome(step, tensors))
+    compiled = outcome(torch.compile(step, fullgraph=True), tensors)
+    torch.testing.assert_close(compiled, outcome(step, tensors), rtol=1e-5, atol=1e-4)  # sums in another order
 
 
 def ragged(a: torch.Tensor) -> torch.Tensor:

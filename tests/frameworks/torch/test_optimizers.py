@@ -17,8 +17,9 @@ STEPS = 4
 
 
 def make(name: str, parameters: Any) -> torch.optim.Optimizer:
-    rate = {"lr": 0.1} if name == "SGD" else {}
-    return CLASSES[name](parameters, **rate)
+    # By default LBFGS takes steps that drive this model away, and each last bit along with them.
+    options: Dict[str, Any] = {"SGD": {"lr": 0.1}, "LBFGS": {"lr": 0.05, "max_iter": 4}}.get(name, {})
+    return CLASSES[name](parameters, **options)
 
 
 class Network(torch.nn.Module):

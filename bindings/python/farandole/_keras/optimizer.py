@@ -65,6 +65,13 @@ class _OfKeras3(_Distributed):
         reduced = self._farandole(grads, variables)
         return self._farandole.apply(lambda: super(_OfKeras3, self).apply(reduced, variables), self)  # type: ignore[misc]
 
+    def stateless_apply(self, optimizer_variables: Any, grads: Any, trainable_variables: Any) -> Any:
+        """On JAX: reduces the gradients over all ranks, and applies them."""
+        if not _has_own_stateless_apply(type(self)):
+            return super().stateless_apply(optimizer_variables, grads, trainable_variables)  # type: ignore[misc]
+        reduced = self._farandole(list(grads), list(self._trainable_variables))  # type: ignore[attr-defined]
+        return super().stateless_apply(optimizer_variables, reduced, trainable_variables)  # type: ignore[misc]
+
     def save_own_variables(self, store: Any) -> None:
         """As the wrapped optimizer's: what backward passes add up is not kept."""
         for place, variable in enumerate(variables_of(self)):
@@ -78,6 +85,12 @@ class _OfKeras3(_Distributed):
             return
         for place, variable in enumerate(lasting):
             variable.assign(store[str(place)])
+
+
+def _has_own_stateless_apply(kind: type) -> bool:
+    """Whether it does not come to ``apply()``, as that of a loss scale's optimizer."""
+    definer = next(each for each in kind.__mro__ if "stateless_apply" in vars(each) and each is not _OfKeras3)
+    return definer.__name__ != "BaseOptimizer"
 
 
 class _OfKeras2(_Distributed):
@@ -172,6 +185,8 @@ def distributed(
         process_set,
         scale_local_gradients,
     )
+    if used.backend == "jax" and backward_passes_per_step > 1 and _has_own_stateless_apply(type(optimizer)):
+        raise ValueError(f"on JAX, backward_passes_per_step > 1 does not go together with {type(optimizer).__name__}")
     wrapped = _class_of(type(optimizer), used, options).from_config(optimizer.get_config())
     for variable in _variables_of_layers(used, local_layers):
         wrapped.register_local_var(variable)

@@ -15,10 +15,10 @@ optimizers, schedulers, loops and callbacks where they were committed last.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
-import tempfile
-from typing import Any, Optional
+from typing import Any, Iterator, Optional
 
 import torch
 
@@ -48,12 +48,8 @@ class LightningState(ObjectState):
         """``trainer.fit(model, …)`` from the last commit on, on all ranks that are members now."""
         self._trainer = trainer
         try:
-            with tempfile.TemporaryDirectory(prefix="farandole-") as folder:
-                path = None
-                if self.checkpoint is not None:
-                    path = os.path.join(folder, "commit.ckpt")
-                    with open(path, "wb") as file:
-                        file.write(self.checkpoint)
+            with _in_memory(self.checkpoint) as path:
+                if path is not None:
                     kwargs.setdefault("weights_only", False)  # our own, and it holds more than weights
                 trainer.fit(model, *args, ckpt_path=path, **kwargs)
         finally:
@@ -69,6 +65,21 @@ class LightningState(ObjectState):
         from farandole.lightning.registration import base_callback
 
         return _commits(base_callback())(self, batches)
+
+
+@contextlib.contextmanager
+def _in_memory(content: Optional[bytes]) -> Iterator[Optional[str]]:
+    """The path of a file that nothing is left of when this process ends, however it does; None without content."""
+    if content is None:
+        yield None
+        return
+    descriptor = os.memfd_create("farandole commit")
+    try:
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(content)
+        yield f"/proc/self/fd/{descriptor}"
+    finally:
+        os.close(descriptor)
 
 
 def _commits(base: Any) -> Any:

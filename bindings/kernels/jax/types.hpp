@@ -1,0 +1,19 @@
+// XLA and Farandole each have numbers for types of elements and for kinds of failure; here they meet.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "bindings/c/farandole.h"
+#include "bindings/kernels/jax/xla_ffi.hpp"
+
+namespace farandole::kernels {
+
+xla::error_code code_of(farandole_status status);
+
+/// Nothing for types that cannot travel.
+std::optional<farandole_dtype> dtype_of(xla::element type);
+
+std::size_t bytes_of(farandole_dtype type);
+
+} // namespace farandole::kernels

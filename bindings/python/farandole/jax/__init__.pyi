@@ -1,0 +1,316 @@
+# Made by bindings/python/stubs_check.py --write from the code; not edited by hand.
+from typing import Any, List, Optional, Sequence, Tuple, Union
+
+from farandole.common.exceptions import HorovodInternalError as HorovodInternalError
+from farandole.common.process_sets import ProcessSet as ProcessSet
+from farandole.common.process_sets import global_process_set as global_process_set
+from farandole.jax import elastic as elastic
+from farandole.jax.compression import Compression as Compression
+
+AdaSum: int
+Adasum: int
+Average: int
+Max: int
+Min: int
+Product: int
+Sum: int
+
+def DistributedOptimizer(
+    optimizer: Any,
+    name: Optional[str] = ...,
+    compression: Any = ...,
+    backward_passes_per_step: int = ...,
+    op: int = ...,
+    gradient_predivide_factor: float = ...,
+    average_aggregated_gradients: bool = ...,
+    groups: Optional[int] = ...,
+    process_set: ProcessSet = ...,
+) -> Any:
+    """An Optax optimizer whose ``update`` takes this rank's gradients and steps with those of all ranks.
+
+    It is an ``optax.GradientTransformationExtraArgs`` and works inside ``jit`` and outside.
+
+    :param optimizer: an ``optax.GradientTransformation``
+    :param name: tells several optimizers of a job apart; ``DistributedOptimizer`` by default
+    :param compression: how gradients travel: ``Compression.none``, ``.fp16`` or ``.bf16``
+    :param backward_passes_per_step: gradients of so many updates are added up before they are reduced; the updates
+        between bring zeros
+    :param op: ``Average``, ``Sum``, ``Min``, ``Max``, ``Product``; with ``Adasum`` the ranks step by themselves and
+        what is combined is by how much
+    :param gradient_predivide_factor: with ``Average``, gradients are divided by it before they are summed and
+        multiplied afterwards
+    :param average_aggregated_gradients: divide what was added up by the number of passes
+    :param groups: into how many operations gradients are put; one by default
+    :param process_set: who takes part; everybody by default
+    """
+
+def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
+    """Adds a set of ranks: all ranks call this, members or not, and it returns when the set can be used.
+
+    ``ValueError`` on all ranks for a set that exists already, for ranks that do not fit the job and for ranks that do
+    not agree; nothing changes then and the job goes on. In an elastic job sets go on when members change, so one that
+    was added before may have just these ranks now: then it exists already, and the error says its number, the
+    lowest if several have shrunk to them.
+
+    :param process_set: a new set, or the list of its global ranks
+    :returns: the set, which has its number now
+    """
+
+def allgather(tensor: Any, name: Optional[str] = ..., process_set: ProcessSet = ...) -> Any:
+    """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ.
+
+    :param tensor: what this rank contributes; contiguous
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set: who takes part; everybody by default
+    :returns: a new tensor, the same on every rank
+    """
+
+def allgather_object(obj: Any, name: Optional[str] = ..., process_set: ProcessSet = ...) -> List[Any]:
+    """Gives every rank's object to all.
+
+    :param obj: anything that can be pickled
+    :param name: the same on all ranks
+    :param process_set: who takes part; everybody by default
+    :returns: the objects in rank order
+    """
+
+def allreduce(
+    tensor: Any,
+    average: Optional[bool] = ...,
+    name: Optional[str] = ...,
+    compression: Any = ...,
+    op: Optional[int] = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+    process_set: ProcessSet = ...,
+) -> Any:
+    """Reduces a tensor over all ranks.
+
+    :param tensor: what this rank contributes; contiguous
+    :param average: deprecated: use ``op``
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :param process_set: who takes part; everybody by default
+    :returns: a new tensor, the same on every rank
+    """
+
+def alltoall(
+    tensor: Any, splits: Any = ..., name: Optional[str] = ..., process_set: ProcessSet = ...
+) -> Union[Any, Tuple[Any, Any]]:
+    """Sends rows to every rank and receives rows from every rank, in rank order.
+
+    :param tensor: what this rank contributes; contiguous
+    :param splits: how many rows go to each rank: int32, on any device, or a list; equally many by default
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set: who takes part; everybody by default
+    :returns: the rows received; with ``splits``, the rows received and an int32 tensor that says how many came from each rank
+    """
+
+def barrier(process_set: ProcessSet = ...) -> None:
+    """Waits until all ranks have called it.
+
+    :param process_set: who takes part; everybody by default
+    :returns: None
+    """
+
+def broadcast(tensor: Any, root_rank: int, name: Optional[str] = ..., process_set: ProcessSet = ...) -> Any:
+    """Gives one rank's tensor to all.
+
+    :param tensor: what this rank contributes; contiguous
+    :param root_rank: the global rank whose tensor all receive
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set: who takes part; everybody by default
+    :returns: a new tensor, the same on every rank
+    """
+
+def broadcast_object(obj: Any, root_rank: int = ..., name: Optional[str] = ..., process_set: ProcessSet = ...) -> Any:
+    """Gives one rank's object to all.
+
+    :param obj: anything that can be pickled; looked at on the root only
+    :param root_rank: the global rank whose object all receive
+    :param name: the same on all ranks
+    :param process_set: who takes part; everybody by default
+    :returns: the root's object
+    """
+
+def broadcast_parameters(params: Any, root_rank: int = ..., process_set: ProcessSet = ...) -> Any:
+    """Gives one rank's parameters to all. JAX arrays never change, so the result has to be taken.
+
+    :param params: a tree of arrays: a model's parameters, an optimizer's state; numbers travel too
+    :param root_rank: the global rank whose parameters all receive
+    :param process_set: who takes part; everybody by default
+    :returns: the root's tree
+    """
+
+def ccl_built() -> bool:
+    """Whether oneCCL is built in."""
+
+def cross_rank() -> int:
+    """This host's number among those that have a process with this one's local rank."""
+
+def cross_size() -> int:
+    """Hosts that have a process with this one's local rank."""
+
+def cuda_built() -> bool:
+    """Whether CUDA is built in."""
+
+def ddl_built() -> bool:
+    """Whether IBM DDL is built in."""
+
+def gloo_built() -> bool:
+    """Whether processes can be launched without MPI; always so."""
+
+def gloo_enabled() -> bool:
+    """Whether processes connect without MPI; always so."""
+
+def grouped_allgather(
+    tensors: Sequence[Any], name: Optional[str] = ..., process_set: ProcessSet = ...
+) -> Tuple[Any, ...]:
+    """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ. Does so for several tensors as one.
+
+    :param tensors: what this rank contributes; they become ready together
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set: who takes part; everybody by default
+    :returns: a tuple of new tensors
+    """
+
+def grouped_allreduce(
+    tensors: Sequence[Any],
+    average: Optional[bool] = ...,
+    name: Optional[str] = ...,
+    compression: Any = ...,
+    op: Optional[int] = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+    process_set: ProcessSet = ...,
+) -> List[Any]:
+    """Reduces several tensors over all ranks as one.
+
+    :param tensors: what this rank contributes; they become ready together
+    :param average: deprecated: use ``op``
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :param process_set: who takes part; everybody by default
+    :returns: a list of new tensors
+    """
+
+def grouped_reducescatter(
+    tensors: Sequence[Any],
+    name: Optional[str] = ...,
+    compression: Any = ...,
+    op: int = ...,
+    process_set: ProcessSet = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+) -> List[Any]:
+    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left. Does so for several tensors as one.
+
+    :param tensors: what this rank contributes; they become ready together
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
+    :param process_set: who takes part; everybody by default
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :returns: a list of this rank's shares, new tensors
+    """
+
+def init(
+    comm: Optional[Union[Sequence[int], Any]] = ..., process_sets: Optional[Union[str, Sequence[ProcessSet]]] = ...
+) -> None:
+    """Joins the job that the environment names; a job of one process when it names none.
+
+    ``comm`` may be a list of ranks of MPI's world, which counts only in a job that mpirun started, or a
+    communicator of mpi4py, whose processes are then the job. ``process_sets`` lists the sets that are to exist
+    besides the global one, the same on all ranks; ``"dynamic"`` allows sets to be added later. With a communicator,
+    sets may be made from communicators too: all ranks' are gathered, so that a split registers each of its parts.
+
+    Whoever joins an elastic job that runs already lists the same sets in the same order: those of ranks have the
+    members that are left of them now, those by rule (``ProcessSet.by_rule``) are worked out anew.
+    """
+
+def is_homogeneous() -> bool:
+    """Whether every host has equally many processes."""
+
+def is_initialized() -> bool:
+    """Whether ``init()`` has been called, and ``shutdown()`` not since."""
+
+def join(device: int = ...) -> int:
+    """Says that this rank has no more data; waits until all ranks have said so, and takes part in their reductions meanwhile.
+
+    :param device: where a rank that has joined makes the zeros that it contributes; the CPU for -1
+    :returns: the rank that joined last
+    """
+
+def local_rank() -> int:
+    """This process's number on its host, from 0."""
+
+def local_size() -> int:
+    """Processes of the job on this host."""
+
+def max_size() -> int:
+    """The most processes that the job may come to have: ``FARANDOLE_MAX_NP``, or ``size()`` without it."""
+
+def mpi_built() -> bool:
+    """Whether MPI is built in."""
+
+def mpi_enabled() -> bool:
+    """Whether MPI brought the processes of the job together, or moves their tensors."""
+
+def mpi_threads_supported() -> bool:
+    """Whether other threads may call MPI beside Farandole; ``ValueError`` in a job without MPI."""
+
+def nccl_built() -> int:
+    """The version code of NCCL that is built in, 0 for none."""
+
+def rank() -> int:
+    """This process's number in the job, from 0."""
+
+def reducescatter(
+    tensor: Any,
+    name: Optional[str] = ...,
+    compression: Any = ...,
+    op: int = ...,
+    process_set: ProcessSet = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+) -> Any:
+    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left.
+
+    :param tensor: what this rank contributes; contiguous
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
+    :param process_set: who takes part; everybody by default
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :returns: this rank's share, a new tensor
+    """
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Removes a set: all ranks call this, members or not. What is pending in the set fails; nothing else does.
+
+    :param process_set: a set that is registered; it is not any more afterwards
+    :returns: False for a set that is not registered, and for the global one
+    """
+
+def rocm_built() -> bool:
+    """Whether ROCm is built in."""
+
+def shutdown() -> None:
+    """Leaves the job when the programs that this thread has called have run. Allows a later ``init()``."""
+
+def size() -> int:
+    """Processes in the job."""
+
+def start_timeline(file_path: str, mark_cycles: bool = ...) -> None:
+    """Starts to write a trace of all operations on rank 0."""
+
+def stop_timeline() -> None:
+    """Ends the trace."""
