@@ -121,6 +121,8 @@ class SchedulesRate:
 
     def on_batch_begin(self, batch: int, logs: Logs = None) -> None:
         """Changes the rate if it is time."""
+        if batch and self.schedule.is_staircase:
+            return
         optimizer = self.model.optimizer
         bring_home(self.model)
         change = self.schedule.at(self.current_epoch, batch, _number(optimizer.learning_rate))
