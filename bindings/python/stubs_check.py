@@ -39,16 +39,21 @@ def function_stub(name: str, function: Callable[..., Any]) -> str:
 
 def framework_stub(module: Any) -> str:
     """The public names of a framework's door."""
+    from farandole.common import signatures
+
     imports, constants, functions = [], [], []
-    for name, value in sorted(vars(module).items()):
+    package = module.__name__.partition(".")[2]
+    # Those of the table may come when they are first asked for.
+    for name in sorted({*vars(module), *signatures.PACKAGES[package]}):
         if name.startswith("_") or name == "annotations":
             continue
+        value = getattr(module, name)
         if isinstance(value, int):
             constants.append(f"{name}: int\n")
         elif inspect.isclass(value):
             imports.append(f"from {value.__module__} import {name} as {name}\n")
         elif inspect.ismodule(value):
-            if value.__name__ == f"{module.__name__}.{name}" and hasattr(value, "__path__"):
+            if f"{package}.{name}" in signatures.PACKAGES:
                 imports.append(f"from {module.__name__} import {name} as {name}\n")
         elif inspect.ismethod(value) or inspect.isfunction(value):
             plain = value if inspect.ismethod(value) else inspect.unwrap(value)

@@ -192,6 +192,40 @@ print("weight", net.weight.data().asnumpy().tolist(), flush=True)
     assert job.text.count("weight [[-3.0, -3.0, -3.0], [-3.0, -3.0, -3.0]]") == 2
 
 
+def test_a_data_loader_may_fork_while_gradients_are_under_way(tmp_path: Path) -> None:
+    script = (
+        START
+        + """
+import atexit
+from mxnet import autograd, gluon
+rows = nd.array([[each] * 3 for each in range(24)])
+data = gluon.data.ArrayDataset(rows, rows.sum(axis=1))
+net = gluon.nn.Dense(1, in_units=3)
+net.initialize(mx.init.Zero())
+trainer = hvd.DistributedTrainer(net.collect_params(), "sgd", {"learning_rate": 1e-4})
+for epoch in range(2):
+    for x, y in gluon.data.DataLoader(data, batch_size=6, num_workers=2):  # forks at each epoch
+        with autograd.record():
+            loss = gluon.loss.L2Loss()(net(x), y)
+        loss.backward()
+        trainer.step(6)
+print("weight", net.weight.data().asnumpy().round(4).tolist(), flush=True)
+if rank == 0:
+    child = os.fork()
+    if child == 0:
+        atexit._run_exitfuncs()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+print("last", hvd.allreduce(nd.ones((1,)), op=hvd.Sum).asscalar(), flush=True)
+"""
+    )
+    ended = run_script(2, tmp_path, script, FARANDOLE_SHUTDOWN_TIMEOUT="600")
+    assert ended.returncode == 0, ended.stdout
+    first, second = re.findall(r"weight (\[.*\])", ended.stdout)
+    assert first == second and "0.0" not in first
+    assert ended.stdout.count("last 2.0") == 2
+
+
 def test_without_init_a_call_says_so() -> None:
     script = """
 import mxnet as mx, horovod.mxnet as hvd

@@ -198,6 +198,7 @@ KERAS_ELASTIC = {
 
 PACKAGES: Dict[str, Dict[str, str]] = {
     "numpy": NUMPY,
+    "numpy.elastic": {"run": "func", "NumPyState": "**kwargs"},
     "torch": TORCH,
     "torch.elastic": {
         "run": "func",
@@ -205,6 +206,7 @@ PACKAGES: Dict[str, Dict[str, str]] = {
         "ElasticSampler": "dataset, shuffle=True, seed=0",
     },
     "jax": JAX,
+    "jax.elastic": {"run": "func", "JaxState": "**kwargs"},
     "mxnet": MXNET,
     "tensorflow": TENSORFLOW,
     "tensorflow.elastic": {

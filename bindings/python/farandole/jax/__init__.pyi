@@ -4,6 +4,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 from farandole.common.exceptions import HorovodInternalError as HorovodInternalError
 from farandole.common.process_sets import ProcessSet as ProcessSet
 from farandole.common.process_sets import global_process_set as global_process_set
+from farandole.jax import elastic as elastic
 from farandole.jax.compression import Compression as Compression
 
 AdaSum: int

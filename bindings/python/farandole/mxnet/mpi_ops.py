@@ -16,7 +16,7 @@ import mxnet as mx
 from mxnet.base import MXNetError
 
 from farandole import _native
-from farandole.common import meetings, operations
+from farandole.common import job, meetings, operations
 from farandole.common.basics import HorovodBasics as _HorovodBasics
 from farandole.common.calls import handle_average_backwards_compatibility, rows_of_share
 from farandole.common.operations import public
@@ -86,7 +86,7 @@ def shutdown() -> None:
 
 def _let_engine_end() -> None:
     """A script goes on, and may end, while the engine still works for it; and other ranks need what it works on."""
-    if is_initialized():
+    if is_initialized() and job.runtime.usable_here:  # not in a child that a data loader has forked
         drain(_seconds_to_shut_down())
 
 

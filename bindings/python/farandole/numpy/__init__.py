@@ -67,7 +67,7 @@ stop_timeline = _basics.stop_timeline
 
 Average = _basics.Average
 Sum = _basics.Sum
-Adasum = _basics.Adasum
+AdaSum = Adasum = _basics.Adasum
 Min = _basics.Min
 Max = _basics.Max
 Product = _basics.Product

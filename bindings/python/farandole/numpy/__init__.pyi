@@ -4,7 +4,9 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 from farandole.common.exceptions import HorovodInternalError as HorovodInternalError
 from farandole.common.process_sets import ProcessSet as ProcessSet
 from farandole.common.process_sets import global_process_set as global_process_set
+from farandole.numpy import elastic as elastic
 
+AdaSum: int
 Adasum: int
 Average: int
 Max: int

@@ -6,10 +6,7 @@ import torch
 from farandole.common.exceptions import HorovodInternalError as HorovodInternalError
 from farandole.common.process_sets import ProcessSet as ProcessSet
 from farandole.common.process_sets import global_process_set as global_process_set
-from farandole.torch import compression as compression
 from farandole.torch import elastic as elastic
-from farandole.torch import graph as graph
-from farandole.torch import ops as ops
 from farandole.torch.compression import Compression as Compression
 from farandole.torch.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 

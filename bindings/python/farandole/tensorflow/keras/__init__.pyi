@@ -5,6 +5,8 @@ from farandole.common.exceptions import HorovodInternalError as HorovodInternalE
 from farandole.common.process_sets import ProcessSet as ProcessSet
 from farandole.common.process_sets import global_process_set as global_process_set
 from farandole.tensorflow.compression import Compression as Compression
+from farandole.tensorflow.keras import callbacks as callbacks
+from farandole.tensorflow.keras import elastic as elastic
 
 AdaSum: int
 Adasum: int

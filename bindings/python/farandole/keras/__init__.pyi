@@ -1,0 +1,292 @@
+# Made by bindings/python/stubs_check.py --write from the code; not edited by hand.
+from typing import Any, Dict, List, Optional, Sequence, Union
+
+from farandole.common.exceptions import HorovodInternalError as HorovodInternalError
+from farandole.common.process_sets import ProcessSet as ProcessSet
+from farandole.common.process_sets import global_process_set as global_process_set
+from farandole.keras import callbacks as callbacks
+from farandole.keras import elastic as elastic
+from farandole.tensorflow.compression import Compression as Compression
+
+AdaSum: int
+Adasum: int
+Average: int
+Max: int
+Min: int
+Product: int
+Sum: int
+
+def DistributedOptimizer(
+    optimizer: Any,
+    name: Optional[str] = ...,
+    device_dense: str = ...,
+    device_sparse: str = ...,
+    compression: Any = ...,
+    sparse_as_dense: bool = ...,
+    gradient_predivide_factor: float = ...,
+    op: int = ...,
+    backward_passes_per_step: int = ...,
+    average_aggregated_gradients: bool = ...,
+    num_groups: int = ...,
+    groups: Any = ...,
+    process_set: ProcessSet = ...,
+    scale_local_gradients: bool = ...,
+) -> Any:
+    """Wraps an optimizer so that its gradients are reduced over all ranks before each step.
+
+    :param optimizer: computes the step
+    :param name: of the optimizer; its class's name after ``Distributed`` by default
+    :param device_dense: the device that a dense tensor is reduced on; the framework's choice by default
+    :param device_sparse: the device that a sparse tensor is gathered on; the framework's choice by default
+    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, or another that it offers
+    :param sparse_as_dense: reduce sparse gradients as dense ones
+    :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
+    :param op: ``Average`` (the default), ``Sum`` and what else the framework's page lists; with ``Adasum`` each rank steps on
+        its own, and what the parameters have changed by is combined
+    :param backward_passes_per_step: passes whose gradients add up before they are reduced
+    :param average_aggregated_gradients: divide what has added up by the number of passes
+    :param num_groups: deprecated: use ``groups``
+    :param groups: how many groups of gradients, or lists of parameters, are reduced as one
+    :param process_set: who takes part; everybody by default
+    :param scale_local_gradients: divide gradients of local layers, which are not reduced, by the number of ranks
+    :returns: an optimizer that is an instance of the given one's class too
+    """
+
+def PartialDistributedOptimizer(
+    optimizer: Any,
+    name: Optional[str] = ...,
+    device_dense: str = ...,
+    device_sparse: str = ...,
+    compression: Any = ...,
+    sparse_as_dense: bool = ...,
+    gradient_predivide_factor: float = ...,
+    op: int = ...,
+    backward_passes_per_step: int = ...,
+    average_aggregated_gradients: bool = ...,
+    groups: Any = ...,
+    process_set: ProcessSet = ...,
+    local_layers: Any = ...,
+    scale_local_gradients: bool = ...,
+) -> Any:
+    """Wraps an optimizer so that its gradients, other than those of local layers, are reduced over all ranks before each step.
+
+    :param optimizer: computes the step
+    :param name: of the optimizer; its class's name after ``Distributed`` by default
+    :param device_dense: the device that a dense tensor is reduced on; the framework's choice by default
+    :param device_sparse: the device that a sparse tensor is gathered on; the framework's choice by default
+    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, or another that it offers
+    :param sparse_as_dense: reduce sparse gradients as dense ones
+    :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
+    :param op: ``Average`` (the default), ``Sum`` and what else the framework's page lists; with ``Adasum`` each rank steps on
+        its own, and what the parameters have changed by is combined
+    :param backward_passes_per_step: passes whose gradients add up before they are reduced
+    :param average_aggregated_gradients: divide what has added up by the number of passes
+    :param groups: how many groups of gradients, or lists of parameters, are reduced as one
+    :param process_set: who takes part; everybody by default
+    :param local_layers: a layer, or a list of layers, whose gradients are not reduced
+    :param scale_local_gradients: divide gradients of local layers, which are not reduced, by the number of ranks
+    :returns: an optimizer that is an instance of the given one's class too
+    """
+
+def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
+    """Adds a set of ranks: all ranks call this, members or not, and it returns when the set can be used.
+
+    ``ValueError`` on all ranks for a set that exists already, for ranks that do not fit the job and for ranks that do
+    not agree; nothing changes then and the job goes on. In an elastic job sets go on when members change, so one that
+    was added before may have just these ranks now: then it exists already, and the error says its number, the
+    lowest if several have shrunk to them.
+
+    :param process_set: a new set, or the list of its global ranks
+    :returns: the set, which has its number now
+    """
+
+def allgather(value: Any, name: Optional[str] = ...) -> Any:
+    """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ.
+
+    :param value: what this rank contributes: a tensor, an array, or what one can be made of
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :returns: a new tensor, the same on every rank
+    """
+
+def allgather_object(obj: Any, name: Optional[str] = ..., process_set: ProcessSet = ...) -> List[Any]:
+    """Gives every rank's object to all.
+
+    :param obj: anything that can be pickled
+    :param name: the same on all ranks
+    :param process_set: who takes part; everybody by default
+    :returns: the objects in rank order
+    """
+
+def allreduce(
+    value: Any,
+    name: Optional[str] = ...,
+    average: Optional[bool] = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+    op: Optional[int] = ...,
+    compression: Any = ...,
+) -> Any:
+    """Reduces a tensor over all ranks.
+
+    :param value: what this rank contributes: a tensor, an array, or what one can be made of
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param average: deprecated: use ``op``
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
+    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :returns: a new tensor, the same on every rank
+    """
+
+def barrier(process_set: ProcessSet = ...) -> None:
+    """Waits until all ranks have called it.
+
+    :param process_set: who takes part; everybody by default
+    :returns: None
+    """
+
+def broadcast(value: Any, root_rank: int, name: Optional[str] = ...) -> Any:
+    """Gives one rank's tensor to all.
+
+    :param value: what this rank contributes: a tensor, an array, or what one can be made of
+    :param root_rank: the global rank whose tensor all receive
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :returns: a new tensor, the same on every rank
+    """
+
+def broadcast_global_variables(root_rank: int) -> Any:
+    """Gives one rank's global variables to all, in place; in graphs only.
+
+    :param root_rank: the global rank whose variables all receive
+    :returns: the operation that does it
+    """
+
+def broadcast_object(obj: Any, root_rank: int = ..., name: Optional[str] = ..., process_set: ProcessSet = ...) -> Any:
+    """Gives one rank's object to all.
+
+    :param obj: anything that can be pickled; looked at on the root only
+    :param root_rank: the global rank whose object all receive
+    :param name: the same on all ranks
+    :param process_set: who takes part; everybody by default
+    :returns: the root's object
+    """
+
+def ccl_built() -> bool:
+    """Whether oneCCL is built in."""
+
+def cross_rank() -> int:
+    """This host's number among those that have a process with this one's local rank."""
+
+def cross_size() -> int:
+    """Hosts that have a process with this one's local rank."""
+
+def cuda_built() -> bool:
+    """Whether CUDA is built in."""
+
+def ddl_built() -> bool:
+    """Whether IBM DDL is built in."""
+
+def gloo_built() -> bool:
+    """Whether processes can be launched without MPI; always so."""
+
+def gloo_enabled() -> bool:
+    """Whether processes connect without MPI; always so."""
+
+def init(
+    comm: Optional[Union[Sequence[int], Any]] = ..., process_sets: Optional[Union[str, Sequence[ProcessSet]]] = ...
+) -> None:
+    """Joins the job that the environment names; a job of one process when it names none.
+
+    ``comm`` may be a list of ranks of MPI's world, which counts only in a job that mpirun started, or a
+    communicator of mpi4py, whose processes are then the job. ``process_sets`` lists the sets that are to exist
+    besides the global one, the same on all ranks; ``"dynamic"`` allows sets to be added later. With a communicator,
+    sets may be made from communicators too: all ranks' are gathered, so that a split registers each of its parts.
+
+    Whoever joins an elastic job that runs already lists the same sets in the same order: those of ranks have the
+    members that are left of them now, those by rule (``ProcessSet.by_rule``) are worked out anew.
+    """
+
+def is_homogeneous() -> bool:
+    """Whether every host has equally many processes."""
+
+def is_initialized() -> bool:
+    """Whether ``init()`` has been called, and ``shutdown()`` not since."""
+
+def join(device: int = ...) -> int:
+    """Says that this rank has no more data; waits until all ranks have said so, and takes part in their reductions meanwhile.
+
+    :param device: where a rank that has joined makes the zeros that it contributes; the CPU for -1
+    :returns: the rank that joined last
+    """
+
+def load_model(
+    filepath: Any,
+    custom_optimizers: Any = ...,
+    custom_objects: Optional[Dict[str, Any]] = ...,
+    compression: Any = ...,
+    legacy_opts: bool = ...,
+) -> Any:
+    """Loads a saved model whose optimizer is then a distributed one.
+
+    :param filepath: the file of the saved model
+    :param custom_optimizers: optimizer classes that the framework does not know
+    :param custom_objects: other classes and functions that the framework does not know, by name
+    :param compression: how gradients travel
+    :param legacy_opts: the model was saved with an optimizer of ``optimizers.legacy``
+    :returns: the model
+    """
+
+def local_rank() -> int:
+    """This process's number on its host, from 0."""
+
+def local_size() -> int:
+    """Processes of the job on this host."""
+
+def max_size() -> int:
+    """The most processes that the job may come to have: ``FARANDOLE_MAX_NP``, or ``size()`` without it."""
+
+def mpi_built() -> bool:
+    """Whether MPI is built in."""
+
+def mpi_enabled() -> bool:
+    """Whether MPI brought the processes of the job together, or moves their tensors."""
+
+def mpi_threads_supported() -> bool:
+    """Whether other threads may call MPI beside Farandole; ``ValueError`` in a job without MPI."""
+
+def nccl_built() -> int:
+    """The version code of NCCL that is built in, 0 for none."""
+
+def rank() -> int:
+    """This process's number in the job, from 0."""
+
+def reducescatter(value: Any, name: Optional[str] = ..., op: int = ...) -> Any:
+    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left.
+
+    :param value: what this rank contributes: a tensor, an array, or what one can be made of
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
+    :returns: this rank's share, a new tensor
+    """
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Removes a set: all ranks call this, members or not. What is pending in the set fails; nothing else does.
+
+    :param process_set: a set that is registered; it is not any more afterwards
+    :returns: False for a set that is not registered, and for the global one
+    """
+
+def rocm_built() -> bool:
+    """Whether ROCm is built in."""
+
+def shutdown() -> None:
+    """Leaves the job; what is in flight on any rank fails. Allows a later ``init()``."""
+
+def size() -> int:
+    """Processes in the job."""
+
+def start_timeline(file_path: str, mark_cycles: bool = ...) -> None:
+    """Starts to write a trace of all operations on rank 0."""
+
+def stop_timeline() -> None:
+    """Ends the trace."""

@@ -1,0 +1,510 @@
+# Made by bindings/python/stubs_check.py --write from the code; not edited by hand.
+from typing import Any, Callable, List, Optional, Sequence, Union
+
+import tensorflow as tf
+
+from farandole.common.exceptions import HorovodInternalError as HorovodInternalError
+from farandole.common.process_sets import ProcessSet as ProcessSet
+from farandole.common.process_sets import global_process_set as global_process_set
+from farandole.tensorflow import elastic as elastic
+from farandole.tensorflow import keras as keras
+from farandole.tensorflow.compression import Compression as Compression
+from farandole.tensorflow.gradient_aggregation import LocalGradientAggregationHelper as LocalGradientAggregationHelper
+from farandole.tensorflow.sessions import BroadcastGlobalVariablesHook as BroadcastGlobalVariablesHook
+from farandole.tensorflow.sync_batch_norm import SyncBatchNormalization as SyncBatchNormalization
+
+AdaSum: int
+Adasum: int
+Average: int
+Max: int
+Min: int
+Product: int
+Sum: int
+
+def DistributedGradientTape(
+    gradtape: tf.GradientTape,
+    device_dense: str = ...,
+    device_sparse: str = ...,
+    compression: Any = ...,
+    sparse_as_dense: bool = ...,
+    op: int = ...,
+    gradient_predivide_factor: float = ...,
+    num_groups: int = ...,
+    groups: Any = ...,
+    process_set: ProcessSet = ...,
+    scale_local_gradients: bool = ...,
+) -> tf.GradientTape:
+    """Wraps a tape so that the gradients that it computes are reduced over all ranks.
+
+    :param gradtape: computes the gradients
+    :param device_dense: the device that a dense tensor is reduced on; the framework's choice by default
+    :param device_sparse: the device that a sparse tensor is gathered on; the framework's choice by default
+    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, or another that it offers
+    :param sparse_as_dense: reduce sparse gradients as dense ones
+    :param op: ``Average`` (the default), ``Sum`` and what else the framework's page lists; with ``Adasum`` each rank steps on
+        its own, and what the parameters have changed by is combined
+    :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
+    :param num_groups: deprecated: use ``groups``
+    :param groups: how many groups of gradients, or lists of parameters, are reduced as one
+    :param process_set: who takes part; everybody by default
+    :param scale_local_gradients: divide gradients of local layers, which are not reduced, by the number of ranks
+    :returns: a tape of a class that derives from the given one's
+    """
+
+def DistributedOptimizer(
+    optimizer: Any,
+    name: Optional[str] = ...,
+    use_locking: bool = ...,
+    device_dense: str = ...,
+    device_sparse: str = ...,
+    compression: Any = ...,
+    sparse_as_dense: bool = ...,
+    backward_passes_per_step: int = ...,
+    op: int = ...,
+    gradient_predivide_factor: float = ...,
+    average_aggregated_gradients: bool = ...,
+    num_groups: int = ...,
+    groups: Any = ...,
+    process_set: ProcessSet = ...,
+    scale_local_gradients: bool = ...,
+) -> Any:
+    """Wraps an optimizer so that its gradients are reduced over all ranks before each step.
+
+    :param optimizer: computes the step
+    :param name: of the optimizer; its class's name after ``Distributed`` by default
+    :param use_locking: handed on to the framework's optimizer
+    :param device_dense: the device that a dense tensor is reduced on; the framework's choice by default
+    :param device_sparse: the device that a sparse tensor is gathered on; the framework's choice by default
+    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, or another that it offers
+    :param sparse_as_dense: reduce sparse gradients as dense ones
+    :param backward_passes_per_step: passes whose gradients add up before they are reduced
+    :param op: ``Average`` (the default), ``Sum`` and what else the framework's page lists; with ``Adasum`` each rank steps on
+        its own, and what the parameters have changed by is combined
+    :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
+    :param average_aggregated_gradients: divide what has added up by the number of passes
+    :param num_groups: deprecated: use ``groups``
+    :param groups: how many groups of gradients, or lists of parameters, are reduced as one
+    :param process_set: who takes part; everybody by default
+    :param scale_local_gradients: divide gradients of local layers, which are not reduced, by the number of ranks
+    :returns: an optimizer that is an instance of the given one's class too
+    """
+
+def PartialDistributedGradientTape(
+    gradtape: tf.GradientTape,
+    device_dense: str = ...,
+    device_sparse: str = ...,
+    compression: Any = ...,
+    sparse_as_dense: bool = ...,
+    op: int = ...,
+    gradient_predivide_factor: float = ...,
+    num_groups: int = ...,
+    groups: Any = ...,
+    process_set: ProcessSet = ...,
+    local_layers: Optional[Any] = ...,
+    scale_local_gradients: bool = ...,
+) -> tf.GradientTape:
+    """Wraps a tape so that the gradients that it computes, other than those of local layers, are reduced over all ranks.
+
+    :param gradtape: computes the gradients
+    :param device_dense: the device that a dense tensor is reduced on; the framework's choice by default
+    :param device_sparse: the device that a sparse tensor is gathered on; the framework's choice by default
+    :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, or another that it offers
+    :param sparse_as_dense: reduce sparse gradients as dense ones
+    :param op: ``Average`` (the default), ``Sum`` and what else the framework's page lists; with ``Adasum`` each rank steps on
+        its own, and what the parameters have changed by is combined
+    :param gradient_predivide_factor: for ``Average``: part of the division that is done before the sum
+    :param num_groups: deprecated: use ``groups``
+    :param groups: how many groups of gradients, or lists of parameters, are reduced as one
+    :param process_set: who takes part; everybody by default
+    :param local_layers: a layer, or a list of layers, whose gradients are not reduced
+    :param scale_local_gradients: divide gradients of local layers, which are not reduced, by the number of ranks
+    :returns: a tape of a class that derives from the given one's
+    """
+
+def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
+    """Adds a set of ranks: all ranks call this, members or not, and it returns when the set can be used.
+
+    ``ValueError`` on all ranks for a set that exists already, for ranks that do not fit the job and for ranks that do
+    not agree; nothing changes then and the job goes on. In an elastic job sets go on when members change, so one that
+    was added before may have just these ranks now: then it exists already, and the error says its number, the
+    lowest if several have shrunk to them.
+
+    :param process_set: a new set, or the list of its global ranks
+    :returns: the set, which has its number now
+    """
+
+def allgather(
+    tensor: Any, name: Optional[str] = ..., ignore_name_scope: bool = ..., process_set: ProcessSet = ...
+) -> Any:
+    """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ.
+
+    :param tensor: what this rank contributes; contiguous
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param ignore_name_scope: names the operation without the scope that it is built in
+    :param process_set: who takes part; everybody by default
+    :returns: a new tensor, the same on every rank
+    """
+
+def allgather_object(
+    obj: Any, session: Any = ..., name: Optional[str] = ..., process_set: ProcessSet = ...
+) -> List[Any]:
+    """Gives every rank's object to all.
+
+    :param obj: anything that can be pickled
+    :param session: kept for scripts: objects need no session to travel
+    :param name: the same on all ranks
+    :param process_set: who takes part; everybody by default
+    :returns: the objects in rank order
+    """
+
+def allreduce(
+    tensor: Any,
+    average: Optional[bool] = ...,
+    device_dense: str = ...,
+    device_sparse: str = ...,
+    compression: Any = ...,
+    op: Optional[int] = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+    name: Optional[str] = ...,
+    process_set: ProcessSet = ...,
+    ignore_name_scope: bool = ...,
+) -> Any:
+    """Reduces a tensor over all ranks.
+
+    :param tensor: what this rank contributes; contiguous
+    :param average: deprecated: use ``op``
+    :param device_dense: the device that a dense tensor is reduced on; the framework's choice by default
+    :param device_sparse: the device that a sparse tensor is gathered on; the framework's choice by default
+    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set: who takes part; everybody by default
+    :param ignore_name_scope: names the operation without the scope that it is built in
+    :returns: a new tensor, the same on every rank
+    """
+
+def alltoall(
+    tensor: Any,
+    splits: Any = ...,
+    name: Optional[str] = ...,
+    ignore_name_scope: bool = ...,
+    process_set: ProcessSet = ...,
+) -> Any:
+    """Sends rows to every rank and receives rows from every rank, in rank order.
+
+    :param tensor: what this rank contributes; contiguous
+    :param splits: how many rows go to each rank: int32, on any device, or a list; equally many by default
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param ignore_name_scope: names the operation without the scope that it is built in
+    :param process_set: who takes part; everybody by default
+    :returns: the rows received; with ``splits``, the rows received and an int32 tensor that says how many came from each rank
+    """
+
+def barrier(process_set: ProcessSet = ...) -> Any:
+    """Waits until all ranks have called it.
+
+    :param process_set: who takes part; everybody by default
+    :returns: None
+    """
+
+def broadcast(
+    tensor: Any, root_rank: int, name: Optional[str] = ..., ignore_name_scope: bool = ..., process_set: ProcessSet = ...
+) -> Any:
+    """Gives one rank's tensor to all.
+
+    :param tensor: what this rank contributes; contiguous
+    :param root_rank: the global rank whose tensor all receive
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param ignore_name_scope: names the operation without the scope that it is built in
+    :param process_set: who takes part; everybody by default
+    :returns: a new tensor, the same on every rank
+    """
+
+def broadcast_(
+    variables: Sequence[Any], root_rank: int, name: Optional[str] = ..., process_set: ProcessSet = ...
+) -> List[Any]:
+    """Gives one rank's tensor to all, in place.
+
+    :param variables: what all ranks receive in place
+    :param root_rank: the global rank whose tensor all receive
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set: who takes part; everybody by default
+    :returns: the tensor
+    """
+
+def broadcast_global_variables(root_rank: int) -> Any:
+    """Gives one rank's global variables to all, in place; in graphs only.
+
+    :param root_rank: the global rank whose variables all receive
+    :returns: the operation that does it
+    """
+
+def broadcast_object(
+    obj: Any, root_rank: int = ..., session: Any = ..., name: Optional[str] = ..., process_set: ProcessSet = ...
+) -> Any:
+    """Gives one rank's object to all.
+
+    :param obj: anything that can be pickled; looked at on the root only
+    :param root_rank: the global rank whose object all receive
+    :param session: kept for scripts: objects need no session to travel
+    :param name: the same on all ranks
+    :param process_set: who takes part; everybody by default
+    :returns: the root's object
+    """
+
+def broadcast_object_fn(
+    root_rank: int = ..., session: Any = ..., name: Optional[str] = ..., process_set: ProcessSet = ...
+) -> Callable[[Any], Any]:
+    """Makes a function that gives one rank's object to all, for graphs and sessions.
+
+    :param root_rank: the global rank whose object all receive
+    :param session: kept for scripts: objects need no session to travel
+    :param name: the same on all ranks
+    :param process_set: who takes part; everybody by default
+    :returns: a function of an object that returns the root's object
+    """
+
+def broadcast_variables(
+    variables: Sequence[Any], root_rank: int, process_set: ProcessSet = ..., inplace: bool = ...
+) -> Any:
+    """Gives one rank's variables to all, in place.
+
+    :param variables: what all ranks receive in place
+    :param root_rank: the global rank whose variables all receive
+    :param process_set: who takes part; everybody by default
+    :param inplace: let the operation write to the variables, rather than assign what it returns
+    :returns: in a graph, the operation that does it; else None
+    """
+
+def ccl_built() -> bool:
+    """Whether oneCCL is built in."""
+
+def check_num_rank_power_of_2(num_rank: int) -> bool:
+    """Whether a number of ranks is a power of two, as Adasum needs it."""
+
+def cross_rank() -> int:
+    """This host's number among those that have a process with this one's local rank."""
+
+def cross_size() -> int:
+    """Hosts that have a process with this one's local rank."""
+
+def cuda_built() -> bool:
+    """Whether CUDA is built in."""
+
+def ddl_built() -> bool:
+    """Whether IBM DDL is built in."""
+
+def gloo_built() -> bool:
+    """Whether processes can be launched without MPI; always so."""
+
+def gloo_enabled() -> bool:
+    """Whether processes connect without MPI; always so."""
+
+def grouped_allgather(
+    tensors: Sequence[Any], name: Optional[str] = ..., ignore_name_scope: bool = ..., process_set: ProcessSet = ...
+) -> List[Any]:
+    """Concatenates the tensors of all ranks, in rank order, along their first dimension, which may differ. Does so for several tensors as one.
+
+    :param tensors: what this rank contributes; they become ready together
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param ignore_name_scope: names the operation without the scope that it is built in
+    :param process_set: who takes part; everybody by default
+    :returns: a tuple of new tensors
+    """
+
+def grouped_allreduce(
+    tensors: Sequence[Any],
+    average: Optional[bool] = ...,
+    device_dense: str = ...,
+    device_sparse: str = ...,
+    compression: Any = ...,
+    op: Optional[int] = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+    process_set: ProcessSet = ...,
+    ignore_name_scope: bool = ...,
+    name: Optional[str] = ...,
+) -> List[Any]:
+    """Reduces several tensors over all ranks as one.
+
+    :param tensors: what this rank contributes; they become ready together
+    :param average: deprecated: use ``op``
+    :param device_dense: the device that a dense tensor is reduced on; the framework's choice by default
+    :param device_sparse: the device that a sparse tensor is gathered on; the framework's choice by default
+    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :param process_set: who takes part; everybody by default
+    :param ignore_name_scope: names the operation without the scope that it is built in
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :returns: a list of new tensors
+    """
+
+def grouped_reducescatter(
+    tensors: Sequence[Any],
+    device_dense: str = ...,
+    compression: Any = ...,
+    op: int = ...,
+    process_set: ProcessSet = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+    name: Optional[str] = ...,
+) -> List[Any]:
+    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left. Does so for several tensors as one.
+
+    :param tensors: what this rank contributes; they become ready together
+    :param device_dense: the device that a dense tensor is reduced on; the framework's choice by default
+    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
+    :param process_set: who takes part; everybody by default
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :returns: a list of this rank's shares, new tensors
+    """
+
+def handle_average_backwards_compatibility(op: Optional[int], average: Optional[bool]) -> int:
+    """ """
+
+def init(
+    comm: Optional[Union[Sequence[int], Any]] = ..., process_sets: Optional[Union[str, Sequence[ProcessSet]]] = ...
+) -> None:
+    """Joins the job that the environment names; a job of one process when it names none.
+
+    ``comm`` may be a list of ranks of MPI's world, which counts only in a job that mpirun started, or a
+    communicator of mpi4py, whose processes are then the job. ``process_sets`` lists the sets that are to exist
+    besides the global one, the same on all ranks; ``"dynamic"`` allows sets to be added later. With a communicator,
+    sets may be made from communicators too: all ranks' are gathered, so that a split registers each of its parts.
+
+    Whoever joins an elastic job that runs already lists the same sets in the same order: those of ranks have the
+    members that are left of them now, those by rule (``ProcessSet.by_rule``) are worked out anew.
+    """
+
+def is_homogeneous() -> bool:
+    """Whether every host has equally many processes."""
+
+def is_initialized() -> bool:
+    """Whether ``init()`` has been called, and ``shutdown()`` not since."""
+
+def join() -> Any:
+    """Says that this rank has no more data; waits until all ranks have said so, and takes part in their reductions meanwhile.
+    :returns: the rank that joined last
+    """
+
+def local_rank() -> int:
+    """This process's number on its host, from 0."""
+
+def local_rank_op(name: Optional[str] = ...) -> Any:
+    """This process's number on its host, when the operation runs, rather than when the graph is built.
+
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :returns: an int32 tensor
+    """
+
+def local_size() -> int:
+    """Processes of the job on this host."""
+
+def local_size_op(name: Optional[str] = ...) -> Any:
+    """Processes of the job on this host, when the operation runs, rather than when the graph is built.
+
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :returns: an int32 tensor
+    """
+
+def max_size() -> int:
+    """The most processes that the job may come to have: ``FARANDOLE_MAX_NP``, or ``size()`` without it."""
+
+def mpi_built() -> bool:
+    """Whether MPI is built in."""
+
+def mpi_enabled() -> bool:
+    """Whether MPI brought the processes of the job together, or moves their tensors."""
+
+def mpi_threads_supported() -> bool:
+    """Whether other threads may call MPI beside Farandole; ``ValueError`` in a job without MPI."""
+
+def nccl_built() -> int:
+    """The version code of NCCL that is built in, 0 for none."""
+
+def process_set_included_op(process_set_id: int = ..., name: Optional[str] = ...) -> Any:
+    """Whether this process is in a process set, when the operation runs, rather than when the graph is built.
+
+    :param process_set_id: the number of a process set; 0 is the global one
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :returns: an int32 tensor: 1 if it is, else 0
+    """
+
+def rank() -> int:
+    """This process's number in the job, from 0."""
+
+def rank_op(name: Optional[str] = ...) -> Any:
+    """This process's number in the job, when the operation runs, rather than when the graph is built.
+
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :returns: an int32 tensor
+    """
+
+def reducescatter(
+    tensor: Any,
+    device_dense: str = ...,
+    compression: Any = ...,
+    op: int = ...,
+    name: Optional[str] = ...,
+    process_set: ProcessSet = ...,
+    ignore_name_scope: bool = ...,
+    prescale_factor: float = ...,
+    postscale_factor: float = ...,
+) -> Any:
+    """Reduces a tensor over all ranks and leaves each with its share of the rows; the first ranks take what is left.
+
+    :param tensor: what this rank contributes; contiguous
+    :param device_dense: the device that a dense tensor is reduced on; the framework's choice by default
+    :param compression: how the tensor travels: ``Compression.none``, ``.fp16``, ``.bf16``, or one with a memory
+    :param op: ``Average`` (the default), ``Sum``, ``Min``, ``Max``, ``Product`` or, in allreduce, ``Adasum``
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :param process_set: who takes part; everybody by default
+    :param ignore_name_scope: names the operation without the scope that it is built in
+    :param prescale_factor: multiplies the tensor before it is reduced
+    :param postscale_factor: multiplies the result
+    :returns: this rank's share, a new tensor
+    """
+
+def refs_to_vars(refs: Any) -> Any:
+    """The reverse of ``vars_to_refs``; lists become tuples."""
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Removes a set: all ranks call this, members or not. What is pending in the set fails; nothing else does.
+
+    :param process_set: a set that is registered; it is not any more afterwards
+    :returns: False for a set that is not registered, and for the global one
+    """
+
+def rocm_built() -> bool:
+    """Whether ROCm is built in."""
+
+def shutdown() -> None:
+    """Leaves the job; what is in flight on any rank fails. Allows a later ``init()``."""
+
+def size() -> int:
+    """Processes in the job."""
+
+def size_op(process_set_id: int = ..., name: Optional[str] = ...) -> Any:
+    """Members of a process set, when the operation runs, rather than when the graph is built.
+
+    :param process_set_id: the number of a process set; 0 is the global one
+    :param name: the same on all ranks, and not in flight; without one, calls match by their order
+    :returns: an int32 tensor
+    """
+
+def start_timeline(file_path: str, mark_cycles: bool = ...) -> None:
+    """Starts to write a trace of all operations on rank 0."""
+
+def stop_timeline() -> None:
+    """Ends the trace."""
+
+def vars_to_refs(vars: Any) -> Any:
+    """Variables, in lists or tuples of any depth, as tuples of what can be a key."""
