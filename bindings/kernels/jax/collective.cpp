@@ -261,9 +261,13 @@ bool settles_at_once(const call& what) {
     bytes += each.bytes(each.input);
   if (bytes > small_bytes)
     return false;
-  return std::all_of(what.members.begin(), what.members.end(), [](const member& each) {
-    return door->wait(each.handle, 1, nullptr) != FARANDOLE_TIMED_OUT;
-  });
+  // The last one tends to end last.
+  const auto settled_within = [](const member& each, std::int64_t wait_ms) {
+    return door->wait(each.handle, wait_ms, nullptr) != FARANDOLE_TIMED_OUT;
+  };
+  return settled_within(what.members.back(), 1) &&
+         std::all_of(what.members.begin(), what.members.end() - 1,
+                     [&](const member& each) { return settled_within(each, 0); });
 }
 
 xla::error* answered(const xla::api& functions, const std::optional<failure>& problem) {

@@ -9,6 +9,7 @@ from typing import List
 
 import pytest
 from conftest import DOOR
+from elastic_jobs import Hosts
 from launched import Job, clean_environment, needs_launcher, write_script
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "keras_mnist.py"
@@ -81,6 +82,58 @@ def test_those_who_are_left_train_on(tmp_path: Path, jobs: List[Job]) -> None:
         ("1", "2", "0"),
     ], text
     assert re.findall(r"DONE slot 0 epoch (\d) rate ([\d.]+) finite (\w+)", text) == [("4", "0.020", "True")], text
+
+
+# Trains one epoch at a time until two members have done three of them together.
+JOINING = f"""
+import os
+import numpy as np
+{IMPORTS}
+import horovod.{DOOR} as hvd
+
+slot = int(os.environ["HOROVOD_RANK"])
+keras.utils.set_random_seed(slot)
+model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(8, activation="tanh"), keras.layers.Dense(1)])
+hvd.init()
+model.compile(loss="mse", optimizer=hvd.DistributedOptimizer(keras.optimizers.Adam(0.01)))
+x = np.random.default_rng(slot).standard_normal((32, 6)).astype("float32")
+y = np.sin(x.sum(axis=1, keepdims=True))
+state = hvd.elastic.KerasState(model, batch=0, epoch=0, together=0)
+callbacks = [
+    hvd.elastic.CommitStateCallback(state),
+    hvd.elastic.UpdateBatchStateCallback(state),
+    hvd.elastic.UpdateEpochStateCallback(state),
+]
+
+
+@hvd.elastic.run
+def train(state):
+    iterations = int(model.optimizer.iterations.numpy())
+    print(f"BEGIN slot {{slot}} of {{hvd.size()}} epoch {{state.epoch}} iterations {{iterations}}", flush=True)
+    while state.together < 3:
+        model.fit(x, y, batch_size=8, callbacks=callbacks, verbose=0)
+        state.together += hvd.size() == 2
+
+
+train(state)
+alike = bool((np.ptp(hvd.allgather(model.get_weights()[0][None]), axis=0) < 1e-6).all())
+print(f"DONE slot {{slot}} alike {{alike}}", flush=True)
+"""
+
+
+def test_who_joins_goes_on_with_the_others_model(tmp_path: Path, jobs: List[Job]) -> None:
+    hosts = Hosts(tmp_path)
+    hosts.are("localhost:1")
+    flags = ["-np", "1", "--min-np", "1", "--max-np", "2", "--host-discovery-script", str(hosts.script)]
+    environment = {**clean_environment(), "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
+    jobs.append(Job([*flags, sys.executable, write_script(tmp_path, JOINING)], environment))
+    jobs[-1].read_until(lambda text: "BEGIN slot 0 of 1 epoch 0" in text)
+    hosts.are("localhost:2")
+    assert jobs[-1].end() == 0, jobs[-1].text
+    text = jobs[-1].text
+    together = sorted(re.findall(r"BEGIN slot (\d) of 2 epoch (\d+) iterations (\d+)", text))
+    assert [slot for slot, _, _ in together] == ["0", "1"] and together[0][1:] == together[1][1:], text
+    assert int(together[0][2]) > 0 and sorted(re.findall(r"DONE slot (\d) alike True", text)) == ["0", "1"], text
 
 
 @pytest.mark.skipif(DOOR != "keras", reason="the example imports keras")

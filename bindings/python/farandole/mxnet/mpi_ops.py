@@ -17,10 +17,10 @@ from mxnet.base import MXNetError
 
 from farandole import _native
 from farandole.common import job, meetings, operations
-from farandole.common.basics import HorovodBasics as _HorovodBasics
 from farandole.common.calls import handle_average_backwards_compatibility, rows_of_share
+from farandole.common.names import *
+from farandole.common.names import basics as _basics
 from farandole.common.operations import public
-from farandole.common.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from farandole.mxnet.entry import (
     Request,
     drain,
@@ -35,49 +35,18 @@ from farandole.mxnet.entry import (
     set_number,
 )
 
-_basics = _HorovodBasics(__file__, "mpi_lib")
-
-is_initialized = _basics.is_initialized
-start_timeline = _basics.start_timeline
-stop_timeline = _basics.stop_timeline
-size = _basics.size
-max_size = _basics.max_size
-local_size = _basics.local_size
-cross_size = _basics.cross_size
-rank = _basics.rank
-local_rank = _basics.local_rank
-cross_rank = _basics.cross_rank
-is_homogeneous = _basics.is_homogeneous
-mpi_threads_supported = _basics.mpi_threads_supported
-mpi_enabled = _basics.mpi_enabled
-mpi_built = _basics.mpi_built
-gloo_enabled = _basics.gloo_enabled
-gloo_built = _basics.gloo_built
-nccl_built = _basics.nccl_built
-ddl_built = _basics.ddl_built
-ccl_built = _basics.ccl_built
-cuda_built = _basics.cuda_built
-rocm_built = _basics.rocm_built
-
-Average = _basics.Average
-Sum = _basics.Sum
-Adasum = _basics.Adasum
-Min = _basics.Min
-Max = _basics.Max
-Product = _basics.Product
-
 _PLAIN = (Average, Sum, Min, Max, Product)
 
 
 # ---- the job
 
 
-def init(*args: Any, **kwargs: Any) -> None:
+def init(*args: Any, **kwargs: Any) -> None:  # type: ignore[no-redef]
     """Joins the job that the environment names; see ``farandole.common.basics.HorovodBasics.init``."""
     _basics.init(*args, **kwargs)
 
 
-def shutdown() -> None:
+def shutdown() -> None:  # type: ignore[no-redef]
     """Leaves the job, once MXNet's engine has ended what it was given, or ``FARANDOLE_SHUTDOWN_TIMEOUT`` has passed;
     what is in flight then fails, on all ranks. Allows a later ``init()``."""
     _let_engine_end()

@@ -10,50 +10,12 @@ import re
 from typing import Any, List, Optional, Sequence
 
 from farandole.common import membership
-from farandole.common.basics import HorovodBasics as _HorovodBasics
+from farandole.common.names import *
+from farandole.common.names import basics as _basics
 from farandole.common.operations import public
-from farandole.common.process_sets import (  # noqa: F401  (also found here)
-    ProcessSet,
-    add_process_set,
-    global_process_set,
-    remove_process_set,
-)
 from farandole.common.util import get_average_backwards_compatibility_fun, num_rank_is_power_2
 from farandole.tensorflow.groups import by_type, group_name
 from farandole.tensorflow.kernels import raw, tf
-
-_basics = _HorovodBasics(__file__, "mpi_lib")
-
-init = _basics.init
-shutdown = _basics.shutdown
-is_initialized = _basics.is_initialized
-start_timeline = _basics.start_timeline
-stop_timeline = _basics.stop_timeline
-size = _basics.size
-max_size = _basics.max_size
-local_size = _basics.local_size
-cross_size = _basics.cross_size
-rank = _basics.rank
-local_rank = _basics.local_rank
-cross_rank = _basics.cross_rank
-is_homogeneous = _basics.is_homogeneous
-mpi_threads_supported = _basics.mpi_threads_supported
-mpi_enabled = _basics.mpi_enabled
-mpi_built = _basics.mpi_built
-gloo_enabled = _basics.gloo_enabled
-gloo_built = _basics.gloo_built
-nccl_built = _basics.nccl_built
-ddl_built = _basics.ddl_built
-ccl_built = _basics.ccl_built
-cuda_built = _basics.cuda_built
-rocm_built = _basics.rocm_built
-
-Average = _basics.Average
-Sum = _basics.Sum
-Adasum = _basics.Adasum
-Min = _basics.Min
-Max = _basics.Max
-Product = _basics.Product
 
 handle_average_backwards_compatibility = get_average_backwards_compatibility_fun(_basics)
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from farandole.common.basics import HorovodBasics as _HorovodBasics
 from farandole.common.calls import handle_average_backwards_compatibility
-from farandole.common.exceptions import HorovodInternalError
 from farandole.common.handles import (
     poll,
     synchronize,
@@ -19,7 +17,8 @@ from farandole.common.meetings import (
     barrier,
     join,
 )
-from farandole.common.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from farandole.common.names import *
+from farandole.common.names import basics as _basics
 from farandole.torch.compression import Compression
 from farandole.torch.ops.allgather import (
     HorovodAllgather,
@@ -64,36 +63,3 @@ from farandole.torch.ops.reducescatter import (
 from farandole.torch.ops.sparse import (
     sparse_allreduce_async,
 )
-
-_basics = _HorovodBasics(__file__, "mpi_lib_v2")
-
-init = _basics.init
-shutdown = _basics.shutdown
-is_initialized = _basics.is_initialized
-start_timeline = _basics.start_timeline
-stop_timeline = _basics.stop_timeline
-size = _basics.size
-max_size = _basics.max_size
-local_size = _basics.local_size
-cross_size = _basics.cross_size
-rank = _basics.rank
-local_rank = _basics.local_rank
-cross_rank = _basics.cross_rank
-is_homogeneous = _basics.is_homogeneous
-mpi_threads_supported = _basics.mpi_threads_supported
-mpi_enabled = _basics.mpi_enabled
-mpi_built = _basics.mpi_built
-gloo_enabled = _basics.gloo_enabled
-gloo_built = _basics.gloo_built
-nccl_built = _basics.nccl_built
-ddl_built = _basics.ddl_built
-ccl_built = _basics.ccl_built
-cuda_built = _basics.cuda_built
-rocm_built = _basics.rocm_built
-
-Average = _basics.Average
-Sum = _basics.Sum
-Adasum = _basics.Adasum
-Min = _basics.Min
-Max = _basics.Max
-Product = _basics.Product
