@@ -1,11 +1,9 @@
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <optional>
 
+#include "bindings/kernels/tensorflow/completion.hpp"
 #include "bindings/kernels/tensorflow/kernel.hpp"
 #include "bindings/kernels/tensorflow/step.hpp"
 #include "bindings/kernels/tensorflow/waiter.hpp"
@@ -54,38 +52,6 @@ std::optional<farandole_dtype> dtype_of(int tensorflow_type) {
     return std::nullopt;
   }
 }
-
-/// The callback that TensorFlow hands to an asynchronous kernel is the address of a std::function that lives
-/// only until the compute function returns (tensorflow/c/kernels.cc), although it is to be called later: so
-/// it is copied. If its words should not be those of libstdc++'s std::function one day, the address is used
-/// as it was meant.
-class completion {
-public:
-  explicit completion(TF_AsyncOpKernelDoneCallback* given) {
-    static const bool is_function = looks_like_function(given);
-    if (is_function)
-      copy_ = *reinterpret_cast<const std::function<void()>*>(given);
-    else
-      given_ = given;
-  }
-
-  /// TensorFlow may free everything of the node meanwhile.
-  void tell() {
-    tf().TF_RunAsyncOpKernelDoneCallback(given_ ? given_
-                                                : reinterpret_cast<TF_AsyncOpKernelDoneCallback*>(&copy_));
-  }
-
-private:
-  static bool looks_like_function(const void* given) {
-    // Two words of the callable, then two functions that lie in some loaded library.
-    void* const* words = static_cast<void* const*>(given);
-    Dl_info known;
-    return dladdr(words[2], &known) != 0 && dladdr(words[3], &known) != 0;
-  }
-
-  std::function<void()> copy_;
-  TF_AsyncOpKernelDoneCallback* given_ = nullptr;
-};
 
 /// One run of a node. Belongs to itself from begin() on, until the operation has settled and TensorFlow has
 /// been told.
