@@ -338,14 +338,21 @@ door::attempt door::retract(board_round what, pending_ptr& taken) {
 }
 
 door::attempt door::end(const error& why) {
-  std::unique_lock guard(mutex_, std::try_to_lock);
-  if (!guard.owns_lock())
-    return attempt::busy;
-  read_news();
-  ended_ = why;
-  for (auto& [name, known] : table_)
-    if (known.last && known.last->now() == phase::boarded && !known.last->try_settle())
-      known.last->claim_and_settle(phase::boarded, why);
+  std::vector<pending_ptr> boarded;
+  {
+    std::unique_lock guard(mutex_, std::try_to_lock);
+    if (!guard.owns_lock())
+      return attempt::busy;
+    read_news();
+    ended_ = why;
+    for (auto& [name, known] : table_)
+      if (known.last && known.last->now() == phase::boarded)
+        boarded.push_back(known.last);
+  }
+  // Without the lock: who is told may come in again.
+  for (auto& one : boarded)
+    if (!one->try_settle())
+      one->claim_and_settle(phase::boarded, why);
   return attempt::done;
 }
 

@@ -277,3 +277,35 @@ TEST_CASE("a callback comes although nobody waits, on the board too") {
   for (auto count : boarded)
     CHECK(count > 0);
 }
+
+TEST_CASE("who is told that the job has ended may come in again at once") {
+  job together(2);
+  std::vector<std::string> said(2);
+  error late;
+  together.run([&](runtime& member) {
+    const auto rank = static_cast<std::size_t>(member.rank());
+    said[rank] = allreduce_rounds(member, "known", 4, 4);
+    if (member.rank() == 1)
+      return; // leaves, and the job ends
+    floats tensor, again;
+    tensor.in = {1, 2, 3, 4};
+    again.in = {1};
+    auto asked = member.submit(tensor.ask("known"));
+    if (!asked) {
+      late = asked.error();
+      return;
+    }
+    std::promise<void> called;
+    asked->on_settled([&] {
+      asked->cancel();
+      auto refused = member.submit(again.ask("another"));
+      late = refused ? error{} : refused.error();
+      called.set_value();
+    });
+    if (called.get_future().wait_for(std::chrono::seconds{20}) != std::future_status::ready)
+      said[rank] += "no callback";
+  });
+  for (auto& problem : said)
+    CHECK(problem == "");
+  CHECK(late.kind == error_kind::unknown);
+}
