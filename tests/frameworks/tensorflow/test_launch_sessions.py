@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import textwrap
 
 import pytest
-from launched import needs_launcher, run_script
+from launched import Job, needs_launcher, run_script, write_script
 
 pytestmark = needs_launcher
 
@@ -209,3 +211,65 @@ def test_the_manuals_script_trains_and_saves(tmp_path):
     result = run_script(2, tmp_path, MANUAL.replace("sys.argv[1]", repr(str(tmp_path))))
     assert result.returncode == 0 and result.stdout.count("SAME True") == 2, result.stdout
     assert list((tmp_path / "train_logs").glob("model.ckpt-20.*")), "rank 0 saved no checkpoint"
+
+
+# The manual's elastic script for TensorFlow 1, with a model, data, and a member that is lost in the midst of it.
+ELASTIC = """
+import os, signal
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"
+import numpy as np
+import tensorflow.compat.v1 as tf
+import horovod.tensorflow as hvd
+tf.disable_v2_behavior()
+
+hvd.init()
+
+config = tf.ConfigProto()
+config.gpu_options.allow_growth = True
+config.gpu_options.visible_device_list = str(hvd.local_rank())
+
+slot = int(os.environ["HOROVOD_RANK"])
+base_lr, epochs, batches_per_epoch, batches_per_commit = 0.01, 2, 30, 10
+features = tf.random_normal([8, 3], seed=slot)
+weights = tf.Variable(np.zeros([3, 1], "f"))
+loss = tf.reduce_mean(tf.square(tf.matmul(features, weights) - tf.reduce_sum(features, axis=1, keepdims=True)))
+
+lr = tf.Variable(base_lr * hvd.size())
+optimizer = tf.train.GradientDescentOptimizer(lr)
+optimizer = hvd.DistributedOptimizer(optimizer)
+
+@hvd.elastic.run
+def train(state, train_one_batch):
+    print(f"BEGIN slot {slot} of {hvd.size()} batch {state.batch} of {state.epoch}", flush=True)
+    for state.epoch in range(state.epoch, epochs):
+        for state.batch in range(state.batch, batches_per_epoch):
+            if slot == 1 and state.batch == 15:
+                os.kill(os.getpid(), signal.SIGKILL)
+            train_one_batch()
+            if state.batch % batches_per_commit == 0:
+                state.commit()
+        state.batch = 0
+
+with tf.Session(config=config) as session:
+    session.run(tf.global_variables_initializer())
+
+    def on_state_reset():
+        lr.load(base_lr * hvd.size(), session)
+
+    state = hvd.elastic.TensorFlowState(session=session, batch=0, epoch=0)
+    state.register_reset_callbacks([on_state_reset])
+
+    train_opt = optimizer.minimize(loss)
+    train(state, lambda: session.run(train_opt))
+    rate, learnt = session.run([lr, weights])
+    print(f"DONE slot {slot} rate {rate:.3f} error {abs(learnt - 1).max():.3f}", flush=True)
+"""
+
+
+def test_the_manuals_elastic_script_goes_on_when_a_member_is_lost(tmp_path):
+    script = write_script(tmp_path, ELASTIC)
+    job = Job(["-np", "2", "--min-np", "1", "-H", "localhost:2", sys.executable, script])
+    assert job.end() == 0, job.text
+    assert re.findall(r"BEGIN slot 0 of 1 batch (\d+) of 0", job.text) == ["10"], job.text
+    done = re.search(r"DONE slot 0 rate 0\.010 error (\d\.\d+)", job.text)
+    assert done is not None and float(done.group(1)) < 0.5, job.text
