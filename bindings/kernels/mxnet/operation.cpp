@@ -9,7 +9,11 @@
 namespace farandole::mxnet {
 namespace {
 
-/// mxnet::FnProperty::kCPUPrioritized: threads of their own, so that no computation is in the way.
+/// mxnet::FnProperty: which thread of the engine runs an operation, which takes it microseconds. kAsync: the
+/// one that pushes it, if its arrays are ready by then.
+constexpr int where_pushed = 4;
+/// kCPUPrioritized: threads of their own, so that no computation is in the way. What has been given a
+/// priority, gradients for one, is pushed before it can run.
 constexpr int beside_computation = 3;
 
 /// Whether the engine runs each operation when it is pushed. It then tells nobody of failures.
@@ -106,8 +110,8 @@ bool operation::push(std::unique_ptr<operation> self, int priority, std::string&
   operation* given = self.release();
   const int refused = mxnet.push(
       &run, given, [](void* which) { delete static_cast<operation*>(which); }, &host, read.data(),
-      static_cast<int>(read.size()), written.data(), static_cast<int>(written.size()), &beside_computation,
-      priority, "farandole", false);
+      static_cast<int>(read.size()), written.data(), static_cast<int>(written.size()),
+      priority == 0 ? &where_pushed : &beside_computation, priority, "farandole", false);
   if (refused != 0)
     why = mxnet.problem();
   else if (told)

@@ -264,3 +264,15 @@ def test_passes_are_positive_and_alike() -> None:
     passes.add([numpy.ones(1)])
     with pytest.raises(ValueError, match="pass 2 has 2 gradients"):
         passes.add([numpy.ones(1), numpy.ones(1)])
+
+
+def test_bundles_keep_the_order_and_the_limit() -> None:
+    assert reduction.bundles("abcdef", [4, 4, 4, 30, 1, 9], limit=10) == [["a", "b"], ["c"], ["d"], ["e", "f"]]
+    assert reduction.bundles([], []) == []
+    sizes = [int(each) for each in numpy.random.default_rng(5).integers(0, 3 << 20, 100)]
+    made = reduction.bundles(range(100), sizes)
+    assert [each for bundle in made for each in bundle] == list(range(100))
+    for bundle, following in zip(made, made[1:]):
+        together = sum(sizes[each] for each in bundle)
+        assert len(bundle) == 1 or together <= reduction.BUNDLE_BYTES
+        assert together + sizes[following[0]] > reduction.BUNDLE_BYTES  # no bundle is smaller than it need be

@@ -148,6 +148,27 @@ def _added(one: Any, other: Any) -> Any:
 # ---- reducing
 
 
+BUNDLE_BYTES = 1 << 20
+"""Beyond, an operation costs so little beside its bytes that it may as well begin earlier."""
+
+
+def bundles(keys: Sequence[Key], sizes: Sequence[int], limit: int = BUNDLE_BYTES) -> List[List[Key]]:
+    """Gradients, in their order, put together up to ``limit`` bytes; what is larger stands alone.
+
+    For frameworks in which each operation of a step has a price of its own: a few bundles begin while later gradients
+    are still computed, and cost a fraction of one operation for each gradient.
+    """
+    made: List[List[Key]] = []
+    room = 0
+    for key, size in zip(keys, sizes):
+        if not made or size > room:
+            made.append([])
+            room = limit
+        made[-1].append(key)
+        room -= size
+    return made
+
+
 class GradientReducer(Generic[Key]):
     """Reduces the gradients of one optimizer, trainer or tape, when they are all there.
 

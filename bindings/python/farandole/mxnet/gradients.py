@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Dict, List, Sequence
 
+import numpy
 from mxnet.base import MXNetError
 from mxnet.ndarray.sparse import BaseSparseNDArray
 
@@ -11,7 +13,7 @@ from farandole.common.basics import HorovodBasics
 from farandole.common.framework import Reduction
 from farandole.common.ledger import check_groups
 from farandole.common.process_sets import ProcessSet
-from farandole.common.reduction import GradientReducer
+from farandole.common.reduction import GradientReducer, bundles
 from farandole.mxnet import mpi_ops
 from farandole.mxnet.compression import Compression
 
@@ -20,7 +22,7 @@ class _Verbs:
     """``farandole.common.framework.ReducesGradients`` for MXNet arrays."""
 
     def __init__(self) -> None:
-        self.priority = 0
+        self.priority = -1
 
     def is_sparse(self, gradient: Any) -> bool:
         """Whether it consists of rows and their numbers."""
@@ -70,7 +72,7 @@ class _Verbs:
 class Averager:
     """Averages the gradients of one optimizer or trainer over a process set, in place.
 
-    :param num_groups: they are reduced in so many groups; 0: each on its own
+    :param num_groups: they are reduced in so many groups; 0: small ones together, as they come
     """
 
     def __init__(
@@ -84,18 +86,31 @@ class Averager:
         self.num_groups = num_groups
         self.process_set = process_set
         self._verbs = _Verbs()
-        groups = num_groups or None
-        check_groups(groups, object)
-        self._reducer: GradientReducer[str] = GradientReducer(
+        self._compression = compression
+        check_groups(num_groups or None, object)
+        self._reducer = self._reducer_of(num_groups or None)
+        self._bundled: Sequence[str] = ()
+
+    def _reducer_of(self, groups: Any) -> GradientReducer[str]:
+        return GradientReducer(
             self._verbs,
             HorovodBasics.Average,
-            gradient_predivide_factor,
+            self.gradient_predivide_factor,
             groups,
-            process_set=process_set,
-            compression=compression,
+            key_of=str,
+            process_set=self.process_set,
+            compression=self._compression,
         )
 
     def average(self, gradients: Sequence[Any], names: Sequence[str]) -> None:
         """Gives MXNet's engine what there is to do; names are the same on all ranks, and distinct."""
-        self._verbs.priority = 0
+        if not self.num_groups and self._bundled != names:
+            # Each operation of the engine wakes a thread, which takes longer than small gradients do.
+            self._reducer = self._reducer_of(bundles(names, [_bytes_of(each) for each in gradients]))
+            self._bundled = list(names)
+        self._verbs.priority = -1
         self._reducer.reduce(gradients, names, names)
+
+
+def _bytes_of(gradient: Any) -> int:
+    return math.prod(gradient.shape) * numpy.dtype(gradient.dtype).itemsize

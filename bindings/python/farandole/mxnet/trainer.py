@@ -23,7 +23,7 @@ class DistributedTrainer(mx.gluon.Trainer):
     :param compression: how gradients travel: ``Compression.none``, ``.fp16``, ``.bf16``, or your own
     :param gradient_predivide_factor: part of the division that is done before the sum
     :param prefix: put in front of every gradient's name; needed where there are several trainers
-    :param num_groups: gradients are reduced in so many groups; 0: each on its own
+    :param num_groups: gradients are reduced in so many groups; 0: small ones together, as they come
     :param process_set: who takes part; everybody by default
     """
 
