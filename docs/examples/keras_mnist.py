@@ -35,7 +35,6 @@ def network():
             keras.layers.MaxPooling2D(2),
             keras.layers.Flatten(),
             keras.layers.Dense(64, activation="relu"),
-            keras.layers.Dropout(0.25),
             keras.layers.Dense(10, activation="softmax"),
         ]
     )
@@ -59,23 +58,16 @@ def main():
         loss="sparse_categorical_crossentropy",
         metrics=["accuracy"],
     )
-    callbacks = [
-        hvd.callbacks.BroadcastGlobalVariablesCallback(0),  # (distributed) all begin alike
-        hvd.callbacks.MetricAverageCallback(),  # (distributed)
+    callbacks = [  # (distributed) all begin alike, and metrics are everybody's mean
+        hvd.callbacks.BroadcastGlobalVariablesCallback(0),
+        hvd.callbacks.MetricAverageCallback(),
         hvd.callbacks.LearningRateWarmupCallback(rate, warmup_epochs=2, momentum_correction=False),
     ]
-    model.fit(
-        images,
-        labels,
-        batch_size=arguments.batch_size,
-        epochs=arguments.epochs,
-        callbacks=callbacks,
-        verbose=2 if hvd.rank() == 0 else 0,  # (distributed) only one worker talks
-    )
+    talks = 2 if hvd.rank() == 0 else 0  # (distributed) only one worker does
+    model.fit(images, labels, arguments.batch_size, arguments.epochs, callbacks=callbacks, verbose=talks)
     if hvd.rank() == 0:
-        print(
-            f"accuracy {model.evaluate(*held_out, verbose=0)[1]:.4f} on {len(held_out[1])} held-out images", flush=True
-        )
+        accuracy = model.evaluate(*held_out, verbose=0)[1]
+        print(f"accuracy {accuracy:.4f} on {len(held_out[1])} held-out images", flush=True)
 
 
 if __name__ == "__main__":
