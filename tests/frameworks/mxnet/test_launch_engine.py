@@ -185,7 +185,8 @@ print("weight", net.weight.data().asnumpy().tolist(), flush=True)
 """
     )
     job = launch(2, script, str(pipe), flags=["--stall-check-warning-time-seconds", "1"])
-    report = r"Missing ranks:\n(?:\[\d\]<stderr>:)?1: \[horovod_allreduce\.dense\.0, horovod_allreduce\.dense\.1\]"
+    both = r"horovod_grouped_allreduce\.dense\.0_1of2, horovod_grouped_allreduce\.dense\.0_2of2"
+    report = r"Missing ranks:\n(?:\[\d\]<stderr>:)?1: \[" + both + r"\]"
     job.read_until(lambda text: re.search(report, text) is not None)
     pipe.open("w").close()
     assert job.end() == 0, job.text
