@@ -13,15 +13,7 @@
 
 using namespace farandole;
 
-namespace {
-
-static_assert(FARANDOLE_DISMISSED == static_cast<int>(error_kind::dismissed) && error_kind_count == 10);
-static_assert(FARANDOLE_BOOL == static_cast<int>(dtype::boolean) && dtype_count == 11);
-static_assert(FARANDOLE_PRODUCT == static_cast<int>(reduce_op::product) && reduce_op_count == 6);
-static_assert(FARANDOLE_JOIN == static_cast<int>(operation::join));
-static_assert(FARANDOLE_REDUCESCATTER == static_cast<int>(operation::reducescatter) && operation_count == 7);
-
-farandole_status report(const error& problem, farandole_error* why) {
+farandole_status farandole::report(const error& problem, farandole_error* why) {
   auto status = static_cast<farandole_status>(problem.kind);
   if (!why)
     return status;
@@ -34,6 +26,14 @@ farandole_status report(const error& problem, farandole_error* why) {
   why->status = status;
   return status;
 }
+
+namespace {
+
+static_assert(FARANDOLE_DISMISSED == static_cast<int>(error_kind::dismissed) && error_kind_count == 10);
+static_assert(FARANDOLE_BOOL == static_cast<int>(dtype::boolean) && dtype_count == 11);
+static_assert(FARANDOLE_PRODUCT == static_cast<int>(reduce_op::product) && reduce_op_count == 6);
+static_assert(FARANDOLE_JOIN == static_cast<int>(operation::join));
+static_assert(FARANDOLE_REDUCESCATTER == static_cast<int>(operation::reducescatter) && operation_count == 7);
 
 error refuse(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};

@@ -1,9 +1,11 @@
-// What the C interface's opaque types are, for those who make them from something that they have already.
+// What the C interface's opaque types are, for those who make them from something that they have already, and
+// how an error becomes a status and a text.
 #pragma once
 
 #include <atomic>
 #include <memory>
 
+#include "bindings/c/farandole.h"
 #include "bindings/cxx/farandole.hpp"
 
 struct farandole_runtime {
@@ -14,3 +16,11 @@ struct farandole_handle {
   farandole::handle operation;
   std::atomic<bool> has_callback = false;
 };
+
+namespace farandole {
+
+/// The status of a problem; its text goes to `why`, if that is not null, cut between two characters where it
+/// is too long.
+farandole_status report(const error& problem, farandole_error* why);
+
+} // namespace farandole

@@ -28,27 +28,16 @@ lent_job& lent() {
   return *only;
 }
 
-farandole_status refuse(const error& problem, farandole_error* why) {
-  const auto status = static_cast<farandole_status>(problem.kind);
-  if (why) {
-    why->status = status;
-    const auto length = std::min<std::size_t>(problem.text.size(), FARANDOLE_TEXT_BYTES - 1);
-    std::copy_n(problem.text.data(), length, why->text);
-    why->text[length] = '\0';
-  }
-  return status;
-}
-
 /// Runs `call` with the job's runtime, if there is one.
 template <class Call>
 farandole_status with_runtime(farandole_error* why, Call call) {
   auto& door = lent();
   // A child has the parent's mutex as it was, perhaps locked by a thread that does not exist here.
   if (door.process != 0 && door.process != getpid())
-    return refuse(forked_error(), why);
+    return report(forked_error(), why);
   std::shared_lock lock(door.guard);
   if (!door.owner)
-    return refuse({error_kind::precondition, "Farandole has not been initialized; call init() first"}, why);
+    return report({error_kind::precondition, "Farandole has not been initialized; call init() first"}, why);
   return call(door.runtime);
 }
 
@@ -82,7 +71,7 @@ farandole_status place_in_set(const runtime& member, farandole_question what, st
   const auto sets = member.process_sets();
   const auto found = sets.find(set);
   if (found == sets.end())
-    return refuse({error_kind::invalid_argument, "there is no process set " + std::to_string(set)}, why);
+    return report({error_kind::invalid_argument, "there is no process set " + std::to_string(set)}, why);
   const auto& ranks = found->second;
   const auto own = std::find(ranks.begin(), ranks.end(), member.rank());
   if (what == FARANDOLE_ASK_SIZE)
@@ -92,7 +81,7 @@ farandole_status place_in_set(const runtime& member, farandole_question what, st
   else if (own != ranks.end())
     *answer = static_cast<std::int32_t>(own - ranks.begin());
   else
-    return refuse({error_kind::invalid_argument,
+    return report({error_kind::invalid_argument,
                    "rank " + std::to_string(member.rank()) + " is not in process set " + std::to_string(set)},
                   why);
   return FARANDOLE_OK;
@@ -106,7 +95,7 @@ farandole_status ask_here(farandole_question what, uint32_t set, int32_t* answer
       return place_in_set(*runtime.member, what, set, answer, why);
     const auto known = place_in_job(*runtime.member, what);
     if (!known)
-      return refuse({error_kind::invalid_argument, "there is no question " + std::to_string(what)}, why);
+      return report({error_kind::invalid_argument, "there is no question " + std::to_string(what)}, why);
     *answer = *known;
     return FARANDOLE_OK;
   });

@@ -253,7 +253,7 @@ void settle_one(void* context) {
 }
 
 /// Small tensors on one host meet on a board that whoever waits reads at once, while a callback is looked
-/// after once a millisecond only. So these are waited for, but not longer than that.
+/// after ever less often, up to once a millisecond. So these are waited for, but not longer than that.
 bool settles_at_once(const call& what) {
   constexpr std::size_t small_bytes = std::size_t{64} << 10;
   std::size_t bytes = 0;
