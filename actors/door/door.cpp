@@ -20,6 +20,20 @@ std::uint32_t number_of(std::span<const submission> members) {
   return group_number(names);
 }
 
+bool sits(phase now) {
+  return now == phase::boarded || now == phase::taking || now == phase::lent || now == phase::stranded;
+}
+
+// What others copy out of this process's memory takes part of their time until all have: who does not wait at
+// once might keep them waiting.
+bool may_sit(const submission& what, const board_seat& seat) {
+  if (row_of(what.signature.operation).on_board != board_use::notice)
+    return true;
+  const auto bytes = static_cast<std::size_t>(element_count(what.signature.shape)) *
+                     size_of(what.signature.dtype);
+  return what.told == told_by::waiting && seat.board().lends() && can_be_lent({what.input, bytes});
+}
+
 } // namespace
 
 door::door(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring,
@@ -115,7 +129,7 @@ bool door::in_flight(const entry* known) {
   if (!known || !known->last)
     return false;
   auto& last = *known->last;
-  return !last.settled() && !last.try_settle();
+  return !last.settled() && !last.try_settle(pending::mover::nobody);
 }
 
 door::entry& door::entry_of(std::string_view name) {
@@ -157,9 +171,14 @@ pending_ptr door::admit(entry& known, const submission& what, std::uint32_t grou
   submitted_.fetch_add(1, std::memory_order_relaxed);
 
   if (known.knows(*operation)) {
-    if (sit_down(known, operation))
+    if (known.seat && may_sit(what, *known.seat)) {
+      sit_down(known, operation);
       return operation;
-    operation->id = known.id;
+    }
+    if (known.seat)
+      stand_up(known, *operation);
+    else
+      operation->id = known.id;
   } else if (known.id != 0) {
     stand_up(known, *operation);
   }
@@ -172,16 +191,23 @@ pending_ptr door::admit(entry& known, const submission& what, std::uint32_t grou
   return operation;
 }
 
-// Publishes on the board if the tensor has a seat there.
-bool door::sit_down(entry& known, const pending_ptr& operation) {
-  if (!known.seat)
-    return false;
+// Publishes on the board, where the tensor has a seat.
+void door::sit_down(entry& known, const pending_ptr& operation) {
   operation->seat = known.seat;
   operation->round = known.next_round++;
   operation->start_on_board();
-  known.seat->board().publish(known.seat->cell(), operation->round, operation->input);
+  auto& board = known.seat->board();
+  const auto& what = operation->signature;
+  if (row_of(what.operation).on_board == board_use::notice) {
+    const auto notice = operation->splits.empty()
+                            ? make_notice(operation->input, std::vector(static_cast<std::size_t>(size_),
+                                                                        what.shape.front()))
+                            : make_notice(operation->input, operation->splits);
+    board.publish(known.seat->cell(), operation->round, std::as_bytes(std::span(notice)).data());
+  } else {
+    board.publish(known.seat->cell(), operation->round, operation->input);
+  }
   on_board_.fetch_add(1, std::memory_order_relaxed);
-  return true;
 }
 
 // This member will not publish the tensor's next round: the request says so, and the id is forgotten.
@@ -209,7 +235,8 @@ void door::withdraw(pending& operation) {
 }
 
 void door::look_after(pending& operation) {
-  tell_of(operation, false);
+  if (!operation.looked_after.exchange(true, std::memory_order_relaxed))
+    tell_of(operation, false);
 }
 
 void door::takes_long(pending& operation) {
@@ -221,7 +248,7 @@ void door::tell_of(pending& operation, bool slow) {
   order->slow = slow;
   order->watched = pending_ptr::share(&operation).release();
   std::lock_guard guard(mutex_);
-  if (operation.now() == phase::boarded && !ended_)
+  if (sits(operation.now()) && !ended_)
     enqueue(std::move(order));
 }
 
@@ -338,7 +365,7 @@ door::attempt door::retract(board_round what, pending_ptr& taken) {
 }
 
 door::attempt door::end(const error& why) {
-  std::vector<pending_ptr> boarded;
+  std::vector<pending_ptr> seated;
   {
     std::unique_lock guard(mutex_, std::try_to_lock);
     if (!guard.owns_lock())
@@ -346,14 +373,15 @@ door::attempt door::end(const error& why) {
     read_news();
     ended_ = why;
     for (auto& [name, known] : table_)
-      if (known.last && known.last->now() == phase::boarded)
-        boarded.push_back(known.last);
+      if (known.last && sits(known.last->now()))
+        seated.push_back(known.last);
   }
   // Without the lock: who is told may come in again.
-  for (auto& one : boarded)
-    if (!one->try_settle())
-      one->claim_and_settle(phase::boarded, why);
-  return attempt::done;
+  auto result = attempt::done;
+  for (auto& one : seated)
+    if (!one->end_on_board(why))
+      result = attempt::busy;
+  return result;
 }
 
 // What waits for the worker is in the table as well, where every operation in flight is.

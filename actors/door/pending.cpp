@@ -36,6 +36,8 @@ void pending::renew() {
   next = nullptr;
   seat.reset();
   round = 0;
+  looked_after.store(false, std::memory_order_relaxed);
+  trouble = {};
   problem = {};
   outcome = {};
   owned.reset();
@@ -89,14 +91,6 @@ bool pending::claim_and_settle(phase from, error how) {
   if (!advance(from, phase::claimed))
     return false;
   settle(std::move(how));
-  return true;
-}
-
-bool pending::try_settle() {
-  if (now() != phase::boarded || !seat->board().ready(seat->cell(), round) ||
-      !advance(phase::boarded, phase::claimed))
-    return settled();
-  settle(seat->board().collect(seat->cell(), round, output));
   return true;
 }
 

@@ -3,6 +3,8 @@
 //
 //   boarded ──(all cells published; a framework thread claims)──▶ claimed ──▶ settled
 //      │  └──(retracted by the loop)──▶ queued
+//      └──(all notices published; a thread that may move bytes)──▶ taking ──▶ lent ──(all have taken)──▶ claimed
+//                                  (a lender has gone; the generation is about to end)──▶ stranded ──▶ claimed
 //   queued ──(the lane, or the loop when it fails before it was started)──▶ claimed ──▶ settled
 //
 // A waiter sleeps on the word itself, so each change that matters to it also wakes it.
@@ -30,7 +32,22 @@ namespace farandole {
 
 class door;
 
-enum class phase : std::uint32_t { queued = 0, settled = 1, boarded = 2, claimed = 3 };
+enum class phase : std::uint32_t {
+  queued = 0,
+  settled = 1,
+  boarded = 2,
+  claimed = 3,
+  taking = 4,
+  lent = 5,
+  stranded = 6
+};
+
+/// The stage of its round on the board that an operation waits for in this phase.
+constexpr std::optional<board_stage> stage_of(phase now) {
+  if (now == phase::boarded)
+    return board_stage::shown;
+  return now == phase::lent ? std::optional(board_stage::taken) : std::nullopt;
+}
 
 struct pending {
   pending() = default;
@@ -69,14 +86,18 @@ struct pending {
   bool slow = false;          ///< of `watched`: somebody waits for it already, and it only takes long
   pending* next = nullptr;    ///< the door's queue
 
-  // Where it sits on the board; valid in phases boarded and claimed.
+  // Where it sits on the board; valid from phase boarded on, until it is queued.
   std::shared_ptr<board_seat> seat;
   std::uint64_t round = 0;
+  error trouble; ///< in taking what others lend
+  /// How long to look for the others when this member has taken its part: they are about to have theirs.
+  std::chrono::nanoseconds patience{};
 
   // How it ended; valid once settled.
   error problem;
   farandole::result outcome;
   result_memory::block owned; ///< memory behind outcome.bytes, where the caller gave none
+  std::atomic<bool> looked_after{false}; ///< the loop has been asked to
   /// Whether there will be such memory: it goes when the caller has no handle any more, while the operation
   /// may be kept longer. Constant afterwards.
   bool lends = false;
@@ -106,9 +127,22 @@ struct pending {
   /// Claims from `from` and settles; false if somebody else did.
   bool claim_and_settle(phase from, error how);
 
-  /// Settles the operation if it sits on the board and its round is complete. True when it is settled.
-  /// Framework threads.
-  bool try_settle();
+  /// Who may do more than look.
+  enum class mover : std::uint8_t { nobody, caller };
+  /// Settles the operation if it sits on the board and its round is complete. True when it is settled. The
+  /// bytes of a tensor that others lend are moved here where `who` is the caller, on a thread that may block
+  /// for as long as that takes.
+  bool try_settle(mover who = mover::caller);
+  /// Whether try_settle() would move such bytes now.
+  bool can_take() const;
+  /// The generation ends: settles what sits on the board, well if its round is complete, else with `why`.
+  /// False while a thread moves its bytes: ask again.
+  bool end_on_board(const error& why);
+  /// The stage of its round that it waits for; none when it waits for nothing on the board.
+  std::optional<board_stage> awaited() const { return stage_of(now()); }
+
+  /// Takes memory for an output of which so many rows come from each member.
+  error own_output(result_memory& memory, std::vector<std::int64_t> rows);
 
   /// Waits for a phase other than `seen`, a signal, or `until`; not at all once settled. Spurious returns are
   /// allowed.
@@ -145,6 +179,8 @@ private:
   std::atomic<bool> dropped_{false};
 
   void drop_memory();
+  bool settle_shown();
+  void take_lent();
 
   friend class pending_ptr;
 };

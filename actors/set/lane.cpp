@@ -2,7 +2,6 @@
 
 #include <csignal>
 #include <new>
-#include <numeric>
 #include <pthread.h>
 
 #include "actors/set/split_exchange.hpp"
@@ -21,15 +20,8 @@ error allocate_outputs(lane_job& job, result_memory& memory) {
     if (job.bundle.parts[i].output)
       continue;
     auto& operation = *job.operations[i];
-    const auto& dims = operation.outcome.first_dims;
-    const auto rows = std::accumulate(dims.begin(), dims.end(), std::int64_t{0});
-    const auto total = static_cast<std::size_t>(rows) * bytes_of_row(operation.signature);
-    operation.owned = memory.take(total);
-    if (!operation.owned)
-      return {error_kind::unknown, operation.name + ": no memory for the " + std::to_string(total) +
-                                       " bytes that " + std::string(row_of(job.bundle.operation).name) +
-                                       " brings"};
-    operation.outcome.bytes = {operation.owned.get(), total};
+    if (auto problem = operation.own_output(memory, std::move(operation.outcome.first_dims)))
+      return problem;
     job.bundle.parts[i].output = operation.owned.get();
   }
   return {};

@@ -86,6 +86,8 @@ public:
   void use(std::unique_ptr<data_paths> paths);
   data_paths* paths() { return paths_.get(); }
   const abort_token& token() const { return token_; }
+  /// Where outputs come from whose size is known only when they are moved. Thread-safe.
+  const std::shared_ptr<result_memory>& results() const { return results_; }
 
 private:
   void loop();

@@ -56,6 +56,7 @@ board_options board_of(const set_setup& how) {
   board.limit_bytes = static_cast<std::size_t>(values.integer(setting::board_limit));
   board.area_bytes = static_cast<std::size_t>(values.integer(setting::board_area));
   board.footprint = &board::footprint;
+  board.notice_bytes = values.integer(setting::single_copy) > 0 ? notice_bytes(members.size()) : 0;
   return board;
 }
 
@@ -290,6 +291,11 @@ struct growing_tree {
     setup.board = [place = std::weak_ptr(how.place)]() -> std::shared_ptr<board> {
       auto standing = place.lock();
       return standing ? standing->board() : nullptr;
+    };
+    setup.results = how.place->lane->results();
+    setup.move = [lane = std::weak_ptr(how.place->lane)](pending_ptr operation) {
+      if (auto running = lane.lock())
+        running->call([operation = std::move(operation)] { operation->try_settle(); });
     };
     setup.log = how.log;
     actors.worker = parent->spawn(worker, std::move(setup));

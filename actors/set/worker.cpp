@@ -6,6 +6,7 @@
 
 #include "actors/door/request_check.hpp"
 #include "actors/set/bundle_builder.hpp"
+#include "collectives/operation.hpp"
 
 namespace farandole {
 
@@ -48,8 +49,10 @@ void worker_state::drain_door() {
 void worker_state::look() {
   if (self->clock().now() < next_look_)
     return;
-  std::erase_if(watched_, [](const boarded_one& one) {
-    return one.operation->settled() || one.operation->try_settle();
+  std::erase_if(watched_, [this](const boarded_one& one) {
+    if (one.operation->can_take() && setup_.move)
+      setup_.move(one.operation);
+    return one.operation->try_settle(pending::mover::nobody);
   });
   if (!watched_.empty())
     look_in(std::min(2 * look_interval_, longest_look_interval));
@@ -63,15 +66,16 @@ void worker_state::look_in(std::chrono::microseconds interval) {
 
 // Only asks the board: who waits, or look(), settles.
 stall_list worker_state::stalled(std::chrono::nanoseconds limit) {
-  std::erase_if(slow_, [](const boarded_one& one) { return one.operation->now() != phase::boarded; });
+  std::erase_if(slow_, [](const boarded_one& one) { return !one.operation->awaited(); });
   stall_list all;
   const auto now = self->clock().now();
   const auto add = [&](const boarded_one& one) {
     const auto waited = now - one.since;
-    if (over_ || waited <= limit || one.operation->now() != phase::boarded)
+    const auto stage = one.operation->awaited();
+    if (over_ || waited <= limit || !stage)
       return;
     auto& seat = *one.operation->seat;
-    stall found{one.operation->name, waited, seat.board().missing(seat.cell(), one.operation->round)};
+    stall found{one.operation->name, waited, seat.board().missing(seat.cell(), one.operation->round, *stage)};
     if (!setup_.ranks.empty())
       for (auto& rank : found.missing)
         rank = setup_.ranks[static_cast<std::size_t>(rank)];
@@ -91,7 +95,7 @@ stall_list worker_state::stalled(std::chrono::nanoseconds limit) {
 
 void worker_state::take(pending_ptr operation, requests& out) {
   if (operation->watched && operation->slow) {
-    std::erase_if(slow_, [](const boarded_one& one) { return one.operation->now() != phase::boarded; });
+    std::erase_if(slow_, [](const boarded_one& one) { return !one.operation->awaited(); });
     slow_.push_back({pending_ptr::share(operation->watched), self->clock().now() - slow_wait});
     return;
   }
@@ -200,13 +204,16 @@ std::shared_ptr<board_seat> worker_state::seat_for(const assignment& what, const
   task.prescale = own.prescale;
   task.postscale = own.postscale;
   task.root = place_of(own.root, setup_.ranks);
-  task.bytes = static_cast<std::size_t>(element_count(own.shape)) * size_of(own.dtype);
+  task.bytes = row_of(own.operation).on_board == board_use::notice
+                   ? notice_bytes(static_cast<std::size_t>(setup_.members))
+                   : static_cast<std::size_t>(element_count(own.shape)) * size_of(own.dtype);
   auto cell = board->open(what.id, what.cell, farandole::board::footprint(what.cell_bytes), task);
   if (!cell) {
     self->send(setup_.member, generation_broken{"the board has no such cell: " + cell.error().text});
     return nullptr;
   }
-  return std::make_shared<board_seat>(std::move(board), *cell);
+  return std::make_shared<board_seat>(std::move(board), *cell, static_cast<std::uint32_t>(setup_.rank),
+                                      setup_.results);
 }
 
 void worker_state::apply_retractions(const schedule& plan) {

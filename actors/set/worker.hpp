@@ -36,6 +36,9 @@ struct worker_setup {
   std::function<void()> settled;
   std::function<std::shared_ptr<farandole::board>()>
       board; ///< of this generation, once connected; null where there is none
+  std::shared_ptr<result_memory> results; ///< with a board: for outputs of what sits there
+  /// With a board: moves what others lend, on a thread that may block.
+  std::function<void(pending_ptr)> move;
   logger* log = nullptr;
 };
 

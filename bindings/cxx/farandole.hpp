@@ -63,6 +63,12 @@ struct options {
 };
 
 /// What to do with one tensor.
+/// How the caller will learn of the end of an operation.
+enum class told_by : std::uint8_t {
+  anyhow,  ///< it waits sometime, asks, or leaves a callback
+  waiting, ///< the submitting thread waits at once, and may move the bytes itself while it does
+};
+
 struct submission {
   std::string_view name;            ///< unique among operations in flight in the set
   farandole::signature signature;   ///< its root is a global rank in every process set
@@ -75,6 +81,7 @@ struct submission {
   /// alltoall: rows that go to each rank of the set, in rank order, which sum to the first extent; empty:
   /// equal parts. Ranks need not agree, and they may change from step to step. Copied.
   std::span<const std::int64_t> splits;
+  told_by told = told_by::anyhow;
 };
 
 struct pending; // actors/door/pending.hpp

@@ -25,14 +25,23 @@ void tell_of_long_wait(pending& operation) {
 
 // One sleep in the phase it is in; returns when something may have changed.
 void sleep(const pending& operation, clock::time_point until) {
-  auto seen = operation.now();
-  if (seen != phase::boarded)
+  const auto seen = operation.now();
+  const auto stage = stage_of(seen);
+  if (!stage)
     return operation.wait_for_change(seen, until);
   // The other members' cells and our own word, for the loop may take the operation off the board.
   pending::watcher watching(operation);
   auto& seat = *operation.seat;
-  seat.board().wait(seat.cell(), operation.round, operation.word(),
-                    static_cast<std::uint32_t>(phase::boarded), until);
+  seat.board().wait(seat.cell(), operation.round, operation.word(), static_cast<std::uint32_t>(seen), until,
+                    *stage, stage == board_stage::taken ? operation.patience : std::chrono::nanoseconds{});
+}
+
+// Others may wait until this member has copied what it was lent, and nobody here may come back to do it.
+error leave(pending& operation, error why) {
+  if (operation.awaited())
+    if (auto home = operation.home.lock())
+      home->look_after(operation);
+  return why;
 }
 
 } // namespace
@@ -63,15 +72,16 @@ error handle::wait(clock::time_point until, const std::function<bool()>& interru
   bool told = false;
   while (!settled()) {
     auto now = clock::now();
-    if (!told && pending_->now() == phase::boarded) {
+    if (!told && pending_->awaited()) {
       slow_at = std::min(slow_at, now + slow_wait);
       if (told = now >= slow_at; told)
         tell_of_long_wait(*pending_);
     }
     if (now >= until)
-      return still_waiting(*pending_, error_kind::timed_out, "not settled at the caller's deadline");
+      return leave(*pending_,
+                   still_waiting(*pending_, error_kind::timed_out, "not settled at the caller's deadline"));
     if (interrupted && interrupted())
-      return still_waiting(*pending_, error_kind::aborted, "the wait was interrupted");
+      return leave(*pending_, still_waiting(*pending_, error_kind::aborted, "the wait was interrupted"));
     auto longest = interrupted ? now + slice : now + std::chrono::hours{1};
     sleep(*pending_, std::min({until, longest, told ? until : slow_at}));
   }
@@ -93,7 +103,7 @@ const result& handle::result() const {
 void handle::on_settled(std::function<void()> callback) {
   pending_->on_settled(std::move(callback));
   // What sits on the board is settled by whoever waits; here nobody may.
-  if (pending_->now() == phase::boarded)
+  if (pending_->awaited())
     if (auto home = pending_->home.lock())
       home->look_after(*pending_);
 }

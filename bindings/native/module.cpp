@@ -90,11 +90,12 @@ void acknowledge_restart(const python_runtime& self, std::uint32_t set, std::uin
 }
 
 request make_request(int op, const std::string& prefix, int reduce, std::int32_t root, double prescale,
-                     double postscale) {
+                     double postscale, bool waits) {
   const auto reduction = reduce_op_from(static_cast<std::uint32_t>(reduce));
   if (op < 0 || static_cast<std::size_t>(op) >= operation_count || !reduction)
     raise_value_error("no such operation or reduction");
-  return {static_cast<operation>(op), prefix, *reduction, root, prescale, postscale};
+  const auto told = waits ? told_by::waiting : told_by::anyhow;
+  return {static_cast<operation>(op), prefix, *reduction, root, prescale, postscale, told};
 }
 
 nb::dict count(const python_runtime& self) {
@@ -117,9 +118,10 @@ nb::object memory(const python_runtime& self, std::uint32_t type, std::int64_t e
 
 void define_request(nb::module_& module) {
   nb::class_<request>(module, "Request",
-                      "What a call asks for, apart from its tensors; made once and used again.")
+                      "What a call asks for, apart from its tensors; made once and used again. With `waits` the "
+                      "caller waits at once, and may then move the bytes itself.")
       .def(nb::new_(&make_request), "operation"_a, "prefix"_a, "reduce_op"_a = 1, "root"_a = -1,
-           "prescale"_a = 1.0, "postscale"_a = 1.0);
+           "prescale"_a = 1.0, "postscale"_a = 1.0, "waits"_a = false);
 }
 
 void define_handle(nb::module_& module) {

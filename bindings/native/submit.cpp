@@ -87,6 +87,7 @@ submission describe(const request& what, nb::handle input, nb::handle output, st
   }
   described.signature = signature_of(what, seen);
   described.set = set;
+  described.told = what.told;
   return described;
 }
 

@@ -20,6 +20,7 @@ struct request {
   std::int32_t root = -1;
   double prescale = 1.0;
   double postscale = 1.0;
+  told_by told = told_by::anyhow;
 };
 
 /// `output` is None where the core allocates (allgather, alltoall, and reducescatter unless the caller does)

@@ -291,9 +291,14 @@ error data_paths::share_window(std::span<const introduction> all, const limits& 
   }
   window_ = std::move(*shared);
   auto policy = waiting::decide(processes_here(set_));
-  local_ = std::make_unique<local_path>(window_, rank, policy, how_.single_copy_bytes);
+  auto between_neighbours =
+      std::make_unique<local_path>(window_, rank, policy, how_.single_copy_bytes);
+  auto circle = between_neighbours->meet(until);
+  if (!circle)
+    return circle.error();
+  local_ = std::move(between_neighbours);
   if (how_.board_bytes > 0)
-    board_ = std::make_shared<farandole::board>(window_, rank, policy);
+    board_ = std::make_shared<farandole::board>(window_, rank, policy, std::move(*circle));
   return {};
 }
 

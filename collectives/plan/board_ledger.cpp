@@ -4,20 +4,35 @@
 
 namespace farandole {
 
-std::optional<std::int64_t> board_ledger::grant(const signature& what, std::size_t bytes,
-                                                std::uint64_t uses) {
+/// What a member shows of such a tensor, if it has a place at all.
+std::optional<std::size_t> board_ledger::shown(const signature& what, std::size_t bytes) const {
+  const auto& row = row_of(what.operation);
+  switch (row.on_board) {
+  case board_use::bytes:
+    if ((row.reduces && what.reduce_op == reduce_op::adasum) || bytes > options_.limit_bytes)
+      return std::nullopt;
+    return bytes;
+  case board_use::notice:
+    return options_.notice_bytes > 0 ? std::optional(options_.notice_bytes) : std::nullopt;
+  default:
+    return std::nullopt;
+  }
+}
+
+std::optional<board_grant> board_ledger::grant(const signature& what, std::size_t bytes, std::uint64_t uses) {
   // The first time may be the only one: names that are never used again would fill the area.
   constexpr std::uint64_t uses_wanted = 2;
-  if (!options_.on || !options_.one_host || !options_.footprint || uses < uses_wanted ||
-      !row_of(what.operation).on_board ||
-      (row_of(what.operation).reduces && what.reduce_op == reduce_op::adasum) || bytes > options_.limit_bytes)
+  if (!options_.on || !options_.one_host || !options_.footprint || uses < uses_wanted)
     return std::nullopt;
-  const std::size_t footprint = options_.footprint(bytes);
+  const auto cell = shown(what, bytes);
+  if (!cell)
+    return std::nullopt;
+  const std::size_t footprint = options_.footprint(*cell);
   if (footprint > options_.area_bytes - used_)
     return std::nullopt;
-  const auto cell = static_cast<std::int64_t>(used_);
+  const board_grant granted{static_cast<std::int64_t>(used_), *cell};
   used_ += footprint;
-  return cell;
+  return granted;
 }
 
 } // namespace farandole

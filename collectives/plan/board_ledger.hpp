@@ -17,21 +17,31 @@ struct board_options {
   bool one_host = false;                           ///< all members can share memory
   std::size_t limit_bytes = std::size_t{64} << 10; ///< largest tensor
   std::size_t area_bytes = 0;                      ///< of each member
+  std::size_t notice_bytes = 0; ///< shown of a tensor that is only copied; 0: such tensors have no cell
   std::size_t (*footprint)(std::size_t bytes) =
-      nullptr; ///< what a tensor takes of the area (board::footprint)
+      nullptr; ///< what a cell of so many bytes takes of the area (board::footprint)
+};
+
+struct board_grant {
+  std::int64_t offset = 0;
+  std::size_t bytes = 0; ///< that a member shows there
+
+  friend bool operator==(const board_grant&, const board_grant&) = default;
 };
 
 class board_ledger {
 public:
   explicit board_ledger(const board_options& options) : options_(options) {}
 
-  /// The offset of a new cell for a tensor of this signature; empty when it must go by the leader.
+  /// A new cell for a tensor of this signature; empty when it must go by the leader.
   /// `uses`: how often it has gone by the leader already, so that a tensor that comes once pins nothing.
-  std::optional<std::int64_t> grant(const signature& what, std::size_t bytes, std::uint64_t uses);
+  std::optional<board_grant> grant(const signature& what, std::size_t bytes, std::uint64_t uses);
 
   std::size_t used_bytes() const { return used_; }
 
 private:
+  std::optional<std::size_t> shown(const signature& what, std::size_t bytes) const;
+
   board_options options_;
   std::size_t used_ = 0;
 };

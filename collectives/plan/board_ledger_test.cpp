@@ -7,16 +7,21 @@ using namespace farandole;
 namespace {
 
 board_options options() {
-  return {true, true, 100, 400, [](std::size_t bytes) { return bytes + 50; }};
+  board_options some;
+  some.on = some.one_host = true;
+  some.limit_bytes = 100;
+  some.area_bytes = 400;
+  some.footprint = [](std::size_t bytes) { return bytes + 50; };
+  return some;
 }
 
 } // namespace
 
 TEST_CASE("cells lie one behind the other until the area is used up") {
   board_ledger ledger(options());
-  CHECK(ledger.grant({}, 100, 2) == 0);
-  CHECK(ledger.grant({}, 40, 3) == 150);
-  CHECK(ledger.grant({}, 100, 2) == 240);
+  CHECK(ledger.grant({}, 100, 2) == board_grant{0, 100});
+  CHECK(ledger.grant({}, 40, 3) == board_grant{150, 40});
+  CHECK(ledger.grant({}, 100, 2) == board_grant{240, 100});
   CHECK(!ledger.grant({}, 10, 2));
   CHECK(ledger.used_bytes() == 390);
 }
@@ -39,4 +44,20 @@ TEST_CASE(
   hosts.one_host = false;
   CHECK(!board_ledger(hosts).grant({}, 100, 2));
   CHECK(ledger.used_bytes() == 0);
+}
+
+TEST_CASE("of what is only copied, a notice has a cell, whatever the tensor's size") {
+  auto lending = options();
+  lending.notice_bytes = 40;
+  board_ledger ledger(lending);
+  for (const auto what : {operation::allgather, operation::alltoall}) {
+    signature rows;
+    rows.operation = what;
+    CHECK(!ledger.grant(rows, 4, 1));
+    CHECK(ledger.grant(rows, std::size_t{1} << 40, 2)->bytes == 40);
+  }
+  CHECK(ledger.used_bytes() == 180);
+  signature sum;
+  sum.operation = operation::reducescatter;
+  CHECK(!ledger.grant(sum, 4, 2));
 }

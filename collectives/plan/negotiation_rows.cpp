@@ -175,11 +175,11 @@ void negotiation::grant(step& current, cached_tensor& tensor) {
     tensor.board_refused = tensor.uses > 1;
     return;
   }
-  tensor.cell = *cell;
+  tensor.cell = cell->offset;
   boarded_.push_back(tensor.id);
   cache_.seat(tensor);
   current.out.assignments.push_back({tensor.id, tensor.name, tensor.cell,
-                                     static_cast<std::uint32_t>(tensor.as_ready.bytes), tensor.signature});
+                                     static_cast<std::uint32_t>(cell->bytes), tensor.signature});
 }
 
 void negotiation::drop(step& current, const cached_tensor& tensor) {

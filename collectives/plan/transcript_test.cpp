@@ -143,8 +143,13 @@ negotiation_options options_of(std::istringstream& words) {
         options.members.push_back(std::stoi(rank));
     } else if (key == "cache")
       options.cache_capacity = std::stoul(value);
-    else if (key == "board")
-      options.board = {true, true, 256, std::stoul(value), [](std::size_t bytes) { return bytes + 64; }};
+    else if (key == "board") {
+      options.board.on = options.board.one_host = true;
+      options.board.limit_bytes = 256;
+      options.board.area_bytes = std::stoul(value);
+      options.board.footprint = [](std::size_t bytes) { return bytes + 64; };
+    } else if (key == "notice")
+      options.board.notice_bytes = std::stoul(value);
     else
       throw std::runtime_error("no such option: " + key);
   }

@@ -57,6 +57,17 @@ bool has_tensor(const operation_row& row) {
   return row.cacheable; // what has an id has a tensor
 }
 
+std::string_view on_board(board_use how) {
+  switch (how) {
+  case board_use::bytes:
+    return "small";
+  case board_use::notice:
+    return "when waited for";
+  default:
+    return "–";
+  }
+}
+
 std::string where_it_runs() {
   std::string text = "## Where each operation runs\n\n| operation |", reasons;
   for (const auto& path : path_table())
@@ -70,14 +81,16 @@ std::string where_it_runs() {
         reasons += "- " + std::string(asked.name) + " not by " + std::string(path.name) + ": " +
                    std::string(path.why_not[static_cast<std::size_t>(asked.id)]) + "\n";
     }
-    text += cell(asked.on_board ? "small" : "–") + "\n";
+    text += cell(on_board(asked.on_board)) + "\n";
   }
   text += "\nA path is taken from left to right, the first that the set and the settings allow. Each needs "
           "of a set:\n\n";
   for (const auto& path : path_table())
     text += "- " + std::string(path.name) + ": " + std::string(path.needs) + "\n";
-  text += "- board: several members, all on one host; the tensor small and its name known "
-          "(`FARANDOLE_BOARD`, `FARANDOLE_BOARD_LIMIT`)\n";
+  text += "- board: several members, all on one host, and the tensor's name known (`FARANDOLE_BOARD`). \"small\": "
+          "up to `FARANDOLE_BOARD_LIMIT`. \"when waited for\": of any size, where all members' calls are "
+          "synchronous (`alltoall`, not `alltoall_async`) and the kernel lets them read each other's memory "
+          "(`FARANDOLE_SINGLE_COPY`)\n";
   text +=
       "\nAn allreduce with Adasum goes by hierarchical where all hosts have 2, 4, 8 … consecutive ranks, or "
       "ranks are dealt out to them one by one; elsewhere by ucx.\n";

@@ -8,6 +8,7 @@
 
 #include "collectives/math/reduce.hpp"
 #include "collectives/operation.hpp"
+#include "collectives/paths/bulk_copy.hpp"
 
 namespace farandole {
 
@@ -34,21 +35,32 @@ constexpr std::uint64_t make_word(std::uint32_t id, std::uint64_t round, cell_st
   return (std::uint64_t{id} << 32) | low;
 }
 
+/// After so many bytes a member looks whether they are still lent.
+constexpr std::size_t look_bytes = std::size_t{1} << 20;
+
 } // namespace
 
-/// One of the two halves of a cell, as it stands in shared memory; the tensor's bytes follow it.
-struct board::half {
+/// How far a member has come with a half of a cell, as it stands in shared memory. One begins each half; behind
+/// it are the tensor's bytes, or a second one and the notice.
+struct board::mark {
   std::atomic<std::uint64_t> word;
   std::atomic<std::uint32_t> waiters;
   std::uint32_t unused;
 
-  std::byte* bytes() { return reinterpret_cast<std::byte*>(this) + header_bytes; }
+  /// Store, then look for sleepers; they announce themselves, then look at the word.
+  void show(std::uint64_t next) {
+    word.store(next, std::memory_order_seq_cst);
+    if (waiters.load(std::memory_order_seq_cst) != 0)
+      wake_shared(&word);
+  }
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(std::atomic<std::uint64_t>) == 8);
 };
 
-board::board(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy)
-    : window_(std::move(shared)), rank_(rank), members_(window_->layout().members), waiting_(policy) {
-  static_assert(sizeof(half) == header_bytes);
+board::board(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy,
+             std::shared_ptr<const lending_circle> circle)
+    : window_(std::move(shared)), rank_(rank), members_(window_->layout().members), waiting_(policy),
+      circle_(std::move(circle)) {
+  static_assert(sizeof(mark) == header_bytes && notice_bytes(0) == header_bytes + sizeof(std::uint64_t));
   assert(rank_ < members_);
 }
 
@@ -58,7 +70,8 @@ expected<board_cell> board::open(std::uint32_t id, std::int64_t offset, std::siz
     return error{error_kind::invalid_argument, "board cell of id " + std::to_string(id) + ": " + why};
   };
   const std::size_t area = window_->layout().board_bytes;
-  if (!row_of(task.operation).on_board || task.reduce_op == reduce_op::adasum ||
+  const auto use = row_of(task.operation).on_board;
+  if (use == board_use::none || task.reduce_op == reduce_op::adasum ||
       (row_of(task.operation).reduces && task.dtype == dtype::boolean))
     return error{error_kind::unimplemented, std::string(row_of(task.operation).name) + " of " +
                                                 std::string(to_string(task.dtype)) +
@@ -66,7 +79,8 @@ expected<board_cell> board::open(std::uint32_t id, std::int64_t offset, std::siz
   if (row_of(task.operation).has_root && (task.root < 0 || static_cast<std::uint32_t>(task.root) >= members_))
     return wrong("root " + std::to_string(task.root) + " is none of " + std::to_string(members_) +
                  " members");
-  if (task.bytes % size_of(task.dtype) != 0)
+  if (use == board_use::notice ? task.bytes != notice_bytes(members_)
+                               : task.bytes % size_of(task.dtype) != 0)
     return wrong(std::to_string(task.bytes) + " bytes are no whole number of elements");
   if (offset < 0 || static_cast<std::uint64_t>(offset) % alignment != 0)
     return wrong("offset " + std::to_string(offset) + " is not aligned");
@@ -81,7 +95,7 @@ expected<board_cell> board::open(std::uint32_t id, std::int64_t offset, std::siz
 }
 
 void board::publish(const board_cell& cell, std::uint64_t round, const std::byte* input) {
-  half& own = half_of(cell, rank_, round);
+  mark& own = mark_of(cell, rank_, round, board_stage::shown);
   const std::uint64_t word = make_word(cell.id_, round, cell_state::published);
   assert(own.word.load(std::memory_order_relaxed) != word && "a round is published once");
   // Whoever still read this half, against the rule, finds the word changed when it has read.
@@ -89,41 +103,41 @@ void board::publish(const board_cell& cell, std::uint64_t round, const std::byte
   std::atomic_thread_fence(std::memory_order_release);
   const auto& task = cell.task_;
   const bool brings =
-      task.operation == operation::allreduce ||
-      (task.operation == operation::broadcast && static_cast<std::uint32_t>(task.root) == rank_);
+      task.operation != operation::barrier &&
+      (task.operation != operation::broadcast || static_cast<std::uint32_t>(task.root) == rank_);
   if (brings && task.bytes > 0)
-    std::memcpy(own.bytes(), input, task.bytes);
-  // Store, then look for sleepers; they announce themselves, then look at the word.
-  own.word.store(word, std::memory_order_seq_cst);
-  if (own.waiters.load(std::memory_order_seq_cst) != 0)
-    wake_shared(&own.word);
+    std::memcpy(bytes_of(cell, rank_, round), input, task.bytes);
+  own.show(word);
 }
 
-bool board::published(const board_cell& cell, std::uint32_t member, std::uint64_t round) const {
-  return half_of(cell, member, round).word.load(std::memory_order_acquire) ==
+bool board::has_come(const board_cell& cell, std::uint32_t member, std::uint64_t round,
+                     board_stage stage) const {
+  return mark_of(cell, member, round, stage).word.load(std::memory_order_acquire) ==
          make_word(cell.id_, round, cell_state::published);
 }
 
-bool board::ready(const board_cell& cell, std::uint64_t round) const {
+bool board::ready(const board_cell& cell, std::uint64_t round, board_stage stage) const {
   for (std::uint32_t member = 0; member < members_; ++member)
-    if (!published(cell, member, round))
+    if (!has_come(cell, member, round, stage))
       return false;
   return true;
 }
 
 wait_end board::wait(const board_cell& cell, std::uint64_t round, const std::atomic<std::uint32_t>& notice,
-                     std::uint32_t seen, std::chrono::steady_clock::time_point deadline) const {
+                     std::uint32_t seen, std::chrono::steady_clock::time_point deadline, board_stage stage,
+                     std::chrono::nanoseconds patience) const {
   for (std::uint32_t i = 1; i < members_; ++i) {
     const std::uint32_t member = (rank_ + i) % members_;
-    half& theirs = half_of(cell, member, round);
+    mark& theirs = mark_of(cell, member, round, stage);
     const watched what{&theirs.word, theirs.waiters, notice, seen, deadline, true};
-    const auto end = waiting_.until(what, [&] { return published(cell, member, round); });
+    const auto end = waiting_.until(
+        what, [&] { return has_come(cell, member, round, stage); }, patience);
     if (end != wait_end::reached)
       return end;
   }
-  // All others have published. If this member's own cell is not there any more it was retracted, and somebody
-  // must have told so; the caller looks at its notice.
-  return published(cell, rank_, round) ? wait_end::reached : wait_end::noticed;
+  // All others have come. If this member's own cell is not there any more it was retracted, and somebody must
+  // have told so; the caller looks at its notice.
+  return has_come(cell, rank_, round, stage) ? wait_end::reached : wait_end::noticed;
 }
 
 error board::collect(const board_cell& cell, std::uint64_t round, std::byte* output) const {
@@ -138,11 +152,11 @@ error board::collect(const board_cell& cell, std::uint64_t round, std::byte* out
                                                    ? std::span<const std::byte*>(many)
                                                    : std::span<const std::byte*>(few, members_);
     for (std::uint32_t member = 0; member < members_; ++member)
-      inputs[member] = half_of(cell, member, round).bytes();
+      inputs[member] = bytes_of(cell, member, round);
     reduce(task.dtype, task.reduce_op, output, inputs, task.bytes / size_of(task.dtype), task.prescale,
            task.postscale, members_);
   } else if (task.operation == operation::broadcast && task.bytes > 0) {
-    std::memcpy(output, half_of(cell, static_cast<std::uint32_t>(task.root), round).bytes(), task.bytes);
+    std::memcpy(output, bytes_of(cell, static_cast<std::uint32_t>(task.root), round), task.bytes);
   }
   // What was read was whole if the words still stand: a writer changes its word before it touches the bytes.
   std::atomic_thread_fence(std::memory_order_acquire);
@@ -152,29 +166,89 @@ error board::collect(const board_cell& cell, std::uint64_t round, std::byte* out
                                    " was overwritten in round " + std::to_string(round)};
 }
 
-std::vector<std::int32_t> board::missing(const board_cell& cell, std::uint64_t round) const {
+std::vector<std::int32_t> board::missing(const board_cell& cell, std::uint64_t round,
+                                         board_stage stage) const {
   std::vector<std::int32_t> late;
   for (std::uint32_t member = 0; member < members_; ++member)
-    if (!published(cell, member, round))
+    if (!has_come(cell, member, round, stage))
       late.push_back(static_cast<std::int32_t>(member));
   // All before this member are late, and this member is not.
   const bool first =
       late.size() >= rank_ && (rank_ == 0 || late[rank_ - 1] == static_cast<std::int32_t>(rank_) - 1);
-  return first && published(cell, rank_, round) ? late : std::vector<std::int32_t>{};
+  return first && has_come(cell, rank_, round, stage) ? late : std::vector<std::int32_t>{};
 }
 
 bool board::retract(const board_cell& cell, std::uint64_t round) {
   if (ready(cell, round))
     return false;
   std::uint64_t word = make_word(cell.id_, round, cell_state::published);
-  return half_of(cell, rank_, round)
+  return mark_of(cell, rank_, round, board_stage::shown)
       .word.compare_exchange_strong(word, make_word(cell.id_, round, cell_state::retracted),
                                     std::memory_order_seq_cst);
 }
 
-board::half& board::half_of(const board_cell& cell, std::uint32_t member, std::uint64_t round) const {
-  return *reinterpret_cast<half*>(window_->board(member).data() + cell.offset_ +
-                                  (round & 1) * cell.half_bytes_);
+board::mark& board::mark_of(const board_cell& cell, std::uint32_t member, std::uint64_t round,
+                            board_stage stage) const {
+  const std::size_t first = cell.offset_ + (round & 1) * cell.half_bytes_;
+  return *reinterpret_cast<mark*>(window_->board(member).data() + first +
+                                  (stage == board_stage::taken ? header_bytes : 0));
+}
+
+std::byte* board::bytes_of(const board_cell& cell, std::uint32_t member, std::uint64_t round) const {
+  const std::size_t before =
+      row_of(cell.task_.operation).on_board == board_use::notice ? 2 * header_bytes : header_bytes;
+  return window_->board(member).data() + cell.offset_ + (round & 1) * cell.half_bytes_ + before;
+}
+
+// ---- tensors that are lent -----------------------------------------------------------------------
+
+std::vector<notice_view> board::notices(const board_cell& cell, std::uint64_t round) const {
+  std::vector<notice_view> all;
+  for (std::uint32_t member = 0; member < members_; ++member)
+    all.emplace_back(reinterpret_cast<const std::uint64_t*>(bytes_of(cell, member, round)), 1 + members_);
+  return all;
+}
+
+error board::take(const board_cell& cell, std::uint64_t round, const taking& what, std::byte* to) {
+  error problem;
+  for (const auto& piece : what.pieces)
+    if (auto why = copy(cell, round, piece, to + piece.at); why && !problem) {
+      problem = std::move(why);
+      if (problem.kind == error_kind::disconnected)
+        return problem;
+    }
+  mark_of(cell, rank_, round, board_stage::taken).show(make_word(cell.id_, round, cell_state::published));
+  return problem;
+}
+
+error board::copy(const board_cell& cell, std::uint64_t round, const taking::piece& what,
+                  std::byte* to) const {
+  if (what.member == rank_) {
+    bulk_copy(to, reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(what.from)), what.bytes);
+    return {};
+  }
+  const auto& lender = circle_->others[what.member];
+  const error gone{error_kind::disconnected, "local member " + std::to_string(what.member) +
+                                                 " has ended, or taken back what it had lent"};
+  for (std::size_t done = 0; done < what.bytes;) {
+    const auto next = std::min(look_bytes, what.bytes - done);
+    const int why = lender.copy(what.from + done, {to + done, next});
+    if (!has_come(cell, what.member, round, board_stage::shown))
+      return gone;
+    if (why)
+      return lender.lives() ? error{error_kind::unknown, "could not read the memory of local member " +
+                                                             std::to_string(what.member) + ": " +
+                                                             std::strerror(why)}
+                            : gone;
+    done += next;
+  }
+  return what.bytes == 0 || lender.lives() ? error{} : gone;
+}
+
+// The word changes before its owner gives the memory back; who has read looks at the word afterwards.
+void board::withdraw(const board_cell& cell, std::uint64_t round) {
+  mark_of(cell, rank_, round, board_stage::shown).show(make_word(cell.id_, round, cell_state::retracted));
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 } // namespace farandole

@@ -1,7 +1,9 @@
-// Small tensors among members on one host, without lane, loop or leader: each framework thread writes its
-// bytes into its member's cell for (id, round); who needs the result reduces all cells in rank order. A
-// member that cannot go on makes the others take their cells back (retract), and the tensor travels by the
-// leader instead.
+// Tensors among members on one host, without lane, loop or leader. Small ones that are reduced or broadcast:
+// each framework thread writes its bytes into its member's cell for (id, round); who needs the result reduces
+// all cells in rank order. Those of any size that are only copied: the cell holds a notice, by which the
+// others copy them straight out of this member's memory (notice.hpp), and then each says that it has taken
+// its part. A member that cannot go on makes the others take their cells back (retract), and the tensor
+// travels by the leader instead.
 #pragma once
 
 #include <atomic>
@@ -11,6 +13,8 @@
 #include <memory>
 #include <vector>
 
+#include "collectives/paths/local/loan.hpp"
+#include "collectives/paths/local/notice.hpp"
 #include "collectives/paths/local/window.hpp"
 #include "collectives/paths/waiting/waiting.hpp"
 #include "messages/dtype.hpp"
@@ -21,13 +25,19 @@ namespace farandole {
 
 /// What is done with the bytes of a cell, round after round.
 struct board_task {
-  farandole::operation operation = farandole::operation::allreduce; ///< or broadcast, barrier
+  farandole::operation operation = farandole::operation::allreduce; ///< or another that has board_use
   farandole::dtype dtype = farandole::dtype::float32;
   farandole::reduce_op reduce_op = farandole::reduce_op::sum;
   double prescale = 1.0;
   double postscale = 1.0;
   std::int32_t root = -1; ///< broadcast: rank within the set
-  std::size_t bytes = 0;  ///< of each member's tensor
+  std::size_t bytes = 0;  ///< of each member's tensor; board_use::notice: notice_bytes()
+};
+
+/// How far a member has come in a round.
+enum class board_stage : std::uint8_t {
+  shown, ///< its cell is there
+  taken, ///< board_use::notice: it has copied what is for it out of the others' memory
 };
 
 /// One id's place in every member's board area. A value; made by board::open, which has checked its bounds.
@@ -51,10 +61,14 @@ private:
 /// round; the loop may retract meanwhile.
 class board {
 public:
-  /// `rank`: this member's within the set and in the window.
-  board(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy);
+  /// `rank`: this member's within the set and in the window. `circle`: by which tensors are lent; may be null.
+  board(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy,
+        std::shared_ptr<const lending_circle> circle = nullptr);
 
-  /// What a cell takes of the board area, for a tensor of `bytes`; a multiple of the alignment of cells (64).
+  /// Whether members can copy out of each other's memory; the same on all.
+  bool lends() const { return circle_ && circle_->all_reach_all; }
+
+  /// What a cell takes of the board area, for a task of `bytes`; a multiple of the alignment of cells (64).
   static constexpr std::size_t footprint(std::size_t bytes) { return 2 * half_bytes(bytes); }
 
   /// The cell that the leader granted. `invalid_argument` when it does not lie inside the area, is not
@@ -63,43 +77,62 @@ public:
                             const board_task& task) const;
 
   /// Copies `input` (task.bytes; unread where a broadcast has another root, or for a barrier) and shows it to
-  /// the others. Rounds of an id go up by one from 0, each after the one before was collected.
+  /// the others. Rounds of an id go up by one from 0, each after the one before was collected, or taken by all.
   void publish(const board_cell& cell, std::uint64_t round, const std::byte* input);
 
-  /// Whether every member has published this round.
-  bool ready(const board_cell& cell, std::uint64_t round) const;
+  /// Whether every member has come to this stage of this round.
+  bool ready(const board_cell& cell, std::uint64_t round, board_stage stage = board_stage::shown) const;
 
   /// Waits until ready (`reached`), `notice` is not `seen` (`noticed`), the deadline has passed (`expired`),
   /// or it is time to look at signals (`interrupted`). Who changes `notice` calls wake_local() on it.
+  /// `patience`: see waiting::until().
   wait_end wait(const board_cell& cell, std::uint64_t round, const std::atomic<std::uint32_t>& notice,
-                std::uint32_t seen, std::chrono::steady_clock::time_point deadline) const;
+                std::uint32_t seen, std::chrono::steady_clock::time_point deadline,
+                board_stage stage = board_stage::shown, std::chrono::nanoseconds patience = {}) const;
 
   /// Once ready: fills `output` (task.bytes; null for a barrier). Fails only where a member broke the rules
   /// above and wrote a cell under us.
   error collect(const board_cell& cell, std::uint64_t round, std::byte* output) const;
 
-  /// Who has not published this round, if this member has, and is the first that has: one of those who wait
+  /// Who has not come to this stage, if this member has, and is the first that has: one of those who wait
   /// speaks for all. Ranks within the set.
-  std::vector<std::int32_t> missing(const board_cell& cell, std::uint64_t round) const;
+  std::vector<std::int32_t> missing(const board_cell& cell, std::uint64_t round,
+                                    board_stage stage = board_stage::shown) const;
+
+  // ---- board_use::notice, where the board lends ----
+
+  /// Once ready: all members' notices, by rank; of this round for as long as this member has not taken it.
+  std::vector<notice_view> notices(const board_cell& cell, std::uint64_t round) const;
+
+  /// Copies the pieces to `to` and says so to the others. `disconnected` when a lender has ended or taken its
+  /// tensor back, and nothing is said: the end of the generation is about to tell why. Another error when
+  /// memory could not be read; it is said, for the others need not suffer.
+  error take(const board_cell& cell, std::uint64_t round, const taking& what, std::byte* to);
+
+  /// Nothing that is read of this member's tensor from now on is believed.
+  void withdraw(const board_cell& cell, std::uint64_t round);
 
   /// Takes this member's cell of that round back. False, and nothing changes, when it is not published there,
   /// was taken back already, or the round is complete.
   bool retract(const board_cell& cell, std::uint64_t round);
 
 private:
-  struct half;
+  struct mark;
   static constexpr std::size_t header_bytes = 16;
   static constexpr std::size_t alignment = 64;
   static constexpr std::size_t half_bytes(std::size_t bytes) {
     return (header_bytes + bytes + alignment - 1) / alignment * alignment;
   }
-  bool published(const board_cell& cell, std::uint32_t member, std::uint64_t round) const;
-  half& half_of(const board_cell& cell, std::uint32_t member, std::uint64_t round) const;
+  bool has_come(const board_cell& cell, std::uint32_t member, std::uint64_t round, board_stage stage) const;
+  mark& mark_of(const board_cell& cell, std::uint32_t member, std::uint64_t round, board_stage stage) const;
+  std::byte* bytes_of(const board_cell& cell, std::uint32_t member, std::uint64_t round) const;
+  error copy(const board_cell& cell, std::uint64_t round, const taking::piece& what, std::byte* to) const;
 
   std::shared_ptr<window> window_;
   std::uint32_t rank_;
   std::uint32_t members_;
   waiting waiting_;
+  std::shared_ptr<const lending_circle> circle_;
 };
 
 } // namespace farandole

@@ -33,6 +33,12 @@ bool borrower::reaches() const {
   return holds(0);
 }
 
+int borrower::look(lender::beacon& seen) const {
+  // What was copied before is not fetched after this look.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return copy(other_.beacon, std::as_writable_bytes(std::span(&seen, 1)));
+}
+
 int borrower::copy(std::uint64_t from, std::span<std::byte> to) const {
   while (!to.empty()) {
     const iovec here{to.data(), to.size()};
@@ -47,13 +53,14 @@ int borrower::copy(std::uint64_t from, std::span<std::byte> to) const {
 }
 
 bool borrower::holds(std::uint64_t loan) const {
-  // What was copied before is not fetched after this look.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  std::byte seen[sizeof(lender::beacon)];
-  if (copy(other_.beacon, seen) != 0)
-    return false;
-  return std::memcmp(seen, other_.nonce, sizeof other_.nonce) == 0 &&
-         std::memcmp(seen + offsetof(lender::beacon, loan), &loan, sizeof loan) == 0;
+  lender::beacon seen;
+  return look(seen) == 0 && std::memcmp(seen.nonce, other_.nonce, sizeof seen.nonce) == 0 &&
+         seen.loan.load(std::memory_order_relaxed) == loan;
+}
+
+bool borrower::lives() const {
+  lender::beacon seen;
+  return look(seen) == 0 && std::memcmp(seen.nonce, other_.nonce, sizeof seen.nonce) == 0;
 }
 
 bool can_be_lent(std::span<const std::byte> memory) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 namespace farandole {
 
@@ -57,9 +58,22 @@ public:
   int copy(std::uint64_t from, std::span<std::byte> to) const;
   /// Whether all that was copied so far was lent under this number.
   bool holds(std::uint64_t loan) const;
+  /// Whether all that was copied so far came from that very process. Whether it was lent then must be known
+  /// otherwise.
+  bool lives() const;
 
 private:
+  int look(lender::beacon& seen) const;
+
   lender_card other_;
+};
+
+/// The members of one host, once they have met: constant from then on, and thread-safe but for the lender's
+/// loan.
+struct lending_circle {
+  lender own;
+  std::vector<borrower> others; ///< by member, this one included
+  bool all_reach_all = false;   ///< known alike by all
 };
 
 /// Whether others could read memory of this process: not all is made of pages that the kernel can hold (that

@@ -43,6 +43,10 @@ public:
   outcome run(const work& bundle, const limits& until) override;
   outcome carry(const work& bundle, const limits& until, const adasum_exchange& what) override;
 
+  /// Before anything is run, on all members: each finds out whether it reaches the memory of all others. Null
+  /// where nothing is ever copied straight.
+  expected<std::shared_ptr<const lending_circle>> meet(const limits& until);
+
 private:
   // Steps are numbered from 0 through the life of the window, alike on all members; step s uses slot s %
   // slots, and the counters of the window hold the number of steps that each member has come through, modulo
@@ -126,10 +130,7 @@ private:
   std::vector<concatenation> received_;  ///< alltoall: what each member sends to this one
   std::vector<const std::byte*> inputs_; ///< scratch: where each member's bytes stand
   adasum_scratch adasum_scratch_;
-  lender lender_;
-  std::vector<borrower> borrowers_; ///< by member, once they have met
-  bool met_ = false;
-  bool all_reach_all_ = false; ///< known alike by all
+  std::shared_ptr<lending_circle> circle_; ///< null until they have met
 };
 
 } // namespace farandole

@@ -59,31 +59,46 @@ bool can_lend(const loan_plan& plan) {
 
 bool local_path::copy_straight(job& now) {
   const std::size_t room = now.chunk_bytes - notice_words(0) * sizeof(std::uint64_t);
-  if (!worth_lending(now.bundle, members_, single_copy_bytes_, room) || !meet(now) || !all_reach_all_)
+  if (!worth_lending(now.bundle, members_, single_copy_bytes_, room) || !meet(now) ||
+      !circle_->all_reach_all)
     return false;
   const bool done = borrow_and_lend(now);
   now.first = step_;
   return done;
 }
 
+expected<std::shared_ptr<const lending_circle>> local_path::meet(const limits& until) {
+  if (single_copy_bytes_ == 0)
+    return std::shared_ptr<const lending_circle>();
+  work nothing;
+  nothing.operation = operation::barrier;
+  const concatenation empty;
+  job now{nothing, until, empty, step_, slot_bytes()};
+  if (!meet(now)) {
+    broken_ = now.problem;
+    return now.problem;
+  }
+  return std::shared_ptr<const lending_circle>(circle_);
+}
+
 /// Once in the life of the path: do all members reach the memory of all? One that does not speaks for all.
 bool local_path::meet(job& now) {
-  if (met_)
+  if (circle_)
     return true;
+  auto circle = std::make_shared<lending_circle>();
   const std::uint64_t step = step_;
   step_ += 2;
   now.first = step_;
-  const lender_card own = lender_.card();
+  const lender_card own = circle->own.card();
   if (!show(now, std::as_bytes(std::span(&own, 1)), step) ||
       !await_all(now, &member_counters::packed, step + 1))
     return false;
-  borrowers_.clear();
   std::uint64_t reaches = 1;
   for (std::uint32_t member = 0; member < members_; ++member) {
     lender_card card;
     std::memcpy(&card, slot(member, step), sizeof card);
-    borrowers_.emplace_back(card);
-    if (member != rank_ && !borrowers_.back().reaches())
+    circle->others.emplace_back(card);
+    if (member != rank_ && !circle->others.back().reaches())
       reaches = 0;
   }
   publish(&member_counters::released, step + 1);
@@ -93,8 +108,8 @@ bool local_path::meet(job& now) {
   for (std::uint32_t member = 0; member < members_; ++member)
     reaches &= word_at(slot(member, step + 1), 0);
   publish(&member_counters::released, step + 2);
-  all_reach_all_ = reaches != 0;
-  met_ = true;
+  circle->all_reach_all = reaches != 0;
+  circle_ = std::move(circle);
   return true;
 }
 
@@ -106,7 +121,7 @@ bool local_path::borrow_and_lend(job& now) {
     return false;
   const loan_plan plan = plan_loans(now.bundle, rank_, members_);
   const bool can = can_lend(plan);
-  const lending until_we_leave(lender_, step + 1);
+  const lending until_we_leave(circle_->own, step + 1);
   std::byte* const notice = own_slot(step, notice_words(plan.lends.size()) * sizeof(std::uint64_t));
   put_word(notice, 0, can ? 1 : 0);
   for (std::size_t i = 0; i < plan.lends.size(); ++i)
@@ -144,7 +159,7 @@ bool local_path::take_lent(job& now, const loan_plan& plan, std::uint64_t step) 
       return false;
     // Before anything of it is believed.
     const bool last = i + 1 == plan.takes.size() || plan.takes[i + 1].member != each.member;
-    if (last && !borrowers_[each.member].holds(step + 1))
+    if (last && !circle_->others[each.member].holds(step + 1))
       return gave_up(now);
   }
   return true;
@@ -158,9 +173,9 @@ bool local_path::take_lent(job& now, std::uint32_t member, std::uint64_t from, s
     if (std::chrono::steady_clock::now() >= now.until.deadline)
       return too_late(now, member);
     const auto next = to.first(std::min(look_bytes, to.size()));
-    if (const int why = borrowers_[member].copy(from, next)) {
+    if (const int why = circle_->others[member].copy(from, next)) {
       // Who has died, or given up and its memory back, is not read any more.
-      if (!borrowers_[member].holds(step + 1))
+      if (!circle_->others[member].holds(step + 1))
         return gave_up(now);
       now.problem = {error_kind::unknown, doing(now) + "could not read the memory of local member " +
                                               std::to_string(member) + ": " + std::strerror(why)};

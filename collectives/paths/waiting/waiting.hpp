@@ -6,6 +6,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -74,9 +75,10 @@ public:
 
   /// Waits until `ready()`, a cheap look at shared memory that turns true only together with a change of
   /// `what.word`. `reached` wins when several ends have come.
+  /// `patience`: how long it looks before it sleeps, where that should be longer than usual.
   template <class Ready>
-  wait_end until(const watched& what, const Ready& ready) const {
-    if (ready() || found(what, ready))
+  wait_end until(const watched& what, const Ready& ready, std::chrono::nanoseconds patience = {}) const {
+    if (ready() || found(what, ready, std::max(patience, patience_)))
       return wait_end::reached;
     for (;;) {
       // Announce, then look once more, then sleep: a publisher stores, then looks for sleepers.
@@ -109,13 +111,13 @@ private:
 
   /// The look before the sleep; leaves early when the local word changes.
   template <class Ready>
-  bool found(const watched& what, const Ready& ready) const {
+  bool found(const watched& what, const Ready& ready, std::chrono::nanoseconds patience) const {
     using clock = std::chrono::steady_clock;
     if (patience_.count() == 0 || (!spins() && !ledger_.pays()))
       return false;
     const auto start = clock::now();
     yield_ledger::report report;
-    while (!report.found && report.all < patience_ &&
+    while (!report.found && report.all < patience &&
            what.local.load(std::memory_order_acquire) == what.seen) {
       if (spins())
         report.found = relax_until(ready);

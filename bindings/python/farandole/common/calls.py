@@ -111,6 +111,9 @@ broadcasts = Broadcasts()
 ALLGATHER = _native.Request(operations.ALLGATHER, "allgather")
 GROUPED_ALLGATHER = _native.Request(operations.ALLGATHER, "grouped_allgather")
 ALLTOALL = _native.Request(operations.ALLTOALL, "alltoall")
+ALLGATHER_AT_ONCE = _native.Request(operations.ALLGATHER, "allgather", waits=True)
+"""Of callers that wait for it before they do anything else, and may move the bytes meanwhile."""
+ALLTOALL_AT_ONCE = _native.Request(operations.ALLTOALL, "alltoall", waits=True)
 
 
 def reduction(average: Optional[bool], op: Optional[int], prescale: float, postscale: float) -> Any:

@@ -7,7 +7,7 @@ import pickle
 from typing import TYPE_CHECKING, Any, List, Optional
 
 from farandole.common import job
-from farandole.common.calls import ALLGATHER, broadcasts
+from farandole.common.calls import ALLGATHER_AT_ONCE, broadcasts
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
 
@@ -49,8 +49,8 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
     name = name or _NAME
     content = pickled(obj, name)
     length = numpy.array([content.size], "int64")
-    lengths = start_unsized(ALLGATHER, f"{name}.sz", length, process_set).finish()
-    gathered = start_unsized(ALLGATHER, f"{name}.t", content, process_set).finish()
+    lengths = start_unsized(ALLGATHER_AT_ONCE, f"{name}.sz", length, process_set).finish()
+    gathered = start_unsized(ALLGATHER_AT_ONCE, f"{name}.t", content, process_set).finish()
     return [pickle.loads(each.data) for each in numpy.split(gathered, numpy.cumsum(lengths)[:-1])]
 
 

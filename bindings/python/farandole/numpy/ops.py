@@ -13,7 +13,9 @@ from farandole.common.arrays import contiguous, in_place, start, start_group, st
 from farandole.common.basics import HorovodBasics
 from farandole.common.calls import (
     ALLGATHER,
+    ALLGATHER_AT_ONCE,
     ALLTOALL,
+    ALLTOALL_AT_ONCE,
     GROUPED_ALLGATHER,
     Call,
     broadcasts,
@@ -163,7 +165,7 @@ def allgather_async(tensor: Any, name: Optional[str] = None, process_set: Proces
 
 @public
 def allgather(tensor: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Any:
-    return start_unsized(ALLGATHER, name, contiguous(tensor), process_set).finish()
+    return start_unsized(ALLGATHER_AT_ONCE, name, contiguous(tensor), process_set).finish()
 
 
 @public
@@ -228,8 +230,8 @@ def _rows(splits: Any) -> Optional[List[int]]:
         raise ValueError(f"splits must be a list or a flat array of whole numbers, not {splits!r}") from None
 
 
-def _deal(tensor: Any, splits: Any, name: Optional[str], process_set: ProcessSet) -> Call:
-    call = start_unsized(ALLTOALL, name, contiguous(tensor), process_set, _rows(splits))
+def _deal(request: Any, tensor: Any, splits: Any, name: Optional[str], process_set: ProcessSet) -> Call:
+    call = start_unsized(request, name, contiguous(tensor), process_set, _rows(splits))
     handle = call.handles[0]
     return Call(call.handles, lambda: (call.finish(), numpy.array(handle.first_dims, dtype=numpy.int32)))
 
@@ -238,14 +240,14 @@ def _deal(tensor: Any, splits: Any, name: Optional[str], process_set: ProcessSet
 def alltoall_async(
     tensor: Any, splits: Any = None, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    return keep(_deal(tensor, splits, name, process_set))
+    return keep(_deal(ALLTOALL, tensor, splits, name, process_set))
 
 
 @public
 def alltoall(
     tensor: Any, splits: Any = None, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Union[Any, Tuple[Any, Any]]:
-    rows, received_splits = _deal(tensor, splits, name, process_set).finish()
+    rows, received_splits = _deal(ALLTOALL_AT_ONCE, tensor, splits, name, process_set).finish()
     return rows if splits is None else (rows, received_splits)
 
 

@@ -7,7 +7,7 @@ from typing import Optional, Sequence, Tuple
 import torch
 
 from farandole.common.basics import HorovodBasics
-from farandole.common.calls import ALLGATHER, GROUPED_ALLGATHER
+from farandole.common.calls import ALLGATHER, ALLGATHER_AT_ONCE, GROUPED_ALLGATHER
 from farandole.common.handles import keep
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
@@ -33,7 +33,7 @@ class HorovodAllgather(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, tensor, name, process_set: ProcessSet):  # type: ignore
-        call = start_unsized(ALLGATHER, name, tensor, process_set)
+        call = start_unsized(ALLGATHER_AT_ONCE, name, tensor, process_set)
         gathered = call.finish()
         ctx.rows = call.handles[0].first_dims
         ctx.process_set = process_set
@@ -53,7 +53,7 @@ def allgather(
         return gathers.allgather(tensor, name, process_set)
     if records_gradients((tensor,)):
         return HorovodAllgather.apply(tensor, name, process_set)
-    return start_unsized(ALLGATHER, name, tensor, process_set).finish()
+    return start_unsized(ALLGATHER_AT_ONCE, name, tensor, process_set).finish()
 
 
 @public

@@ -7,7 +7,7 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import torch
 
-from farandole.common.calls import ALLTOALL, Call
+from farandole.common.calls import ALLTOALL, ALLTOALL_AT_ONCE, Call
 from farandole.common.handles import keep
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
@@ -33,8 +33,8 @@ def _rows(splits: Splits) -> Optional[List[int]]:
         raise ValueError(f"splits must be a tensor of int32 or a list of whole numbers, not {splits!r}") from None
 
 
-def _start(tensor: Any, splits: Splits, name: Optional[str], process_set: ProcessSet) -> Call:
-    call = start_unsized(ALLTOALL, name, tensor, process_set, _rows(splits))
+def _start(request: Any, tensor: Any, splits: Splits, name: Optional[str], process_set: ProcessSet) -> Call:
+    call = start_unsized(request, name, tensor, process_set, _rows(splits))
     device = splits.device if isinstance(splits, torch.Tensor) else None
 
     def with_received_splits() -> Tuple[torch.Tensor, torch.Tensor]:
@@ -50,7 +50,7 @@ def alltoall_async(
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    return keep(_start(tensor, splits, name, process_set))
+    return keep(_start(ALLTOALL, tensor, splits, name, process_set))
 
 
 class HorovodAlltoall(torch.autograd.Function):
@@ -58,7 +58,7 @@ class HorovodAlltoall(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, tensor, splits, name, process_set: ProcessSet):  # type: ignore
-        output, received_splits = _start(tensor, splits, name, process_set).finish()
+        output, received_splits = _start(ALLTOALL_AT_ONCE, tensor, splits, name, process_set).finish()
         ctx.received_splits = received_splits
         ctx.process_set = process_set
         ctx.mark_non_differentiable(received_splits)
@@ -82,5 +82,5 @@ def alltoall(
     if records_gradients((tensor,)):
         output, received_splits = HorovodAlltoall.apply(tensor, splits, name, process_set)
     else:
-        output, received_splits = _start(tensor, splits, name, process_set).finish()
+        output, received_splits = _start(ALLTOALL_AT_ONCE, tensor, splits, name, process_set).finish()
     return output if splits is None else (output, received_splits)

@@ -1,0 +1,101 @@
+// How an operation that sits on the board comes to its end there: what is shown whole is read; what is lent is
+// copied by whoever waits for it, who then waits until the others have copied theirs.
+#include <algorithm>
+#include <cassert>
+#include <numeric>
+#include <utility>
+
+#include "actors/door/pending.hpp"
+#include "collectives/operation.hpp"
+
+namespace farandole {
+
+namespace {
+
+/// A member that sleeps lets its core idle, and what is copied after that is copied slowly for a while.
+constexpr std::chrono::milliseconds most_patience{1};
+
+bool is_lent(const pending& one) {
+  return one.seat && row_of(one.signature.operation).on_board == board_use::notice;
+}
+
+} // namespace
+
+bool pending::can_take() const {
+  return now() == phase::boarded && is_lent(*this) && seat->board().ready(seat->cell(), round);
+}
+
+bool pending::try_settle(mover who) {
+  switch (now()) {
+  case phase::boarded:
+    if (!is_lent(*this))
+      return settle_shown();
+    if (who == mover::caller && can_take() && advance(phase::boarded, phase::taking))
+      take_lent();
+    [[fallthrough]];
+  case phase::lent:
+    if (now() == phase::lent && seat->board().ready(seat->cell(), round, board_stage::taken) &&
+        advance(phase::lent, phase::claimed))
+      settle(std::move(trouble));
+    return settled();
+  default:
+    return settled();
+  }
+}
+
+bool pending::settle_shown() {
+  if (!seat->board().ready(seat->cell(), round) || !advance(phase::boarded, phase::claimed))
+    return settled();
+  settle(seat->board().collect(seat->cell(), round, output));
+  return true;
+}
+
+void pending::take_lent() {
+  const auto begun = std::chrono::steady_clock::now();
+  auto& board = seat->board();
+  const auto members = board.notices(seat->cell(), round);
+  auto plan = plan_taking(signature.operation, members, seat->rank(), bytes_of_row(signature));
+  taking moved;
+  if (plan)
+    trouble = own_output(seat->results(), plan->rows);
+  else
+    trouble = {plan.error().kind, name + ": " + plan.error().text};
+  if (!trouble)
+    moved = std::move(*plan);
+  // What cannot be taken is left, and the others are told that it was: they need not suffer.
+  const auto why = board.take(seat->cell(), round, moved, owned.get());
+  if (why && why.kind != error_kind::disconnected)
+    trouble = {why.kind, name + ": " + why.text};
+  patience = std::min<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begun, most_patience);
+  const bool stranded = why.kind == error_kind::disconnected;
+  const auto moved_on = advance(phase::taking, stranded ? phase::stranded : phase::lent);
+  assert(moved_on && "who takes is alone with it");
+  static_cast<void>(moved_on);
+}
+
+bool pending::end_on_board(const error& why) {
+  if (try_settle(mover::nobody))
+    return true;
+  const auto here = now();
+  if (here == phase::taking)
+    return false;
+  if (is_lent(*this))
+    seat->board().withdraw(seat->cell(), round);
+  // Somebody may have begun to take it in the meantime.
+  return (here != phase::boarded && here != phase::lent && here != phase::stranded) ||
+         claim_and_settle(here, why) || now() != phase::taking;
+}
+
+error pending::own_output(result_memory& memory, std::vector<std::int64_t> rows) {
+  const auto all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+  const auto total = static_cast<std::size_t>(all) * bytes_of_row(signature);
+  owned = memory.take(total);
+  if (!owned)
+    return {error_kind::unknown, name + ": no memory for the " + std::to_string(total) + " bytes that " +
+                                     std::string(row_of(signature.operation).name) + " brings"};
+  outcome.bytes = {owned.get(), total};
+  outcome.first_dims = std::move(rows);
+  return {};
+}
+
+} // namespace farandole
