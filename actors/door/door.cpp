@@ -20,6 +20,12 @@ std::uint32_t number_of(std::span<const submission> members) {
   return group_number(names);
 }
 
+// Where nobody waits the loop would have to look at the board from time to time, which takes longer than to
+// ask the leader.
+bool wants_no_seat(const submission& what) {
+  return what.told == told_by::callback;
+}
+
 } // namespace
 
 door::door(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring,
@@ -154,9 +160,11 @@ pending_ptr door::admit(entry& known, const submission& what, std::uint32_t grou
   operation->splits = splits_of(what, size_);
   operation->group = group;
   operation->group_size = group_size;
+  operation->seatless = wants_no_seat(what);
   submitted_.fetch_add(1, std::memory_order_relaxed);
 
-  if (known.knows(*operation)) {
+  const bool leaves_seat = operation->seatless && known.seat;
+  if (known.knows(*operation) && !leaves_seat) {
     if (sit_down(known, operation))
       return operation;
     operation->id = known.id;
