@@ -1,6 +1,7 @@
 """What kernels of frameworks get in through: the table of functions that the native module gives out."""
 
 import ctypes
+import os
 import re
 import subprocess
 import threading
@@ -122,6 +123,12 @@ def test_a_group_is_reduced_and_tells_when_it_has_settled():
         assert arrays[i].tolist() == [sum(range(hvd.size())) + i * hvd.size()] * 3
 
 
+@pytest.mark.skipif(
+    os.environ.get("HOROVOD_SIZE", "1") == "1"
+    or os.environ.get("FARANDOLE_BOARD") == "0"
+    or os.environ.get("FARANDOLE_CPU_PATH", "") not in ("", "local"),
+    reason="needs the board",
+)
 def test_what_is_left_to_a_callback_never_goes_by_the_board():
     def rounds(name, told):
         before = job.runtime.counters()["on_board"]
