@@ -21,6 +21,7 @@ gathered sample() {
   gathered value;
   value.ids = {{{1, 70000, 2}, {}}, {{3}, {{8, 2}, {11, 1}}}};
   value.full = {{what, {}}, {what, {{9, 1}}}};
+  value.full[1].what.seatless = true;
   value.apart = {{9, rest}, {8, {}}};
   return value;
 }

@@ -20,6 +20,9 @@
 # hears nothing of it. A member that cannot go on so (it joined, or its signature changed) says in `left` which round
 # it will not publish; the leader answers everyone with `retract`, and a member that waits on the board in just that
 # round takes its cell back and sends a full request. An id that was retracted is forgotten.
+# A cell serves those who wait. A member whose callers only leave callbacks says `seatless` in its full request, and an id
+# that any member has asked for so is granted no cell as long as it lives. A member that has been granted one all the
+# same, because it asked otherwise before, leaves it as above.
 #
 # What travels of which operation
 # -------------------------------
@@ -84,6 +87,8 @@ struct Request {
   # 0, or the number of the grouped call: made from its tensors' names (collectives/plan/group.hpp), so it is the same
   # on every rank and in every step. A name whose group changes is sent in full again, as if its signature had changed.
   groupSize @3 :UInt32;
+  seatless @4 :Bool;
+  # This member wants no cell for it. Members need not agree.
 }
 
 struct Round {

@@ -35,6 +35,7 @@ struct request {
   farandole::signature signature;
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
+  bool seatless = false; ///< this member wants no place on the board for it
 
   friend bool operator==(const request&, const request&) = default;
 };

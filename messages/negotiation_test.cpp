@@ -19,7 +19,7 @@ signature matrix() {
 requests full_requests() {
   requests value;
   value.ids = {1, 0xffffffff, 17};
-  value.full = {{"weights", matrix(), 0, 0}, {"bias \xc3\xa9", {}, 9, 2}};
+  value.full = {{"weights", matrix(), 0, 0}, {"bias \xc3\xa9", {}, 9, 2, true}};
   value.left = {{5, 1ULL << 40}};
   value.join = true;
   value.shutdown = true;

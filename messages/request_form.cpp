@@ -17,7 +17,7 @@ std::size_t words_of(const signature& value) {
 }
 
 std::size_t words_of(const request& value) {
-  return 3 + words_of(value.signature) + words_of_text(value.name.size());
+  return 4 + words_of(value.signature) + words_of_text(value.name.size());
 }
 
 std::size_t words_of(const requests& value) {
@@ -59,6 +59,7 @@ void write(wire::Request::Builder to, const request& value) {
   write(to.initSignature(), value.signature);
   to.setGroup(value.group);
   to.setGroupSize(value.group_size);
+  to.setSeatless(value.seatless);
 }
 
 void write(wire::Requests::Builder to, const requests& value) {
@@ -143,6 +144,7 @@ void read_request(wire::Request::Reader from, request& value, verdict& so_far) {
   value.signature = read_signature(from.getSignature(), so_far);
   value.group = from.getGroup();
   value.group_size = from.getGroupSize();
+  value.seatless = from.getSeatless();
   so_far.require(value.group == 0 || (value.group_size > 0 && value.group_size <= list_limit),
                  "a group's size is out of range");
 }

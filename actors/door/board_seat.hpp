@@ -12,20 +12,18 @@ namespace farandole {
 
 class board_seat {
 public:
-  /// `rank`: this member's in the set. `results`: for outputs whose size is known only once all have come.
-  board_seat(std::shared_ptr<farandole::board> where, board_cell cell, std::uint32_t rank,
-             std::shared_ptr<result_memory> results)
-      : board_(std::move(where)), cell_(cell), rank_(rank), results_(std::move(results)) {}
+  /// `results`: for outputs whose size is known only once all have come.
+  board_seat(std::shared_ptr<farandole::board> where, board_cell cell,
+             std::shared_ptr<result_memory> results = nullptr)
+      : board_(std::move(where)), cell_(cell), results_(std::move(results)) {}
 
   farandole::board& board() const { return *board_; }
   const board_cell& cell() const { return cell_; }
-  std::uint32_t rank() const { return rank_; }
   result_memory& results() const { return *results_; }
 
 private:
   std::shared_ptr<farandole::board> board_;
   board_cell cell_;
-  std::uint32_t rank_;
   std::shared_ptr<result_memory> results_;
 };
 

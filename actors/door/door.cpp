@@ -24,14 +24,17 @@ bool sits(phase now) {
   return now == phase::boarded || now == phase::taking || now == phase::lent || now == phase::stranded;
 }
 
-// What others copy out of this process's memory takes part of their time until all have: who does not wait at
-// once might keep them waiting.
-bool may_sit(const submission& what, const board_seat& seat) {
-  if (row_of(what.signature.operation).on_board != board_use::notice)
-    return true;
-  const auto bytes = static_cast<std::size_t>(element_count(what.signature.shape)) *
-                     size_of(what.signature.dtype);
-  return what.told == told_by::waiting && seat.board().lends() && can_be_lent({what.input, bytes});
+// Where nobody waits the loop would have to look at the board from time to time, which takes longer than to
+// ask the leader; and who does not copy what it was lent at once keeps the others waiting.
+bool wants_no_seat(const submission& what) {
+  return what.told == told_by::callback || (what.told != told_by::waiting &&
+                                            row_of(what.signature.operation).on_board == board_use::notice);
+}
+
+// Whether the others can copy it out of this process's memory, where that is how it goes.
+bool can_sit(const pending& operation, const board_seat& seat) {
+  return row_of(operation.signature.operation).on_board != board_use::notice ||
+         (seat.board().lends() && can_be_lent({operation.input, operation.bytes}));
 }
 
 } // namespace
@@ -168,17 +171,18 @@ pending_ptr door::admit(entry& known, const submission& what, std::uint32_t grou
   operation->splits = splits_of(what, size_);
   operation->group = group;
   operation->group_size = group_size;
+  operation->seatless = wants_no_seat(what);
   submitted_.fetch_add(1, std::memory_order_relaxed);
 
-  if (known.knows(*operation)) {
-    if (known.seat && may_sit(what, *known.seat)) {
+  if (known.seat && !can_sit(*operation, *known.seat))
+    operation->seatless = true;
+  const bool leaves_seat = operation->seatless && known.seat;
+  if (known.knows(*operation) && !leaves_seat) {
+    if (known.seat) {
       sit_down(known, operation);
       return operation;
     }
-    if (known.seat)
-      stand_up(known, *operation);
-    else
-      operation->id = known.id;
+    operation->id = known.id;
   } else if (known.id != 0) {
     stand_up(known, *operation);
   }

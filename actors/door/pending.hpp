@@ -71,6 +71,7 @@ struct pending {
   std::uint32_t set = 0;
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
+  bool seatless = false; ///< not for the board: nobody would wait for it there
 
   set_epoch epoch; ///< of its set
   /// Where it came in; empty for what never can be taken back.

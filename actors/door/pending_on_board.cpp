@@ -54,7 +54,7 @@ void pending::take_lent() {
   const auto begun = std::chrono::steady_clock::now();
   auto& board = seat->board();
   const auto members = board.notices(seat->cell(), round);
-  auto plan = plan_taking(signature.operation, members, seat->rank(), bytes_of_row(signature));
+  auto plan = plan_taking(signature.operation, members, board.rank(), bytes_of_row(signature));
   taking moved;
   if (plan)
     trouble = own_output(seat->results(), plan->rows);

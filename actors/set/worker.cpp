@@ -24,6 +24,10 @@ void hold(Table& table, const typename Table::key_type& key, pending_ptr&& opera
   table.insert_or_assign(key, std::move(operation));
 }
 
+request full_request(const pending& operation) {
+  return {operation.name, operation.signature, operation.group, operation.group_size, operation.seatless};
+}
+
 } // namespace
 
 void worker_state::begin(worker_setup how) {
@@ -123,7 +127,7 @@ void worker_state::take(pending_ptr operation, requests& out) {
   if (operation->signature.operation == operation::join)
     out.join = joined_ = true;
   else
-    out.full.push_back({operation->name, operation->signature, operation->group, operation->group_size});
+    out.full.push_back(full_request(*operation));
   hold(by_name_, operation->name, std::move(operation));
 }
 
@@ -212,8 +216,7 @@ std::shared_ptr<board_seat> worker_state::seat_for(const assignment& what, const
     self->send(setup_.member, generation_broken{"the board has no such cell: " + cell.error().text});
     return nullptr;
   }
-  return std::make_shared<board_seat>(std::move(board), *cell, static_cast<std::uint32_t>(setup_.rank),
-                                      setup_.results);
+  return std::make_shared<board_seat>(std::move(board), *cell, setup_.results);
 }
 
 void worker_state::apply_retractions(const schedule& plan) {
@@ -232,7 +235,7 @@ void worker_state::retract(board_round what) {
   if (!taken)
     return;
   requests out;
-  out.full.push_back({taken->name, taken->signature, taken->group, taken->group_size});
+  out.full.push_back(full_request(*taken));
   hold(by_name_, taken->name, std::move(taken));
   send(out);
 }
@@ -266,7 +269,7 @@ void worker_state::answer_questions(const schedule& plan) {
     auto operation = std::move(known->second);
     by_id_.erase(known);
     setup_.door->forget(id);
-    out.full.push_back({operation->name, operation->signature, operation->group, operation->group_size});
+    out.full.push_back(full_request(*operation));
     hold(by_name_, operation->name, std::move(operation));
   }
   send(out);

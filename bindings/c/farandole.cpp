@@ -34,6 +34,7 @@ static_assert(FARANDOLE_BOOL == static_cast<int>(dtype::boolean) && dtype_count 
 static_assert(FARANDOLE_PRODUCT == static_cast<int>(reduce_op::product) && reduce_op_count == 6);
 static_assert(FARANDOLE_JOIN == static_cast<int>(operation::join));
 static_assert(FARANDOLE_REDUCESCATTER == static_cast<int>(operation::reducescatter) && operation_count == 7);
+static_assert(FARANDOLE_TOLD_CALLBACK == static_cast<int>(told_by::callback));
 
 error refuse(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
@@ -150,6 +151,9 @@ error translate(const farandole_submission& given, submission& target) {
   auto& wanted = target.signature;
   target.name = given.name;
   target.set = given.set;
+  if (given.told < FARANDOLE_TOLD_ANYHOW || given.told > FARANDOLE_TOLD_CALLBACK)
+    return bad_number(given, "told", given.told);
+  target.told = static_cast<told_by>(given.told);
   wanted.operation = id;
   if (!moves_a_tensor(id))
     return {};

@@ -153,6 +153,14 @@ typedef enum farandole_reduce_op {
   FARANDOLE_PRODUCT = 5
 } farandole_reduce_op;
 
+/* How a caller will learn of an operation's end: small tensors are exchanged in another way where nobody
+ * waits. */
+typedef enum farandole_told_by {
+  FARANDOLE_TOLD_ANYHOW = 0,  /* it waits sometime, or leaves a callback */
+  FARANDOLE_TOLD_WAITING = 1, /* the thread that submits waits at once */
+  FARANDOLE_TOLD_CALLBACK = 2 /* by a callback only. One member that says so decides for all */
+} farandole_told_by;
+
 /* What to do with one tensor. All members must submit equal names, operations, dtypes, reductions, scales,
  * roots and (but for the first extents of allgather and alltoall) shapes; the order may differ between
  * members. Where they disagree, the operation fails FARANDOLE_PRECONDITION on all of them and the job goes
@@ -176,12 +184,13 @@ typedef struct farandole_submission {
   const int64_t* splits; /* alltoall only: rows for each rank, in rank order, which sum to the first extent.
                             Members need not agree. Copied */
   size_t split_count;    /* the size of the set; 0: equal parts */
+  int32_t told; /* a farandole_told_by. A hint: whatever it says, the caller may wait and leave a callback */
 } farandole_submission;
 
 #define FARANDOLE_SUBMISSION_INIT                                                                            \
   {                                                                                                          \
     NULL, FARANDOLE_ALLREDUCE, FARANDOLE_FLOAT32, FARANDOLE_SUM, -1, 1.0, 1.0, NULL, 0, NULL, NULL, 0, NULL, \
-        0                                                                                                    \
+        0, FARANDOLE_TOLD_ANYHOW                                                                             \
   }
 
 /* One operation in flight, or what it brought. */

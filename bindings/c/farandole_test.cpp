@@ -233,6 +233,30 @@ TEST_CASE("a group is taken whole or not at all") {
   }
 }
 
+TEST_CASE("how a caller learns of the end is one of the three ways") {
+  job together(2);
+  std::vector<std::vector<farandole_status>> ends(2);
+  std::vector<float> sums(2);
+  together.run([&](farandole_runtime* runtime, std::size_t rank) {
+    for (const auto told : {FARANDOLE_TOLD_ANYHOW - 1, +FARANDOLE_TOLD_ANYHOW, +FARANDOLE_TOLD_WAITING,
+                            +FARANDOLE_TOLD_CALLBACK, FARANDOLE_TOLD_CALLBACK + 1}) {
+      tensor one(runtime, "told", {1});
+      auto asked = one.what();
+      asked.told = told;
+      farandole_handle* handle = nullptr;
+      auto end = farandole_submit(runtime, &asked, &handle, nullptr);
+      one.adopt(handle);
+      ends[rank].push_back(handle ? one.wait().status : end);
+      sums[rank] += one.output[0];
+    }
+  });
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    CHECK(ends[rank] == std::vector{FARANDOLE_INVALID_ARGUMENT, FARANDOLE_OK, FARANDOLE_OK, FARANDOLE_OK,
+                                    FARANDOLE_INVALID_ARGUMENT});
+    CHECK(sums[rank] == 6);
+  }
+}
+
 TEST_CASE("the text of a mismatch arrives at every member") {
   job together(2);
   std::vector<answer> ends(2);

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define FARANDOLE_KERNEL_DOOR_VERSION 2
+#define FARANDOLE_KERNEL_DOOR_VERSION 3
 
 /* What may be asked of the job and of one process set at any time; see farandole_kernel_door.ask. */
 typedef enum farandole_question {

@@ -62,13 +62,14 @@ struct options {
   std::uint64_t epoch = 0;
 };
 
-/// What to do with one tensor.
-/// How the caller will learn of the end of an operation.
+/// How a caller will learn of an operation's end: tensors are exchanged in another way where nobody waits.
 enum class told_by : std::uint8_t {
-  anyhow,  ///< it waits sometime, asks, or leaves a callback
-  waiting, ///< the submitting thread waits at once, and may move the bytes itself while it does
+  anyhow,  ///< it waits sometime, or leaves a callback
+  waiting, ///< the thread that submits waits at once, and may move the bytes itself while it does
+  callback ///< by a callback only. One member that says so decides for all
 };
 
+/// What to do with one tensor.
 struct submission {
   std::string_view name;            ///< unique among operations in flight in the set
   farandole::signature signature;   ///< its root is a global rank in every process set
@@ -81,6 +82,7 @@ struct submission {
   /// alltoall: rows that go to each rank of the set, in rank order, which sum to the first extent; empty:
   /// equal parts. Ranks need not agree, and they may change from step to step. Copied.
   std::span<const std::int64_t> splits;
+  /// A hint: whatever it says, the caller may wait and may leave a callback.
   told_by told = told_by::anyhow;
 };
 

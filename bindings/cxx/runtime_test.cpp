@@ -14,11 +14,14 @@ using namespace farandole;
 namespace {
 
 // Catch's assertions are not for several threads: members report, the test's own thread checks.
-std::string allreduce_rounds(runtime& member, const std::string& name, std::size_t count, int rounds) {
+std::string allreduce_rounds(runtime& member, const std::string& name, std::size_t count, int rounds,
+                             told_by told = told_by::anyhow) {
   floats tensor;
   for (int round = 0; round < rounds; ++round) {
     tensor.in.assign(count, static_cast<float>(member.rank() + 1 + round));
-    auto asked = member.submit(tensor.ask(name));
+    auto what = tensor.ask(name);
+    what.told = told;
+    auto asked = member.submit(what);
     if (!asked)
       return asked.error().text;
     if (auto problem = asked->wait())
@@ -276,6 +279,34 @@ TEST_CASE("a callback comes although nobody waits, on the board too") {
     CHECK(problem == "");
   for (auto count : boarded)
     CHECK(count > 0);
+}
+
+TEST_CASE("what one member leaves to a callback goes by the leader, from the start and when it was seated") {
+  job together(2);
+  std::vector<std::string> said(2);
+  std::vector<std::vector<std::uint64_t>> boarded(2);
+  together.run([&](runtime& member) {
+    const auto rank = static_cast<std::size_t>(member.rank());
+    const auto own = rank == 0 ? told_by::callback : told_by::waiting;
+    const auto play = [&](const char* name, int rounds, told_by told) {
+      said[rank] += allreduce_rounds(member, name, 4, rounds, told);
+      boarded[rank].push_back(member.count().on_board);
+    };
+    play("never", 5, own);
+    play("once", 5, told_by::waiting);
+    play("once", 5, own);
+    play("once", 5, told_by::waiting);
+  });
+  for (auto& problem : said)
+    CHECK(problem == "");
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    REQUIRE(boarded[rank].size() == 4);
+    CHECK(boarded[rank][0] == 0);
+    CHECK(boarded[rank][1] > 0);
+    // Rank 1 may have published the round that rank 0 leaves, and then takes it back.
+    CHECK(boarded[rank][2] <= boarded[rank][1] + rank);
+    CHECK(boarded[rank][3] == boarded[rank][2]);
+  }
 }
 
 TEST_CASE("who is told that the job has ended may come in again at once") {

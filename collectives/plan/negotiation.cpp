@@ -124,6 +124,7 @@ void negotiation::take_full(step& current, const request& what) {
       return;
     }
     if (tensor->matches(what, current.member)) {
+      tensor->board_refused |= what.seatless;
       count_known(current, *tensor);
       return;
     }

@@ -11,8 +11,9 @@ using namespace std::chrono_literals;
 namespace {
 
 // Rank 0 with rank 1 beside it, and relays 2 (for 2 and 3) and 4 (for 4 … 99).
-negotiation made() {
+negotiation made(const board_options& board = {}) {
   negotiation_options options;
+  options.board = board;
   options.members.resize(100);
   std::iota(options.members.begin(), options.members.end(), 0);
   std::vector<std::int32_t> many(options.members.begin() + 4, options.members.end());
@@ -122,6 +123,33 @@ TEST_CASE("a forgotten id is asked of everybody that stands behind it") {
   CHECK(changed.forget == std::vector<std::uint32_t>{1});
   CHECK(changed.questions == std::vector<question>{{2, 1}, {3, 1}});
   CHECK(leader.receive(4, together(1), 0ns).questions.size() == 96);
+}
+
+TEST_CASE("one of a subtree that wants no seat keeps the tensor off the board") {
+  board_options board;
+  board.on = board.one_host = true;
+  board.limit_bytes = 256;
+  board.area_bytes = 4096;
+  board.footprint = [](std::size_t bytes) { return bytes; };
+  auto seatless = ask("a", 3);
+  seatless.seatless = true;
+  const auto play = [&](bool at_first, bool later) {
+    auto leader = made(board);
+    leader.receive(4, together(at_first ? seatless : ask("a", 3), {{4, 1}}), 0ns);
+    leader.receive(4, together(ask("a", 3), {{5, 95}}), 0ns);
+    leader.receive(2, together(ask("a", 3)), 0ns);
+    leader.receive(0, alone(ask("a", 3)), 0ns);
+    CHECK(leader.receive(1, alone(ask("a", 3)), 0ns).ready.size() == 1);
+    leader.receive(0, alone(1), 0ns);
+    leader.receive(1, alone(1), 0ns);
+    leader.receive(2, later ? together(seatless) : together(1), 0ns);
+    const auto second = leader.receive(4, together(1), 0ns);
+    CHECK(second.ready.size() == 1);
+    return second.assignments.size();
+  };
+  CHECK(play(false, false) == 1);
+  CHECK(play(true, false) == 0);
+  CHECK(play(false, true) == 0);
 }
 
 TEST_CASE("who asks for what was taken back is turned away, each of a subtree") {

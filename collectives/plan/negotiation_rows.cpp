@@ -84,6 +84,7 @@ void negotiation::complete_written(step& current, tally::row_id row) {
   if (!tensor.first_dims.empty())
     tensor.signature.shape[0] = tensor.first_dims[0];
   tensor.uses = 1;
+  tensor.board_refused = tally_.seatless(row);
   if (!describe_ready(tensor.signature, tensor.first_dims, tensor.as_ready)) {
     fail(current, row,
          {error_kind::precondition,

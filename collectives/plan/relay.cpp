@@ -16,6 +16,11 @@ bool has_rest(const requests& what) {
          !what.faults.empty();
 }
 
+// Whether one request can stand for both.
+bool alike(const request& one, const request& other) {
+  return one.signature == other.signature && one.group == other.group && one.group_size == other.group_size;
+}
+
 } // namespace
 
 relay::relay(relay_rules rules)
@@ -140,10 +145,11 @@ void relay::ask(const request& what, const member_mask& who, std::chrono::nanose
     row.since = now;
     held_full_.push_back({now, what.name});
   }
-  auto same =
-      std::find_if(row.forms.begin(), row.forms.end(), [&](const form& one) { return one.what == what; });
+  auto same = std::find_if(row.forms.begin(), row.forms.end(),
+                           [&](const form& one) { return alike(one.what, what); });
   if (same == row.forms.end())
     same = row.forms.insert(row.forms.end(), {what, member_mask(rules_.ranks.size())});
+  same->what.seatless |= what.seatless;
   same->held.add(who);
   row.held.add(who);
   if (!complete(row))

@@ -181,6 +181,21 @@ TEST_CASE("equal full requests are one, different ones go up side by side") {
   CHECK(!one.wake_at());
 }
 
+TEST_CASE("requests that differ only in whether they want a seat are one, that wants none") {
+  auto seatless = full("a", 3);
+  seatless.seatless = true;
+  for (const bool first : {true, false}) {
+    auto one = made();
+    one.take(4, in_full(first ? seatless : full("a", 3)), 1us);
+    one.take(5, in_full(first ? full("a", 3) : seatless), 1us);
+    one.take(6, in_full(full("a", 3)), 1us);
+    gathered from_8;
+    from_8.full = {{full("a", 3), {}}};
+    CHECK(!one.take(8, from_8, 1us));
+    CHECK(one.due(1us).full == std::vector<gathered_request>{{seatless, {}}});
+  }
+}
+
 TEST_CASE("a full request that stays alone goes up after a shorter while") {
   auto one = made();
   one.take(5, in_full(full("a", 4)), 1ms);

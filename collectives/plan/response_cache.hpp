@@ -25,7 +25,7 @@ struct cached_tensor {
   std::uint64_t uses = 0; ///< times it has gone by the leader
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
-  bool board_refused = false; ///< for good
+  bool board_refused = false; ///< for good: there is no room, or a member wants no seat
   ready_tensor as_ready;      ///< what to hand on when all have asked
 
   std::string name;

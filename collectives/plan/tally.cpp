@@ -79,6 +79,7 @@ void tally::clear_story(row_id row) {
   story.first_dims.clear();
   story.others.clear();
   story.groups.clear();
+  story.seatless = false;
   story.early.clear();
   if (head.id == 0)
     end(row);
@@ -115,6 +116,7 @@ void tally::tell(row_id row, std::int32_t member, const request& what) {
   const group_claim claim{what.group, what.group_size};
   if (std::find(story.groups.begin(), story.groups.end(), claim) == story.groups.end())
     story.groups.push_back(claim);
+  story.seatless |= what.seatless;
 }
 
 tally::count tally::add(row_id row, const member_mask& who, const request& what,

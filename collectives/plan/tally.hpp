@@ -95,6 +95,8 @@ public:
   bool written(row_id row) const { return heads_[row].written; }
   /// Of the member that asked first.
   const signature& reference(row_id row) const { return stories_[row].reference; }
+  /// Whether any member wants no cell on the board for it.
+  bool seatless(row_id row) const { return stories_[row].seatless; }
   /// First extents by member, where they are free.
   const std::vector<std::int64_t>& first_dims(row_id row) const { return stories_[row].first_dims; }
   /// The groups that were named for this row; several when members do not agree (0: in none).
@@ -146,6 +148,7 @@ private:
     std::vector<std::pair<std::int32_t, farandole::signature>>
         others; ///< members that differ from the reference
     std::vector<group_claim> groups;
+    bool seatless = false;
     std::vector<std::pair<std::int32_t, request>> early;
   };
 

@@ -46,6 +46,8 @@ request full_request(std::istringstream& words) {
       result.signature.postscale = std::stod(value);
     else if (key == "root")
       result.signature.root = std::stoi(value);
+    else if (key == "seatless")
+      result.seatless = true;
     else if (key == "group") {
       result.group = static_cast<std::uint32_t>(std::stoul(value));
       result.group_size = static_cast<std::uint32_t>(std::stoul(value.substr(value.find('/') + 1)));
@@ -208,5 +210,5 @@ TEST_CASE("negotiation goes as the transcripts tell") {
       std::ofstream(entry.path()) << real;
     CHECK(real == wanted);
   }
-  CHECK(scripts >= 13);
+  CHECK(scripts >= 14);
 }

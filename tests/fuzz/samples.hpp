@@ -16,7 +16,7 @@ inline requests sample_requests() {
   value.ids = {1, 2, 70000};
   value.full = {
       {"weights", {operation::allreduce, dtype::float16, reduce_op::average, -1, 0.5, 2.0, {3, 4}}, 0, 0},
-      {"bias", {}, 7, 2}};
+      {"bias", {}, 7, 2, true}};
   value.left = {{5, 9}};
   value.join = true;
   value.withdraw = {"gone"};

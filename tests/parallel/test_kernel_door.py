@@ -1,6 +1,7 @@
 """What kernels of frameworks get in through: the table of functions that the native module gives out."""
 
 import ctypes
+import os
 import re
 import subprocess
 import threading
@@ -10,10 +11,12 @@ import farandole.numpy as hvd
 import numpy as np
 import pytest
 from farandole import _native
+from farandole.common import job
 
 TEXT_BYTES = 1024
 PRECONDITION, INVALID_ARGUMENT = 1, 2
 ALLREDUCE, ALLGATHER, FLOAT32, SUM = 0, 1, 8, 1
+TOLD_ANYHOW, TOLD_CALLBACK = 0, 2
 ASK_RANK, ASK_SIZE, ASK_LOCAL_RANK, ASK_LOCAL_SIZE, ASK_INCLUDED = range(5)
 
 
@@ -37,6 +40,7 @@ class Submission(ctypes.Structure):
         ("set", ctypes.c_uint32),
         ("splits", ctypes.POINTER(ctypes.c_int64)),
         ("split_count", ctypes.c_size_t),
+        ("told", ctypes.c_int32),
     ]
 
 
@@ -117,6 +121,29 @@ def test_a_group_is_reduced_and_tells_when_it_has_settled():
         assert event.wait(60)
         door.release(handle)
         assert arrays[i].tolist() == [sum(range(hvd.size())) + i * hvd.size()] * 3
+
+
+@pytest.mark.skipif(
+    os.environ.get("HOROVOD_SIZE", "1") == "1"
+    or os.environ.get("FARANDOLE_BOARD") == "0"
+    or os.environ.get("FARANDOLE_CPU_PATH", "") not in ("", "local"),
+    reason="needs the board",
+)
+def test_what_is_left_to_a_callback_never_goes_by_the_board():
+    def rounds(name, told):
+        before = job.runtime.counters()["on_board"]
+        for step in range(4):
+            array = np.full((3,), float(hvd.rank() + step), np.float32)
+            asked = submission(name, array, output=array)
+            asked.told = told
+            (handle,) = submit(asked)
+            assert door.wait(handle, 60_000, None) == 0
+            door.release(handle)
+            assert array.tolist() == [sum(range(hvd.size())) + step * hvd.size()] * 3
+        return job.runtime.counters()["on_board"] - before
+
+    assert rounds("door.callback", TOLD_CALLBACK) == 0
+    assert rounds("door.anyhow", TOLD_ANYHOW) > 0
 
 
 def test_what_only_the_job_knows_the_size_of_lies_in_its_memory():

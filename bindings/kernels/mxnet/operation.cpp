@@ -164,6 +164,7 @@ bool operation::fill(std::vector<farandole_submission>& submissions) {
     next.shape = each->what.shape.data();
     next.dimensions = each->what.shape.size();
     next.set = request_.set;
+    next.told = FARANDOLE_TOLD_CALLBACK;
     void* source = nullptr;
     void* target = nullptr;
     if (mxnet_.data_of(each->source, &source) != 0 || mxnet_.data_of(each->target, &target) != 0) {

@@ -65,6 +65,7 @@ public:
   board(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy,
         std::shared_ptr<const lending_circle> circle = nullptr);
 
+  std::uint32_t rank() const { return rank_; }
   /// Whether members can copy out of each other's memory; the same on all.
   bool lends() const { return circle_ && circle_->all_reach_all; }
 

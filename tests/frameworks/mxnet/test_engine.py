@@ -9,6 +9,7 @@ import farandole.mxnet as hvd
 import mxnet as mx
 import numpy
 import pytest
+from farandole.common import job
 from mxnet import nd
 from mxnet.base import MXNetError
 
@@ -36,6 +37,13 @@ def test_a_result_that_nobody_keeps_harms_nobody(name: str, size: int) -> None:
     gc.collect()
     mx.nd.waitall()
     assert hvd.allreduce(nd.ones((2,)), name=name, op=hvd.Sum).asnumpy().tolist() == [size, size]
+
+
+def test_what_only_the_engine_is_told_of_stays_off_the_board(name: str, size: int) -> None:
+    before = job.runtime.counters()["on_board"]
+    for _ in range(5):
+        assert hvd.allreduce(nd.ones((2,)), name=name, op=hvd.Sum).asnumpy().tolist() == [size, size]
+    assert job.runtime.counters()["on_board"] == before
 
 
 def test_views_of_one_array_are_reduced_as_a_group(name: str, rank: int, size: int) -> None:
