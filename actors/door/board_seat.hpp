@@ -2,6 +2,10 @@
 // and by the operations that sit there, so the window stays mapped while a framework thread reads it.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <memory>
 #include <utility>
 
@@ -21,10 +25,22 @@ public:
   const board_cell& cell() const { return cell_; }
   result_memory& results() const { return *results_; }
 
+  /// How long this member copied what the others had lent it.
+  void took(std::chrono::nanoseconds time) { took_.store(time.count(), std::memory_order_relaxed); }
+  /// How long to look for the others before sleeping: while bytes move, who sleeps is late for all, and what
+  /// is copied by a core that has just idled is copied slowly.
+  std::chrono::nanoseconds patience() const {
+    return std::min<std::chrono::nanoseconds>(
+        4 * std::chrono::nanoseconds(took_.load(std::memory_order_relaxed)), most_patience);
+  }
+
 private:
+  static constexpr std::chrono::milliseconds most_patience{10};
+
   std::shared_ptr<farandole::board> board_;
   board_cell cell_;
   std::shared_ptr<result_memory> results_;
+  std::atomic<std::int64_t> took_{0}; ///< nanoseconds
 };
 
 } // namespace farandole

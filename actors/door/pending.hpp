@@ -91,8 +91,6 @@ struct pending {
   std::shared_ptr<board_seat> seat;
   std::uint64_t round = 0;
   error trouble; ///< in taking what others lend
-  /// How long to look for the others when this member has taken its part: they are about to have theirs.
-  std::chrono::nanoseconds patience{};
 
   // How it ended; valid once settled.
   error problem;

@@ -1,6 +1,5 @@
 // How an operation that sits on the board comes to its end there: what is shown whole is read; what is lent is
 // copied by whoever waits for it, who then waits until the others have copied theirs.
-#include <algorithm>
 #include <cassert>
 #include <numeric>
 #include <utility>
@@ -11,9 +10,6 @@
 namespace farandole {
 
 namespace {
-
-/// A member that sleeps lets its core idle, and what is copied after that is copied slowly for a while.
-constexpr std::chrono::milliseconds most_patience{1};
 
 bool is_lent(const pending& one) {
   return one.seat && row_of(one.signature.operation).on_board == board_use::notice;
@@ -66,7 +62,7 @@ void pending::take_lent() {
   const auto why = board.take(seat->cell(), round, moved, owned.get());
   if (why && why.kind != error_kind::disconnected)
     trouble = {why.kind, name + ": " + why.text};
-  patience = std::min<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - begun, most_patience);
+  seat->took(std::chrono::steady_clock::now() - begun);
   const bool stranded = why.kind == error_kind::disconnected;
   const auto moved_on = advance(phase::taking, stranded ? phase::stranded : phase::lent);
   assert(moved_on && "who takes is alone with it");

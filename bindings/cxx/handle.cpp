@@ -33,7 +33,7 @@ void sleep(const pending& operation, clock::time_point until) {
   pending::watcher watching(operation);
   auto& seat = *operation.seat;
   seat.board().wait(seat.cell(), operation.round, operation.word(), static_cast<std::uint32_t>(seen), until,
-                    *stage, stage == board_stage::taken ? operation.patience : std::chrono::nanoseconds{});
+                    *stage, seat.patience());
 }
 
 // Others may wait until this member has copied what it was lent, and nobody here may come back to do it.

@@ -1,5 +1,7 @@
 #include "collectives/paths/local/board.hpp"
 
+#include <sched.h>
+
 #include <algorithm>
 #include <bit>
 #include <cassert>
@@ -9,6 +11,8 @@
 #include "collectives/math/reduce.hpp"
 #include "collectives/operation.hpp"
 #include "collectives/paths/bulk_copy.hpp"
+#include "collectives/paths/local/elbow_room.hpp"
+#include "collectives/paths/waiting/cores.hpp"
 
 namespace farandole {
 
@@ -37,6 +41,8 @@ constexpr std::uint64_t make_word(std::uint32_t id, std::uint64_t round, cell_st
 
 /// After so many bytes a member looks whether they are still lent.
 constexpr std::size_t look_bytes = std::size_t{1} << 20;
+/// What takes longer to copy than a move to another core.
+constexpr std::size_t worth_moving_bytes = std::size_t{1} << 20;
 
 } // namespace
 
@@ -45,7 +51,7 @@ constexpr std::size_t look_bytes = std::size_t{1} << 20;
 struct board::mark {
   std::atomic<std::uint64_t> word;
   std::atomic<std::uint32_t> waiters;
-  std::uint32_t unused;
+  std::atomic<std::uint32_t> core; ///< on which its member was; of what is lent
 
   /// Store, then look for sleepers; they announce themselves, then look at the word.
   void show(std::uint64_t next) {
@@ -59,7 +65,7 @@ struct board::mark {
 board::board(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy,
              std::shared_ptr<const lending_circle> circle)
     : window_(std::move(shared)), rank_(rank), members_(window_->layout().members), waiting_(policy),
-      circle_(std::move(circle)) {
+      circle_(std::move(circle)), share_(share_of_core(members_, usable_cores())) {
   static_assert(sizeof(mark) == header_bytes && notice_bytes(0) == header_bytes + sizeof(std::uint64_t));
   assert(rank_ < members_);
 }
@@ -107,6 +113,8 @@ void board::publish(const board_cell& cell, std::uint64_t round, const std::byte
       (task.operation != operation::broadcast || static_cast<std::uint32_t>(task.root) == rank_);
   if (brings && task.bytes > 0)
     std::memcpy(bytes_of(cell, rank_, round), input, task.bytes);
+  if (row_of(task.operation).on_board == board_use::notice)
+    own.core.store(static_cast<std::uint32_t>(sched_getcpu()), std::memory_order_relaxed);
   own.show(word);
 }
 
@@ -210,6 +218,8 @@ std::vector<notice_view> board::notices(const board_cell& cell, std::uint64_t ro
 }
 
 error board::take(const board_cell& cell, std::uint64_t round, const taking& what, std::byte* to) {
+  if (what.bytes >= worth_moving_bytes)
+    make_room(cell, round);
   error problem;
   for (const auto& piece : what.pieces)
     if (auto why = copy(cell, round, piece, to + piece.at); why && !problem) {
@@ -219,6 +229,16 @@ error board::take(const board_cell& cell, std::uint64_t round, const taking& wha
     }
   mark_of(cell, rank_, round, board_stage::taken).show(make_word(cell.id_, round, cell_state::published));
   return problem;
+}
+
+// Those that are about to copy spread over the cores: the kernel leaves who never sleeps where it is.
+void board::make_room(const board_cell& cell, std::uint64_t round) const {
+  std::vector<int> cores;
+  for (std::uint32_t member = 0; member < members_; ++member)
+    cores.push_back(static_cast<int>(
+        mark_of(cell, member, round, board_stage::shown).core.load(std::memory_order_relaxed)));
+  if (const auto seen = crowd_at(sched_getcpu(), rank_, cores, share_); seen.too_many)
+    move_to_another_core(seen.full_cores);
 }
 
 error board::copy(const board_cell& cell, std::uint64_t round, const taking::piece& what,

@@ -127,6 +127,7 @@ private:
   bool has_come(const board_cell& cell, std::uint32_t member, std::uint64_t round, board_stage stage) const;
   mark& mark_of(const board_cell& cell, std::uint32_t member, std::uint64_t round, board_stage stage) const;
   std::byte* bytes_of(const board_cell& cell, std::uint32_t member, std::uint64_t round) const;
+  void make_room(const board_cell& cell, std::uint64_t round) const;
   error copy(const board_cell& cell, std::uint64_t round, const taking::piece& what, std::byte* to) const;
 
   std::shared_ptr<window> window_;
@@ -134,6 +135,7 @@ private:
   std::uint32_t members_;
   waiting waiting_;
   std::shared_ptr<const lending_circle> circle_;
+  std::uint32_t share_; ///< of members on a core
 };
 
 } // namespace farandole

@@ -6,11 +6,24 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "collectives/paths/local/window.hpp"
 
 namespace farandole {
+
+/// How many members share a core, where there are so many cores; 0: there is nobody else.
+std::uint32_t share_of_core(std::uint32_t members, double cores);
+
+/// What a member sees of the others' cores.
+struct crowd {
+  bool too_many = false;       ///< on this one: its share are of lower rank
+  std::vector<int> full_cores; ///< with their share of other members
+};
+/// `cores`: of all members, by rank, negative where it is not known; the own one is not looked at, for it is
+/// `here`.
+crowd crowd_at(int here, std::uint32_t rank, std::span<const int> cores, std::uint32_t share);
 
 class elbow_room {
 public:
@@ -29,9 +42,8 @@ public:
 
 private:
   struct sight {
-    bool missing = false;        ///< some member has not begun
-    bool crowded = false;        ///< this member is one too many on its core
-    std::vector<int> full_cores; ///< with their share of other members
+    bool missing = false; ///< some member has not begun
+    crowd others;
   };
   sight see() const;
   std::uint64_t place_here() const;

@@ -75,7 +75,8 @@ public:
 
   /// Waits until `ready()`, a cheap look at shared memory that turns true only together with a change of
   /// `what.word`. `reached` wins when several ends have come.
-  /// `patience`: how long it looks before it sleeps, where that should be longer than usual.
+  /// `patience`: how long it looks before it sleeps, where that should be longer than usual: while peers move
+  /// so many bytes that the time slice of one of them is no loss.
   template <class Ready>
   wait_end until(const watched& what, const Ready& ready, std::chrono::nanoseconds patience = {}) const {
     if (ready() || found(what, ready, std::max(patience, patience_)))
@@ -113,7 +114,8 @@ private:
   template <class Ready>
   bool found(const watched& what, const Ready& ready, std::chrono::nanoseconds patience) const {
     using clock = std::chrono::steady_clock;
-    if (patience_.count() == 0 || (!spins() && !ledger_.pays()))
+    const bool learns = !spins() && patience == patience_;
+    if (patience.count() == 0 || (learns && !ledger_.pays()))
       return false;
     const auto start = clock::now();
     yield_ledger::report report;
@@ -129,7 +131,7 @@ private:
       report.all = clock::now() - start;
       report.longest = std::max(report.longest, report.all - before);
     }
-    if (!spins() && ledger_.saw(report) == yield_ledger::advice::move)
+    if (learns && ledger_.saw(report) == yield_ledger::advice::move)
       move_to_another_core();
     return report.found;
   }

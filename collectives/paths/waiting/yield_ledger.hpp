@@ -52,11 +52,11 @@ public:
   enum class advice : std::uint8_t { stay, move };
 
   advice saw(const report& look) {
-    const auto lost = look.longest >= slice_lost;
+    const auto lost = look.all >= slice_lost;
     const auto in_a_row = losses_.load(std::memory_order_relaxed);
     losses_.store(lost ? std::min(in_a_row + 1, most_doublings) : 0, std::memory_order_relaxed);
     if (lost)
-      to_skip_.store(worth(look.longest, in_a_row), std::memory_order_relaxed);
+      to_skip_.store(worth(look.all, in_a_row), std::memory_order_relaxed);
     if (!core_each_ || !look.found)
       return advice::stay;
     return met(lost ? least_meetings : look.longest >= a_switch ? 1 : 0);
