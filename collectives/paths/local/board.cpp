@@ -40,7 +40,7 @@ constexpr std::uint64_t make_word(std::uint32_t id, std::uint64_t round, cell_st
 }
 
 /// After so many bytes a member looks whether they are still lent.
-constexpr std::size_t look_bytes = std::size_t{1} << 20;
+constexpr std::size_t look_bytes = std::size_t{16} << 20;
 /// What takes longer to copy than a move to another core.
 constexpr std::size_t worth_moving_bytes = std::size_t{1} << 20;
 

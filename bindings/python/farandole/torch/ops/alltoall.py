@@ -81,6 +81,8 @@ def alltoall(
         return exchanges.alltoall(tensor, splits, name, process_set)
     if records_gradients((tensor,)):
         output, received_splits = HorovodAlltoall.apply(tensor, splits, name, process_set)
+    elif splits is None:
+        return start_unsized(ALLTOALL_AT_ONCE, name, tensor, process_set).finish()
     else:
         output, received_splits = _start(ALLTOALL_AT_ONCE, tensor, splits, name, process_set).finish()
     return output if splits is None else (output, received_splits)
