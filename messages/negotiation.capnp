@@ -20,7 +20,11 @@
 # hears nothing of it. A member that cannot go on so (it joined, or its signature changed) says in `left` which round
 # it will not publish; the leader answers everyone with `retract`, and a member that waits on the board in just that
 # round takes its cell back and sends a full request. An id that was retracted is forgotten.
-# A cell serves those who wait. A member whose callers only leave callbacks says `seatless` in its full request, and an id
+# Of an alltoall or an allgather a member publishes a notice instead of the tensor (`cellBytes` is the notice's), and the
+# others copy what is for them out of its memory; then each publishes in its cell that it has (collectives/paths/local/
+# notice.hpp).
+# A cell serves those who wait. A member whose callers only leave callbacks, or do not wait at once for what is copied out
+# of their memory, says `seatless` in its full request, and an id
 # that any member has asked for so is granted no cell as long as it lives. A member that has been granted one all the
 # same, because it asked otherwise before, leaves it as above.
 #

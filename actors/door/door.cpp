@@ -27,8 +27,8 @@ bool sits(phase now) {
 // Where nobody waits the loop would have to look at the board from time to time, which takes longer than to
 // ask the leader; and who does not copy what it was lent at once keeps the others waiting.
 bool wants_no_seat(const submission& what) {
-  return what.told == told_by::callback || (what.told != told_by::waiting &&
-                                            row_of(what.signature.operation).on_board == board_use::notice);
+  return what.told == told_by::callback ||
+         (what.told != told_by::waiting && row_of(what.signature.operation).on_board == board_use::notice);
 }
 
 // Whether the others can copy it out of this process's memory, where that is how it goes.
@@ -203,10 +203,10 @@ void door::sit_down(entry& known, const pending_ptr& operation) {
   auto& board = known.seat->board();
   const auto& what = operation->signature;
   if (row_of(what.operation).on_board == board_use::notice) {
-    const auto notice = operation->splits.empty()
-                            ? make_notice(operation->input, std::vector(static_cast<std::size_t>(size_),
-                                                                        what.shape.front()))
-                            : make_notice(operation->input, operation->splits);
+    const auto notice =
+        operation->splits.empty()
+            ? make_notice(operation->input, std::vector(static_cast<std::size_t>(size_), what.shape.front()))
+            : make_notice(operation->input, operation->splits);
     board.publish(known.seat->cell(), operation->round, std::as_bytes(std::span(notice)).data());
   } else {
     board.publish(known.seat->cell(), operation->round, operation->input);

@@ -94,3 +94,26 @@ TEST_CASE("what is left to a callback leaves the seat that its name has", "[door
   CHECK_FALSE(last->seatless);
   CHECK(last->left.empty());
 }
+
+TEST_CASE("rows have a seat for who waits for them at once, and for nobody else", "[door]") {
+  doorway one;
+  const auto asked = [&](operation what, told_by told) {
+    submission rows;
+    rows.name = what == operation::alltoall ? "a" : "g";
+    rows.signature.operation = what;
+    rows.signature.shape = {3};
+    rows.input = reinterpret_cast<const std::byte*>(one.tensor.data());
+    rows.told = told;
+    auto operation = one.door->submit(rows);
+    REQUIRE(operation);
+    const auto seatless = (*operation)->seatless;
+    one.door->take_queue();
+    REQUIRE((*operation)->claim_and_settle(phase::queued, {}));
+    return !seatless;
+  };
+  for (const auto what : {operation::alltoall, operation::allgather}) {
+    CHECK(asked(what, told_by::waiting));
+    CHECK_FALSE(asked(what, told_by::anyhow));
+    CHECK_FALSE(asked(what, told_by::callback));
+  }
+}

@@ -3,8 +3,10 @@
 //
 //   boarded ──(all cells published; a framework thread claims)──▶ claimed ──▶ settled
 //      │  └──(retracted by the loop)──▶ queued
-//      └──(all notices published; a thread that may move bytes)──▶ taking ──▶ lent ──(all have taken)──▶ claimed
-//                                  (a lender has gone; the generation is about to end)──▶ stranded ──▶ claimed
+//      └──(all notices published; a thread that may move bytes)──▶ taking ──▶ lent ──(all have taken)──▶
+//      claimed
+//                                  (a lender has gone; the generation is about to end)──▶ stranded ──▶
+//                                  claimed
 //   queued ──(the lane, or the loop when it fails before it was started)──▶ claimed ──▶ settled
 //
 // A waiter sleeps on the word itself, so each change that matters to it also wakes it.
@@ -95,7 +97,7 @@ struct pending {
   // How it ended; valid once settled.
   error problem;
   farandole::result outcome;
-  result_memory::block owned; ///< memory behind outcome.bytes, where the caller gave none
+  result_memory::block owned;            ///< memory behind outcome.bytes, where the caller gave none
   std::atomic<bool> looked_after{false}; ///< the loop has been asked to
   /// Whether there will be such memory: it goes when the caller has no handle any more, while the operation
   /// may be kept longer. Constant afterwards.

@@ -1,5 +1,5 @@
-// How an operation that sits on the board comes to its end there: what is shown whole is read; what is lent is
-// copied by whoever waits for it, who then waits until the others have copied theirs.
+// How an operation that sits on the board comes to its end there: what is shown whole is read; what is lent
+// is copied by whoever waits for it, who then waits until the others have copied theirs.
 #include <cassert>
 #include <numeric>
 #include <utility>

@@ -157,6 +157,42 @@ TEST_CASE("rows are dealt out anew in every step, between reductions, under one 
     CHECK(problem == "");
 }
 
+TEST_CASE("who stops waiting for rows that it was lent does not keep the others waiting") {
+  job together(2);
+  std::vector<std::string> said(2);
+  together.run([&](runtime& member) {
+    auto& problem = said[static_cast<std::size_t>(member.rank())];
+    std::vector<float> rows = {1, 2};
+    submission what;
+    what.name = "rows";
+    what.signature.operation = operation::alltoall;
+    what.signature.shape = {2};
+    what.input = reinterpret_cast<const std::byte*>(rows.data());
+    what.told = told_by::waiting;
+    for (int step = 0; step < 20 && problem.empty(); ++step) {
+      auto asked = member.submit(what);
+      if (!asked) {
+        problem = asked.error().text;
+        break;
+      }
+      // Rank 1 looks once, and comes back only when the others are done.
+      if (member.rank() == 1) {
+        asked->wait(std::chrono::steady_clock::now());
+        std::promise<void> done;
+        asked->on_settled([&] { done.set_value(); });
+        done.get_future().wait();
+      }
+      problem = asked->wait().text;
+      if (problem.empty() && asked->result().bytes.size() != 2 * sizeof(float))
+        problem = "rows are missing";
+    }
+    if (problem.empty() && member.count().on_board == 0)
+      problem = "never on the board";
+  });
+  for (auto& problem : said)
+    CHECK(problem == "");
+}
+
 TEST_CASE("two runtimes of two jobs live in one process") {
   job first(2), second(2);
   std::vector<std::string> said(4);

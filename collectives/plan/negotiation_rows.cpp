@@ -179,8 +179,8 @@ void negotiation::grant(step& current, cached_tensor& tensor) {
   tensor.cell = cell->offset;
   boarded_.push_back(tensor.id);
   cache_.seat(tensor);
-  current.out.assignments.push_back({tensor.id, tensor.name, tensor.cell,
-                                     static_cast<std::uint32_t>(cell->bytes), tensor.signature});
+  current.out.assignments.push_back(
+      {tensor.id, tensor.name, tensor.cell, static_cast<std::uint32_t>(cell->bytes), tensor.signature});
 }
 
 void negotiation::drop(step& current, const cached_tensor& tensor) {

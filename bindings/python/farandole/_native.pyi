@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 class Request:
     """
-    What a call asks for, apart from its tensors; made once and used again.
+    What a call asks for, apart from its tensors; made once and used again. With `waits` the caller waits at once, and may then move the bytes itself.
     """
 
     def __init__(
@@ -16,6 +16,7 @@ class Request:
         root: int = -1,
         prescale: float = 1.0,
         postscale: float = 1.0,
+        waits: bool = False,
     ) -> None: ...
 
 class Handle:

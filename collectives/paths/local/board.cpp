@@ -46,8 +46,8 @@ constexpr std::size_t worth_moving_bytes = std::size_t{1} << 20;
 
 } // namespace
 
-/// How far a member has come with a half of a cell, as it stands in shared memory. One begins each half; behind
-/// it are the tensor's bytes, or a second one and the notice.
+/// How far a member has come with a half of a cell, as it stands in shared memory. One begins each half;
+/// behind it are the tensor's bytes, or a second one and the notice.
 struct board::mark {
   std::atomic<std::uint64_t> word;
   std::atomic<std::uint32_t> waiters;
@@ -85,8 +85,7 @@ expected<board_cell> board::open(std::uint32_t id, std::int64_t offset, std::siz
   if (row_of(task.operation).has_root && (task.root < 0 || static_cast<std::uint32_t>(task.root) >= members_))
     return wrong("root " + std::to_string(task.root) + " is none of " + std::to_string(members_) +
                  " members");
-  if (use == board_use::notice ? task.bytes != notice_bytes(members_)
-                               : task.bytes % size_of(task.dtype) != 0)
+  if (use == board_use::notice ? task.bytes != notice_bytes(members_) : task.bytes % size_of(task.dtype) != 0)
     return wrong(std::to_string(task.bytes) + " bytes are no whole number of elements");
   if (offset < 0 || static_cast<std::uint64_t>(offset) % alignment != 0)
     return wrong("offset " + std::to_string(offset) + " is not aligned");
@@ -111,9 +110,10 @@ void board::publish(const board_cell& cell, std::uint64_t round, const std::byte
   const bool brings =
       task.operation != operation::barrier &&
       (task.operation != operation::broadcast || static_cast<std::uint32_t>(task.root) == rank_);
+  const bool lends = row_of(task.operation).on_board == board_use::notice;
   if (brings && task.bytes > 0)
-    std::memcpy(bytes_of(cell, rank_, round), input, task.bytes);
-  if (row_of(task.operation).on_board == board_use::notice)
+    std::memcpy(bytes_of(cell, rank_, round), input, task.bytes - (lends ? header_bytes : 0));
+  if (lends)
     own.core.store(static_cast<std::uint32_t>(sched_getcpu()), std::memory_order_relaxed);
   own.show(word);
 }
@@ -256,10 +256,10 @@ error board::copy(const board_cell& cell, std::uint64_t round, const taking::pie
     if (!has_come(cell, what.member, round, board_stage::shown))
       return gone;
     if (why)
-      return lender.lives() ? error{error_kind::unknown, "could not read the memory of local member " +
-                                                             std::to_string(what.member) + ": " +
-                                                             std::strerror(why)}
-                            : gone;
+      return lender.lives()
+                 ? error{error_kind::unknown, "could not read the memory of local member " +
+                                                  std::to_string(what.member) + ": " + std::strerror(why)}
+                 : gone;
     done += next;
   }
   return what.bytes == 0 || lender.lives() ? error{} : gone;

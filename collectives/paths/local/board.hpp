@@ -61,7 +61,8 @@ private:
 /// round; the loop may retract meanwhile.
 class board {
 public:
-  /// `rank`: this member's within the set and in the window. `circle`: by which tensors are lent; may be null.
+  /// `rank`: this member's within the set and in the window. `circle`: by which tensors are lent; may be
+  /// null.
   board(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy,
         std::shared_ptr<const lending_circle> circle = nullptr);
 
@@ -77,8 +78,9 @@ public:
   expected<board_cell> open(std::uint32_t id, std::int64_t offset, std::size_t cell_bytes,
                             const board_task& task) const;
 
-  /// Copies `input` (task.bytes; unread where a broadcast has another root, or for a barrier) and shows it to
-  /// the others. Rounds of an id go up by one from 0, each after the one before was collected, or taken by all.
+  /// Copies `input` (task.bytes, or a notice; unread where a broadcast has another root, or for a barrier)
+  /// and shows it to the others. Rounds of an id go up by one from 0, each after the one before was
+  /// collected, or taken by all.
   void publish(const board_cell& cell, std::uint64_t round, const std::byte* input);
 
   /// Whether every member has come to this stage of this round.

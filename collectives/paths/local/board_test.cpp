@@ -317,7 +317,7 @@ TEST_CASE("what the board cannot do is another path's") {
     return opened ? error_kind::none : opened.error().kind;
   };
   board_task task = floats(1);
-  task.operation = operation::allgather;
+  task.operation = operation::reducescatter;
   CHECK(kind_of(task) == error_kind::unimplemented);
   task = floats(1);
   task.reduce_op = reduce_op::adasum;

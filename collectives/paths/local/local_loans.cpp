@@ -59,8 +59,7 @@ bool can_lend(const loan_plan& plan) {
 
 bool local_path::copy_straight(job& now) {
   const std::size_t room = now.chunk_bytes - notice_words(0) * sizeof(std::uint64_t);
-  if (!worth_lending(now.bundle, members_, single_copy_bytes_, room) || !meet(now) ||
-      !circle_->all_reach_all)
+  if (!worth_lending(now.bundle, members_, single_copy_bytes_, room) || !meet(now) || !circle_->all_reach_all)
     return false;
   const bool done = borrow_and_lend(now);
   now.first = step_;
