@@ -24,19 +24,6 @@ bool sits(phase now) {
   return now == phase::boarded || now == phase::taking || now == phase::lent || now == phase::stranded;
 }
 
-// Where nobody waits the loop would have to look at the board from time to time, which takes longer than to
-// ask the leader; and who does not copy what it was lent at once keeps the others waiting.
-bool wants_no_seat(const submission& what) {
-  return what.told == told_by::callback ||
-         (what.told != told_by::waiting && row_of(what.signature.operation).on_board == board_use::notice);
-}
-
-// Whether the others can copy it out of this process's memory, where that is how it goes.
-bool can_sit(const pending& operation, const board_seat& seat) {
-  return row_of(operation.signature.operation).on_board != board_use::notice ||
-         (seat.board().lends() && can_be_lent({operation.input, operation.bytes}));
-}
-
 } // namespace
 
 door::door(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring,
@@ -171,11 +158,9 @@ pending_ptr door::admit(entry& known, const submission& what, std::uint32_t grou
   operation->splits = splits_of(what, size_);
   operation->group = group;
   operation->group_size = group_size;
-  operation->seatless = wants_no_seat(what);
+  operation->seatless = wants_no_seat(known, *operation, what.told);
   submitted_.fetch_add(1, std::memory_order_relaxed);
 
-  if (known.seat && !can_sit(*operation, *known.seat))
-    operation->seatless = true;
   const bool leaves_seat = operation->seatless && known.seat;
   if (known.knows(*operation) && !leaves_seat) {
     if (known.seat) {
@@ -193,36 +178,6 @@ pending_ptr door::admit(entry& known, const submission& what, std::uint32_t grou
   if (table_.size() >= sweep_at_)
     sweep();
   return operation;
-}
-
-// Publishes on the board, where the tensor has a seat.
-void door::sit_down(entry& known, const pending_ptr& operation) {
-  operation->seat = known.seat;
-  operation->round = known.next_round++;
-  operation->start_on_board();
-  auto& board = known.seat->board();
-  const auto& what = operation->signature;
-  if (row_of(what.operation).on_board == board_use::notice) {
-    const auto notice =
-        operation->splits.empty()
-            ? make_notice(operation->input, std::vector(static_cast<std::size_t>(size_), what.shape.front()))
-            : make_notice(operation->input, operation->splits);
-    board.publish(known.seat->cell(), operation->round, std::as_bytes(std::span(notice)).data());
-  } else {
-    board.publish(known.seat->cell(), operation->round, operation->input);
-  }
-  on_board_.fetch_add(1, std::memory_order_relaxed);
-}
-
-// This member will not publish the tensor's next round: the request says so, and the id is forgotten.
-void door::stand_up(entry& known, pending& operation) {
-  if (known.seat)
-    operation.left.push_back({known.id, known.next_round});
-  else if (operation.signature.operation == operation::join)
-    return; // ids without a seat stay good while somebody has joined
-  names_.erase(known.id);
-  known.id = 0;
-  known.seat.reset();
 }
 
 void door::withdraw(pending& operation) {
@@ -348,24 +303,6 @@ void door::forget_here(std::uint32_t id) {
     position->second.seat.reset();
   }
   names_.erase(named);
-}
-
-door::attempt door::retract(board_round what, pending_ptr& taken) {
-  std::unique_lock guard(mutex_, std::try_to_lock);
-  if (!guard.owns_lock())
-    return attempt::busy;
-  read_news();
-  auto named = names_.find(what.id);
-  if (named == names_.end())
-    return attempt::done;
-  auto& known = table_.find(named->second)->second;
-  auto sitting = known.last && known.last->now() == phase::boarded && known.last->round == what.round;
-  if (sitting && known.last->advance(phase::boarded, phase::queued)) {
-    known.seat->board().retract(known.seat->cell(), what.round);
-    taken = known.last;
-  }
-  forget_here(what.id);
-  return attempt::done;
 }
 
 door::attempt door::end(const error& why) {

@@ -119,6 +119,7 @@ private:
   entry& entry_of(std::string_view name);
   pending_ptr admit(entry& known, const submission& what, std::uint32_t group, std::uint32_t group_size);
   pending_ptr blank(entry& known, const submission& what);
+  static bool wants_no_seat(const entry& known, const pending& operation, told_by told);
   void sit_down(entry& known, const pending_ptr& operation);
   void stand_up(entry& known, pending& operation);
   void tell_of(pending& operation, bool slow);

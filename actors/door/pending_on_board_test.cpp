@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "actors/door/pending.hpp"
+#include "collectives/paths/local/lending_testing.hpp"
 #include "collectives/paths/paths_testing.hpp"
 
 using namespace farandole;
@@ -18,13 +19,6 @@ struct pair_of_members {
     layout.members = 2;
     layout.board_bytes = 4096;
     layout.chunk_bytes = 4096;
-    for (auto& each : circles)
-      each = std::make_shared<lending_circle>();
-    for (auto& each : circles) {
-      each->all_reach_all = true;
-      for (auto& other : circles)
-        each->others.emplace_back(other->own.card());
-    }
     const auto windows = make_windows(layout);
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       auto board = std::make_shared<farandole::board>(windows[rank], rank, patient, circles[rank]);
@@ -60,7 +54,7 @@ struct pair_of_members {
     return {first, first + bytes.size() / sizeof(float)};
   }
 
-  std::shared_ptr<lending_circle> circles[2];
+  std::vector<std::shared_ptr<lending_circle>> circles = make_circles(2);
   std::shared_ptr<board_seat> seats[2];
   pending_ptr operations[2];
   std::vector<float> tensors[2];

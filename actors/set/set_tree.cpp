@@ -292,11 +292,13 @@ struct growing_tree {
       auto standing = place.lock();
       return standing ? standing->board() : nullptr;
     };
-    setup.results = how.place->lane->results();
-    setup.move = [lane = std::weak_ptr(how.place->lane)](pending_ptr operation) {
-      if (auto running = lane.lock())
-        running->call([operation = std::move(operation)] { operation->try_settle(); });
-    };
+    if (const auto& lane = how.place->lane) {
+      setup.results = lane->results();
+      setup.move = [lane = std::weak_ptr(lane)](pending_ptr operation) {
+        if (auto running = lane.lock())
+          running->call([operation = std::move(operation)] { operation->try_settle(); });
+      };
+    }
     setup.log = how.log;
     actors.worker = parent->spawn(worker, std::move(setup));
     *bell = actors.worker;

@@ -53,9 +53,11 @@ void worker_state::drain_door() {
 void worker_state::look() {
   if (self->clock().now() < next_look_)
     return;
-  std::erase_if(watched_, [this](const boarded_one& one) {
-    if (one.operation->can_take() && setup_.move)
+  std::erase_if(watched_, [this](boarded_one& one) {
+    if (!one.handed_on && setup_.move && one.operation->can_take()) {
+      one.handed_on = true;
       setup_.move(one.operation);
+    }
     return one.operation->try_settle(pending::mover::nobody);
   });
   if (!watched_.empty())

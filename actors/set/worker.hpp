@@ -35,7 +35,7 @@ struct worker_setup {
   /// All that was held when it ended is settled.
   std::function<void()> settled;
   std::function<std::shared_ptr<farandole::board>()>
-      board; ///< of this generation, once connected; null where there is none
+      board;                              ///< of this generation, once connected; null where there is none
   std::shared_ptr<result_memory> results; ///< with a board: for outputs of what sits there
   /// With a board: moves what others lend, on a thread that may block.
   std::function<void(pending_ptr)> move;
@@ -88,6 +88,7 @@ private:
   struct boarded_one {
     pending_ptr operation;
     caf::actor_clock::time_point since; ///< it has been there
+    bool handed_on = false;             ///< to who moves what others lend
   };
   std::vector<boarded_one> watched_; ///< nobody may come to wait
   std::chrono::microseconds look_interval_{};

@@ -64,13 +64,17 @@ handle::~handle() {
 }
 
 bool handle::settled() const {
-  return pending_->settled() || pending_->try_settle();
+  if (pending_->try_settle(pending::mover::nobody))
+    return true;
+  if (pending_->can_take())
+    leave(*pending_, {});
+  return false;
 }
 
 error handle::wait(clock::time_point until, const std::function<bool()>& interrupted) const {
   clock::time_point slow_at = clock::time_point::max(); // when the wait on the board is a long one
   bool told = false;
-  while (!settled()) {
+  while (!pending_->try_settle()) {
     auto now = clock::now();
     if (!told && pending_->awaited()) {
       slow_at = std::min(slow_at, now + slow_wait);

@@ -291,8 +291,7 @@ error data_paths::share_window(std::span<const introduction> all, const limits& 
   }
   window_ = std::move(*shared);
   auto policy = waiting::decide(processes_here(set_));
-  auto between_neighbours =
-      std::make_unique<local_path>(window_, rank, policy, how_.single_copy_bytes);
+  auto between_neighbours = std::make_unique<local_path>(window_, rank, policy, how_.single_copy_bytes);
   auto circle = between_neighbours->meet(until);
   if (!circle)
     return circle.error();

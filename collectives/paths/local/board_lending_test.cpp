@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "collectives/paths/local/board.hpp"
+#include "collectives/paths/local/lending_testing.hpp"
 #include "collectives/paths/paths_testing.hpp"
 
 using namespace farandole;
@@ -14,18 +15,12 @@ namespace {
 constexpr waiting patient{waiting::look::giving_way, std::chrono::microseconds(5), yield_ledger(true)};
 
 struct lenders {
-  explicit lenders(std::uint32_t members, bool reach = true) : members(members) {
+  explicit lenders(std::uint32_t members, bool reach = true)
+      : members(members), circles(make_circles(members, reach)) {
     window_layout layout;
     layout.members = members;
     layout.board_bytes = 4096;
     layout.chunk_bytes = 4096;
-    for (std::uint32_t rank = 0; rank < members; ++rank)
-      circles.push_back(std::make_shared<lending_circle>());
-    for (auto& circle : circles) {
-      circle->all_reach_all = reach;
-      for (auto& other : circles)
-        circle->others.emplace_back(other->own.card());
-    }
     for (auto& shared : make_windows(layout)) {
       const auto rank = boards.size();
       boards.push_back(
