@@ -76,10 +76,12 @@ void pending::settle(error how) {
 }
 
 // The last handle and the settler each look for the other after they have told: one of them sees both.
-void pending::let_go() {
-  if (handles_.fetch_sub(1, std::memory_order_seq_cst) == 1 &&
-      word_.load(std::memory_order_seq_cst) == static_cast<std::uint32_t>(phase::settled))
+bool pending::let_go() {
+  if (handles_.fetch_sub(1, std::memory_order_seq_cst) != 1)
+    return false;
+  if (word_.load(std::memory_order_seq_cst) == static_cast<std::uint32_t>(phase::settled))
     drop_memory();
+  return true;
 }
 
 void pending::drop_memory() {

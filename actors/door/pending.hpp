@@ -166,7 +166,7 @@ struct pending {
 
   /// Of an operation that lends: one more handle, and one less. It begins with one.
   void hold() { handles_.fetch_add(1, std::memory_order_relaxed); }
-  void let_go();
+  bool let_go();
 
   /// See handle::on_settled.
   void on_settled(std::function<void()> callback);

@@ -36,7 +36,7 @@ struct pair_of_members {
     tensors[rank] = {static_cast<float>(10 * rank), static_cast<float>(10 * rank + 1)};
     auto& one = operations[rank];
     one = pending_ptr::make();
-    one->name = std::string("t");
+    one->name.assign(1, 't');
     one->signature.operation = operation::alltoall;
     one->signature.shape = {2};
     one->lends = true;

@@ -58,17 +58,13 @@ handle& handle::operator=(handle other) noexcept {
   return *this;
 }
 handle::~handle() {
-  if (pending_ && pending_->lends)
-    pending_->let_go();
+  if (pending_ && pending_->lends && pending_->let_go())
+    leave(*pending_, {});
   pending_ptr::adopt(pending_);
 }
 
 bool handle::settled() const {
-  if (pending_->try_settle(pending::mover::nobody))
-    return true;
-  if (pending_->can_take())
-    leave(*pending_, {});
-  return false;
+  return pending_->try_settle(pending::mover::nobody);
 }
 
 error handle::wait(clock::time_point until, const std::function<bool()>& interrupted) const {

@@ -157,7 +157,10 @@ TEST_CASE("rows are dealt out anew in every step, between reductions, under one 
     CHECK(problem == "");
 }
 
-TEST_CASE("who stops waiting for rows that it was lent does not keep the others waiting") {
+namespace {
+
+/// Both members exchange two rows, until that goes by the board; the last time rank 1 does as `last` says.
+std::vector<std::string> exchanged(const std::function<void(handle& asked)>& last) {
   job together(2);
   std::vector<std::string> said(2);
   together.run([&](runtime& member) {
@@ -169,27 +172,40 @@ TEST_CASE("who stops waiting for rows that it was lent does not keep the others 
     what.signature.shape = {2};
     what.input = reinterpret_cast<const std::byte*>(rows.data());
     what.told = told_by::waiting;
-    for (int step = 0; step < 20 && problem.empty(); ++step) {
+    constexpr int steps = 20;
+    for (int step = 0; step <= steps && problem.empty(); ++step) {
       auto asked = member.submit(what);
       if (!asked) {
         problem = asked.error().text;
-        break;
+      } else if (step == steps && member.rank() == 1) {
+        last(*asked);
+      } else {
+        problem = asked->wait().text;
+        if (problem.empty() && asked->result().bytes.size() != 2 * sizeof(float))
+          problem = "rows are missing";
       }
-      // Rank 1 looks once, and comes back only when the others are done.
-      if (member.rank() == 1) {
-        asked->wait(std::chrono::steady_clock::now());
-        std::promise<void> done;
-        asked->on_settled([&] { done.set_value(); });
-        done.get_future().wait();
-      }
-      problem = asked->wait().text;
-      if (problem.empty() && asked->result().bytes.size() != 2 * sizeof(float))
-        problem = "rows are missing";
     }
+    // Until here the rows must live.
+    if (problem.empty())
+      problem = allreduce_rounds(member, "at the end", 8, 1);
     if (problem.empty() && member.count().on_board == 0)
       problem = "never on the board";
   });
-  for (auto& problem : said)
+  return said;
+}
+
+} // namespace
+
+TEST_CASE("who stops waiting for rows that it was lent, or never waits, does not keep the others waiting") {
+  const auto stops = [](handle& asked) {
+    asked.wait(std::chrono::steady_clock::now());
+    std::promise<void> done;
+    asked.on_settled([&] { done.set_value(); });
+    done.get_future().wait();
+  };
+  const auto drops = [](handle& asked) { asked = {}; };
+  const auto how = GENERATE(0, 1);
+  for (auto& problem : exchanged(how == 0 ? std::function<void(handle&)>(stops) : drops))
     CHECK(problem == "");
 }
 
