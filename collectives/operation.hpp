@@ -27,17 +27,20 @@ struct operation_row {
   bool fusible;        ///< several tensors may share a bundle
   bool cacheable;      ///< gets an id
   board_use on_board;
-  bool takes_zeros;    ///< goes on while some ranks have joined; the others refuse
+  bool takes_zeros; ///< goes on while some ranks have joined; the others refuse
 };
 
 inline constexpr operation_row operation_table[operation_count] = {
     {operation::allreduce, "allreduce", true, true, false, false, false, true, true, board_use::bytes, true},
-    {operation::allgather, "allgather", false, false, true, true, false, true, true, board_use::notice, false},
-    {operation::broadcast, "broadcast", false, true, false, false, true, false, true, board_use::bytes, false},
+    {operation::allgather, "allgather", false, false, true, true, false, true, true, board_use::notice,
+     false},
+    {operation::broadcast, "broadcast", false, true, false, false, true, false, true, board_use::bytes,
+     false},
     {operation::barrier, "barrier", false, true, false, false, false, false, false, board_use::none, true},
     {operation::join, "join", false, false, false, false, false, false, false, board_use::none, true},
     {operation::alltoall, "alltoall", false, false, true, true, false, false, true, board_use::notice, false},
-    {operation::reducescatter, "reducescatter", true, true, true, false, false, true, true, board_use::none, false},
+    {operation::reducescatter, "reducescatter", true, true, true, false, false, true, true, board_use::none,
+     false},
 };
 
 constexpr const operation_row& row_of(operation id) {

@@ -117,9 +117,10 @@ nb::object memory(const python_runtime& self, std::uint32_t type, std::int64_t e
 }
 
 void define_request(nb::module_& module) {
-  nb::class_<request>(module, "Request",
-                      "What a call asks for, apart from its tensors; made once and used again. With `waits` the "
-                      "caller waits at once, and may then move the bytes itself.")
+  nb::class_<request>(
+      module, "Request",
+      "What a call asks for, apart from its tensors; made once and used again. With `waits` the "
+      "caller waits at once, and may then move the bytes itself.")
       .def(nb::new_(&make_request), "operation"_a, "prefix"_a, "reduce_op"_a = 1, "root"_a = -1,
            "prescale"_a = 1.0, "postscale"_a = 1.0, "waits"_a = false);
 }

@@ -87,7 +87,8 @@ std::string where_it_runs() {
           "of a set:\n\n";
   for (const auto& path : path_table())
     text += "- " + std::string(path.name) + ": " + std::string(path.needs) + "\n";
-  text += "- board: several members, all on one host, and the tensor's name known (`FARANDOLE_BOARD`). \"small\": "
+  text += "- board: several members, all on one host, and the tensor's name known (`FARANDOLE_BOARD`). "
+          "\"small\": "
           "up to `FARANDOLE_BOARD_LIMIT`. \"when waited for\": of any size, where all members' calls are "
           "synchronous (`alltoall`, not `alltoall_async`) and the kernel lets them read each other's memory "
           "(`FARANDOLE_SINGLE_COPY`)\n";
