@@ -248,13 +248,15 @@ error board::copy(const board_cell& cell, std::uint64_t round, const taking::pie
     return {};
   }
   const auto& lender = circle_->others[what.member];
-  const error gone{error_kind::disconnected, "local member " + std::to_string(what.member) +
-                                                 " has ended, or taken back what it had lent"};
+  const auto gone = [&what] {
+    return error{error_kind::disconnected, "local member " + std::to_string(what.member) +
+                                               " has ended, or taken back what it had lent"};
+  };
   for (std::size_t done = 0; done < what.bytes;) {
     const auto next = std::min(look_bytes, what.bytes - done);
     const int why = lender.copy(what.from + done, {to + done, next});
     if (!has_come(cell, what.member, round, board_stage::shown))
-      return gone;
+      return gone();
     if (why)
       return lender.lives()
                  ? error{error_kind::unknown, "could not read the memory of local member " +
@@ -262,7 +264,7 @@ error board::copy(const board_cell& cell, std::uint64_t round, const taking::pie
                  : gone;
     done += next;
   }
-  return what.bytes == 0 || lender.lives() ? error{} : gone;
+  return what.bytes == 0 || lender.lives() ? error{} : gone();
 }
 
 // The word changes before its owner gives the memory back; who has read looks at the word afterwards.
