@@ -261,7 +261,7 @@ error board::copy(const board_cell& cell, std::uint64_t round, const taking::pie
       return lender.lives()
                  ? error{error_kind::unknown, "could not read the memory of local member " +
                                                   std::to_string(what.member) + ": " + std::strerror(why)}
-                 : gone;
+                 : gone();
     done += next;
   }
   return what.bytes == 0 || lender.lives() ? error{} : gone();
