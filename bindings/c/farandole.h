@@ -153,11 +153,10 @@ typedef enum farandole_reduce_op {
   FARANDOLE_PRODUCT = 5
 } farandole_reduce_op;
 
-/* How a caller will learn of an operation's end: small tensors are exchanged in another way where nobody
- * waits. */
+/* How a caller will learn of an operation's end: tensors are exchanged in another way where nobody waits. */
 typedef enum farandole_told_by {
   FARANDOLE_TOLD_ANYHOW = 0,  /* it waits sometime, or leaves a callback */
-  FARANDOLE_TOLD_WAITING = 1, /* the thread that submits waits at once */
+  FARANDOLE_TOLD_WAITING = 1, /* the thread that submits waits at once, and may move the bytes meanwhile */
   FARANDOLE_TOLD_CALLBACK = 2 /* by a callback only. One member that says so decides for all */
 } farandole_told_by;
 

@@ -1,6 +1,5 @@
 #include "collectives/paths/local/notice.hpp"
 
-#include <cstdlib>
 #include <limits>
 #include <string>
 
