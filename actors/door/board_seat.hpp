@@ -34,13 +34,27 @@ public:
         4 * std::chrono::nanoseconds(took_.load(std::memory_order_relaxed)), most_patience);
   }
 
+  /// How much came to this member in the last round; how much to expect in the next, `first` before any has
+  /// come. A little more than ever came, unless that was more than twice as much: a place that is too small
+  /// costs a slower round.
+  void came(std::size_t bytes) {
+    const auto expected = expected_.load(std::memory_order_relaxed);
+    if (bytes > expected || bytes < expected / 2)
+      expected_.store(expected == 0 ? bytes : bytes + bytes / 8, std::memory_order_relaxed);
+  }
+  std::size_t expects(std::size_t first) const {
+    const auto expected = expected_.load(std::memory_order_relaxed);
+    return expected > 0 ? expected : first;
+  }
+
 private:
   static constexpr std::chrono::milliseconds most_patience{10};
 
   std::shared_ptr<farandole::board> board_;
   board_cell cell_;
   std::shared_ptr<result_memory> results_;
-  std::atomic<std::int64_t> took_{0}; ///< nanoseconds
+  std::atomic<std::int64_t> took_{0};    ///< nanoseconds
+  std::atomic<std::size_t> expected_{0}; ///< bytes; 0: nothing has come yet
 };
 
 } // namespace farandole

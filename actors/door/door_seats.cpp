@@ -31,11 +31,12 @@ void door::sit_down(entry& known, const pending_ptr& operation) {
   operation->start_on_board();
   auto& board = known.seat->board();
   if (shows_notice(*operation)) {
+    const auto place = operation->take_place();
     const auto rows = operation->signature.shape.front();
     const auto notice =
         operation->splits.empty()
-            ? make_notice(operation->input, std::vector(static_cast<std::size_t>(size_), rows))
-            : make_notice(operation->input, operation->splits);
+            ? make_notice(operation->input, place, std::vector(static_cast<std::size_t>(size_), rows))
+            : make_notice(operation->input, place, operation->splits);
     board.publish(known.seat->cell(), operation->round, std::as_bytes(std::span(notice)).data());
   } else {
     board.publish(known.seat->cell(), operation->round, operation->input);
@@ -66,6 +67,7 @@ door::attempt door::retract(board_round what, pending_ptr& taken) {
   auto sitting = known.last && known.last->now() == phase::boarded && known.last->round == what.round;
   if (sitting && known.last->advance(phase::boarded, phase::queued)) {
     known.seat->board().retract(known.seat->cell(), what.round);
+    known.last->leave_place();
     taken = known.last;
   }
   forget_here(what.id);

@@ -102,6 +102,9 @@ struct pending {
   /// Whether there will be such memory: it goes when the caller has no handle any more, while the operation
   /// may be kept longer. Constant afterwards.
   bool lends = false;
+  /// The others were told to write into `owned`: not to be used again before all have said that they are
+  /// done.
+  bool placed = false;
 
   /// The problem, for the caller: an epoch that ended with it has then been seen to end.
   const error& told() const {
@@ -142,6 +145,11 @@ struct pending {
   /// The stage of its round that it waits for; none when it waits for nothing on the board.
   std::optional<board_stage> awaited() const { return stage_of(now()); }
 
+  /// Takes a place for what others will write, where there is an arena and it is worth it. Before it sits
+  /// down.
+  notice_place take_place();
+  /// Of what has been taken off the board again.
+  void leave_place();
   /// Takes memory for an output of which so many rows come from each member.
   error own_output(result_memory& memory, std::vector<std::int64_t> rows);
 
@@ -182,6 +190,8 @@ private:
   void drop_memory();
   bool settle_shown();
   void take_lent();
+  error receive(taking& what);
+  error how_it_went();
 
   friend class pending_ptr;
 };

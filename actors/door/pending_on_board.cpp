@@ -11,6 +11,9 @@ namespace farandole {
 
 namespace {
 
+/// What is smaller is quickly copied out of the others' memory.
+constexpr std::size_t least_place = std::size_t{128} << 10;
+
 bool is_lent(const pending& one) {
   return one.seat && row_of(one.signature.operation).on_board == board_use::notice;
 }
@@ -32,11 +35,17 @@ bool pending::try_settle(mover who) {
   case phase::lent:
     if (now() == phase::lent && seat->board().ready(seat->cell(), round, board_stage::taken) &&
         advance(phase::lent, phase::claimed))
-      settle(std::move(trouble));
+      settle(how_it_went());
     return settled();
   default:
     return settled();
   }
+}
+
+error pending::how_it_went() {
+  if (!trouble && placed && !seat->board().all_gave(seat->cell(), round))
+    trouble = {error_kind::unknown, name + ": a local member could not write what it had for others"};
+  return std::move(trouble);
 }
 
 bool pending::settle_shown() {
@@ -52,12 +61,14 @@ void pending::take_lent() {
   const auto members = board.notices(seat->cell(), round);
   auto plan = plan_taking(signature.operation, members, board.rank(), bytes_of_row(signature));
   taking moved;
-  if (plan)
-    trouble = own_output(seat->results(), plan->rows);
-  else
-    trouble = {plan.error().kind, name + ": " + plan.error().text};
-  if (!trouble)
+  if (plan) {
     moved = std::move(*plan);
+    seat->came(moved.bytes);
+    trouble = receive(moved);
+  } else {
+    trouble = {plan.error().kind, name + ": " + plan.error().text};
+    moved.spoilt = true;
+  }
   // What cannot be taken is left, and the others are told that it was: they need not suffer.
   const auto why = board.take(seat->cell(), round, moved, owned.get());
   if (why && why.kind != error_kind::disconnected)
@@ -67,6 +78,37 @@ void pending::take_lent() {
   const auto moved_on = advance(phase::taking, stranded ? phase::stranded : phase::lent);
   assert(moved_on && "who takes is alone with it");
   static_cast<void>(moved_on);
+}
+
+// Where the output stands: in its place, or, when that is too small, where this member copies everything
+// itself.
+error pending::receive(taking& what) {
+  if (what.placed) {
+    outcome.bytes = {owned.get(), what.bytes};
+    outcome.first_dims = what.rows;
+    return {};
+  }
+  placed = false; // nobody writes there
+  auto why = own_output(seat->results(), what.rows);
+  if (why)
+    what.pieces.clear();
+  return why;
+}
+
+notice_place pending::take_place() {
+  const auto& room = seat->board().arena();
+  const auto all = signature.operation == operation::alltoall ? bytes : bytes * seat->board().members();
+  const auto expected = seat->expects(all);
+  if (!room || expected < least_place)
+    return {};
+  owned = seat->results().take(expected, room);
+  placed = owned != nullptr;
+  return placed ? notice_place{room->offset_of(owned.get()), owned.get_deleter().bytes} : notice_place{};
+}
+
+void pending::leave_place() {
+  if (std::exchange(placed, false) && owned)
+    result_memory::abandon(std::move(owned));
 }
 
 bool pending::end_on_board(const error& why) {

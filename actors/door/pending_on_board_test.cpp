@@ -1,64 +1,11 @@
-// Two members of one process, each with an operation of the same name on the board.
-#include <catch2/catch.hpp>
-
-#include "actors/door/pending.hpp"
-#include "collectives/paths/local/lending_testing.hpp"
-#include "collectives/paths/paths_testing.hpp"
+#include "actors/door/pending_testing.hpp"
 
 using namespace farandole;
 using namespace farandole::testing;
 
 namespace {
 
-constexpr waiting patient{waiting::look::giving_way, std::chrono::microseconds(5), yield_ledger(true)};
 const error over{error_kind::disconnected, "the generation is over"};
-
-struct pair_of_members {
-  pair_of_members() {
-    window_layout layout;
-    layout.members = 2;
-    layout.board_bytes = 4096;
-    layout.chunk_bytes = 4096;
-    const auto windows = make_windows(layout);
-    for (std::uint32_t rank = 0; rank < 2; ++rank) {
-      auto board = std::make_shared<farandole::board>(windows[rank], rank, patient, circles[rank]);
-      board_task task;
-      task.operation = operation::alltoall;
-      task.bytes = notice_bytes(2);
-      auto cell = board->open(1, 0, farandole::board::footprint(task.bytes), task);
-      REQUIRE(cell);
-      seats[rank] = std::make_shared<board_seat>(board, *cell, std::make_shared<result_memory>());
-    }
-  }
-
-  /// Rank r gives (10 r, 10 r + 1), one row to each.
-  void sit(std::uint32_t rank, std::uint64_t round = 0) {
-    tensors[rank] = {static_cast<float>(10 * rank), static_cast<float>(10 * rank + 1)};
-    auto& one = operations[rank];
-    one = pending_ptr::make();
-    one->name.assign(1, 't');
-    one->signature.operation = operation::alltoall;
-    one->signature.shape = {2};
-    one->lends = true;
-    one->seat = seats[rank];
-    one->round = round;
-    one->start_on_board();
-    const auto words = make_notice(reinterpret_cast<const std::byte*>(tensors[rank].data()),
-                                   std::vector<std::int64_t>{1, 1});
-    seats[rank]->board().publish(seats[rank]->cell(), round, std::as_bytes(std::span(words)).data());
-  }
-
-  std::vector<float> result(std::uint32_t rank) const {
-    const auto& bytes = operations[rank]->outcome.bytes;
-    const auto* first = reinterpret_cast<const float*>(bytes.data());
-    return {first, first + bytes.size() / sizeof(float)};
-  }
-
-  std::vector<std::shared_ptr<lending_circle>> circles = make_circles(2);
-  std::shared_ptr<board_seat> seats[2];
-  pending_ptr operations[2];
-  std::vector<float> tensors[2];
-};
 
 } // namespace
 
@@ -131,12 +78,11 @@ TEST_CASE("who cannot take fails alone, once the others have theirs", "[pending]
   pair_of_members both;
   both.sit(0);
   both.sit(1);
-  const std::vector<std::uint64_t> nowhere = {64, 1, 0}; // its own row would be read there, too
-  both.seats[1]->board().publish(both.seats[1]->cell(), 1, std::as_bytes(std::span(nowhere)).data());
+  both.begin(1, 1);
+  both.show(1, 1, {64, 0, 0, 1, 0}); // its own row would be read there, too
   both.sit(0, 1);
   CHECK_FALSE(both.operations[0]->try_settle());
   CHECK(both.operations[0]->now() == phase::lent);
-  both.operations[1]->round = 1;
   CHECK(both.operations[1]->try_settle());
   CHECK_FALSE(both.operations[1]->problem);
   CHECK(both.operations[0]->try_settle());

@@ -27,61 +27,77 @@ std::byte* fresh(std::size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
+void end(std::byte* memory, std::size_t bytes, arena* where) {
+  if (where)
+    where->give_back(memory, bytes);
+  else
+    std::free(memory);
+}
+
 } // namespace
 
 result_memory::~result_memory() {
   for (const auto& one : spares_)
-    std::free(one.memory);
+    end(one.memory, one.bytes, one.where.get());
 }
 
-result_memory::block result_memory::take(std::size_t bytes) {
-  auto size = rounded_up(std::max<std::size_t>(bytes, 1), page);
+result_memory::block result_memory::take(std::size_t bytes, std::shared_ptr<arena> where) {
+  const auto size = rounded_up(std::max<std::size_t>(bytes, 1), page);
   if (size < bytes)
     return {nullptr, {}}; // more than can be counted
-  auto* memory = take_spare(size, size);
-  if (!memory)
-    memory = fresh(size);
-  if (!memory)
+  auto found = take_spare(size, where.get());
+  if (!found)
+    found = {where ? where->take(size) : fresh(size), size, std::move(where)};
+  if (!found->memory)
     return {nullptr, {}};
   const std::lock_guard guard(mutex_);
-  in_use_ += size;
+  in_use_ += found->bytes;
   most_in_use_ = std::max(most_in_use_, in_use_);
-  return {memory, {shared_from_this(), size}};
+  return {found->memory, {shared_from_this(), std::move(found->where), found->bytes}};
 }
 
 // The smallest that is large enough, but not one of more than twice the size.
-std::byte* result_memory::take_spare(std::size_t least, std::size_t& bytes) {
+std::optional<result_memory::spare> result_memory::take_spare(std::size_t least, const arena* where) {
   const std::lock_guard guard(mutex_);
   auto best = spares_.end();
   for (auto one = spares_.begin(); one != spares_.end(); ++one)
-    if (one->bytes >= least && one->bytes / 2 <= least && (best == spares_.end() || one->bytes < best->bytes))
+    if (one->where.get() == where && one->bytes >= least && one->bytes / 2 <= least &&
+        (best == spares_.end() || one->bytes < best->bytes))
       best = one;
   if (best == spares_.end())
-    return nullptr;
-  const auto found = *best;
+    return std::nullopt;
+  auto found = std::move(*best);
   spares_.erase(best);
   kept_ -= found.bytes;
-  bytes = found.bytes;
-  return found.memory;
+  return found;
 }
 
-void result_memory::give_back(std::byte* memory, std::size_t bytes) {
+void result_memory::give_back(spare one) {
   std::vector<spare> gone;
   {
     const std::lock_guard guard(mutex_);
-    in_use_ -= bytes;
-    spares_.push_back({memory, bytes});
-    kept_ += bytes;
+    in_use_ -= one.bytes;
+    kept_ += one.bytes;
+    spares_.push_back(std::move(one));
     const auto room = std::min(limit_, most_in_use_ - in_use_);
     while (kept_ > room || (!spares_.empty() && spares_.back().bytes < smallest_kept)) {
       const auto which = spares_.back().bytes < smallest_kept ? spares_.end() - 1 : spares_.begin();
       kept_ -= which->bytes;
-      gone.push_back(*which);
+      gone.push_back(std::move(*which));
       spares_.erase(which);
     }
   }
-  for (const auto& one : gone)
-    std::free(one.memory);
+  for (const auto& each : gone)
+    end(each.memory, each.bytes, each.where.get());
+}
+
+void result_memory::abandon(block which) {
+  const auto& [home, where, bytes] = which.get_deleter();
+  {
+    const std::lock_guard guard(home->mutex_);
+    home->in_use_ -= bytes;
+  }
+  where->abandon(which.release(), bytes);
 }
 
 std::size_t result_memory::kept() const {
@@ -90,7 +106,7 @@ std::size_t result_memory::kept() const {
 }
 
 void result_memory::giver_back::operator()(std::byte* memory) const {
-  home->give_back(memory, bytes);
+  home->give_back({memory, bytes, where});
 }
 
 } // namespace farandole

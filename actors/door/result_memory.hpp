@@ -1,12 +1,15 @@
 // Memory for results whose size is known only when an operation starts. Fresh memory of that size costs a
 // page fault for every page, more than the bytes take to move, so blocks that callers have let go are kept
-// warm for the next results.
+// warm for the next results. What neighbours write into stands in an arena instead, and is kept warm alike.
 #pragma once
 
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
+
+#include "collectives/paths/local/arena.hpp"
 
 namespace farandole {
 
@@ -15,6 +18,7 @@ public:
   /// Gives its bytes back when it is dropped, by whatever thread.
   struct giver_back {
     std::shared_ptr<result_memory> home;
+    std::shared_ptr<arena> where; ///< null: of this process alone
     std::size_t bytes = 0;
     void operator()(std::byte* memory) const;
   };
@@ -27,8 +31,10 @@ public:
   result_memory(const result_memory&) = delete;
   result_memory& operator=(const result_memory&) = delete;
 
-  /// At least so many bytes, of any content; null where there is no memory.
-  block take(std::size_t bytes);
+  /// At least so many bytes, of any content, in that arena if one is given; null where there is no memory.
+  block take(std::size_t bytes, std::shared_ptr<arena> where = nullptr);
+  /// Of a block in an arena into which others may write yet: it is not given out again.
+  static void abandon(block which);
 
   /// Bytes kept that nobody uses.
   std::size_t kept() const;
@@ -37,9 +43,10 @@ private:
   struct spare {
     std::byte* memory;
     std::size_t bytes;
+    std::shared_ptr<arena> where;
   };
-  void give_back(std::byte* memory, std::size_t bytes);
-  std::byte* take_spare(std::size_t least, std::size_t& bytes);
+  void give_back(spare one);
+  std::optional<spare> take_spare(std::size_t least, const arena* where);
 
   const std::size_t limit_;
   mutable std::mutex mutex_;

@@ -80,3 +80,35 @@ TEST_CASE("blocks come back from any thread, also after everybody else has left"
   memory.reset();
   last.reset();
 }
+
+TEST_CASE("a block in an arena is kept for that arena alone", "[result_memory]") {
+  auto memory = std::make_shared<result_memory>();
+  const auto one = *arena::create(64 * mib), other = *arena::create(64 * mib);
+  const auto* where = memory->take(4 * mib, one).get(); // let go at once
+  CHECK(memory->take(4 * mib).get() != where);
+  CHECK(memory->take(4 * mib, other).get() != where);
+  CHECK(memory->take(4 * mib, one).get() == where);
+}
+
+TEST_CASE("an abandoned block is neither kept nor given out again", "[result_memory]") {
+  auto memory = std::make_shared<result_memory>();
+  const auto whole = *arena::create(8 * mib);
+  auto block = memory->take(4 * mib, whole);
+  REQUIRE(block);
+  const auto* where = block.get();
+  result_memory::abandon(std::move(block));
+  CHECK(memory->kept() == 0);
+  const auto next = memory->take(4 * mib, whole);
+  REQUIRE(next);
+  CHECK(next.get() != where);
+  CHECK_FALSE(memory->take(4 * mib, whole));
+}
+
+TEST_CASE("a result outlives the memory's other users and its arena's", "[result_memory]") {
+  auto memory = std::make_shared<result_memory>();
+  auto whole = *arena::create(8 * mib);
+  auto block = memory->take(4 * mib, std::move(whole));
+  memory.reset();
+  block[4 * mib - 1] = std::byte{3};
+  CHECK(block[4 * mib - 1] == std::byte{3});
+}

@@ -105,8 +105,8 @@ constexpr setting_row rows[] = {
      .job_wide = true,
      .doc =
          "From so many bytes that one member has for another on its host, an alltoall copies them straight "
-         "out of its memory, where the kernel lets processes read each other's; 0: never, and nor do those "
-         "who wait for an alltoall or an allgather."},
+         "out of its memory, where the kernel lets processes read each other's; 0: never, and those who wait "
+         "for an alltoall or an allgather neither read nor write each other's memory."},
     {.id = setting::cpu_path,
      .name = "cpu path",
      .type = text,

@@ -99,6 +99,51 @@ def test_an_input_may_be_overwritten_at_once(megabytes: int, name: str, rank: in
         stays(exchange, step)
 
 
+def test_results_of_changing_size_are_kept_whole(name: str, rank: int, size: int) -> None:
+    """Large ones are written by the other ranks, into a place as large as what came before."""
+    rows = 4 * size
+
+    def splits(source: int, step: int) -> List[int]:
+        some = splits_of(source, size, step)
+        some[-1] += rows - sum(some)
+        return some
+
+    def exchange(step: int) -> torch.Tensor:
+        own = torch.tensor(splits(rank, step), dtype=torch.int32)
+        targets = torch.arange(float(size)).repeat_interleave(own)
+        tensor = (targets + 10 * rank + 100 * step).unsqueeze(1).expand(-1, 40_000).contiguous()
+        came, received = hvd.alltoall(tensor, splits=own, name=name)
+        tensor.fill_(-1)
+        assert received.tolist() == [splits(source, step)[rank] for source in range(size)]
+        return came
+
+    def wanted(step: int) -> torch.Tensor:
+        received = torch.tensor([splits(source, step)[rank] for source in range(size)])
+        each = (torch.arange(float(size)) * 10 + rank + 100 * step).repeat_interleave(received)
+        return each.unsqueeze(1).expand(-1, 40_000)
+
+    sit_down(exchange, name, 0)
+    kept: List[torch.Tensor] = []
+    for step in range(30):
+        stays(lambda now=step: kept.append(exchange(now)))  # type: ignore[misc]
+    for step, came in enumerate(kept):
+        assert torch.equal(came, wanted(step))
+
+
+def test_large_gathered_results_are_kept_whole(name: str, rank: int, size: int) -> None:
+    def gather(step: int) -> torch.Tensor:
+        return hvd.allgather(torch.full((1 + rank % 3, 50_000), float(rank + 10 * step)), name=name)
+
+    sit_down(gather, name, 0)
+    kept: List[torch.Tensor] = []
+    for step in range(12):
+        stays(lambda now=step: kept.append(gather(now)))  # type: ignore[misc]
+    rows = torch.tensor([1 + source % 3 for source in range(size)])
+    for step, came in enumerate(kept):
+        wanted = (torch.arange(float(size)) + 10 * step).repeat_interleave(rows)
+        assert torch.equal(came, wanted.unsqueeze(1).expand(-1, 50_000))
+
+
 def test_every_rank_gathers_its_own_number_of_rows(name: str, rank: int, size: int) -> None:
     def gather(step: int) -> None:
         came = hvd.allgather(torch.full((3 * rank, 2), float(rank + 10 * step)), name=name)

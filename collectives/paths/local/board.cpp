@@ -51,7 +51,9 @@ constexpr std::size_t worth_moving_bytes = std::size_t{1} << 20;
 struct board::mark {
   std::atomic<std::uint64_t> word;
   std::atomic<std::uint32_t> waiters;
-  std::atomic<std::uint32_t> core; ///< on which its member was; of what is lent
+  /// Of what is lent: on which core its member was when it showed its notice; behind it, whether something
+  /// that it had for others could not be given.
+  std::atomic<std::uint32_t> note;
 
   /// Store, then look for sleepers; they announce themselves, then look at the word.
   void show(std::uint64_t next) {
@@ -66,7 +68,8 @@ board::board(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy,
              std::shared_ptr<const lending_circle> circle)
     : window_(std::move(shared)), rank_(rank), members_(window_->layout().members), waiting_(policy),
       circle_(std::move(circle)), share_(share_of_core(members_, usable_cores())) {
-  static_assert(sizeof(mark) == header_bytes && notice_bytes(0) == header_bytes + sizeof(std::uint64_t));
+  static_assert(sizeof(mark) == header_bytes &&
+                notice_bytes(0) == header_bytes + notice_words(0) * sizeof(std::uint64_t));
   assert(rank_ < members_);
 }
 
@@ -114,7 +117,7 @@ void board::publish(const board_cell& cell, std::uint64_t round, const std::byte
   if (brings && task.bytes > 0)
     std::memcpy(bytes_of(cell, rank_, round), input, task.bytes - (lends ? header_bytes : 0));
   if (lends)
-    own.core.store(static_cast<std::uint32_t>(sched_getcpu()), std::memory_order_relaxed);
+    own.note.store(static_cast<std::uint32_t>(sched_getcpu()), std::memory_order_relaxed);
   own.show(word);
 }
 
@@ -208,12 +211,18 @@ std::byte* board::bytes_of(const board_cell& cell, std::uint32_t member, std::ui
   return window_->board(member).data() + cell.offset_ + (round & 1) * cell.half_bytes_ + before;
 }
 
+const std::shared_ptr<arena>& board::arena() const {
+  static const std::shared_ptr<farandole::arena> none;
+  return circle_ ? circle_->own_arena : none;
+}
+
 // ---- tensors that are lent -----------------------------------------------------------------------
 
 std::vector<notice_view> board::notices(const board_cell& cell, std::uint64_t round) const {
   std::vector<notice_view> all;
   for (std::uint32_t member = 0; member < members_; ++member)
-    all.emplace_back(reinterpret_cast<const std::uint64_t*>(bytes_of(cell, member, round)), 1 + members_);
+    all.emplace_back(reinterpret_cast<const std::uint64_t*>(bytes_of(cell, member, round)),
+                     notice_words(members_));
   return all;
 }
 
@@ -221,14 +230,29 @@ error board::take(const board_cell& cell, std::uint64_t round, const taking& wha
   if (what.bytes >= worth_moving_bytes)
     make_room(cell, round);
   error problem;
-  for (const auto& piece : what.pieces)
-    if (auto why = copy(cell, round, piece, to + piece.at); why && !problem) {
+  const auto failed = [&problem](error&& why) {
+    if (why && !problem)
       problem = std::move(why);
-      if (problem.kind == error_kind::disconnected)
-        return problem;
-    }
-  mark_of(cell, rank_, round, board_stage::taken).show(make_word(cell.id_, round, cell_state::published));
+    return problem.kind == error_kind::disconnected;
+  };
+  for (const auto& gift : what.gifts)
+    if (failed(give(cell, round, gift)))
+      return problem;
+  const bool gave = !problem && !what.spoilt;
+  for (const auto& piece : what.pieces)
+    if (failed(copy(cell, round, piece, to + piece.at)))
+      return problem;
+  mark& done = mark_of(cell, rank_, round, board_stage::taken);
+  done.note.store(gave ? 0 : 1, std::memory_order_relaxed);
+  done.show(make_word(cell.id_, round, cell_state::published));
   return problem;
+}
+
+bool board::all_gave(const board_cell& cell, std::uint64_t round) const {
+  for (std::uint32_t member = 0; member < members_; ++member)
+    if (mark_of(cell, member, round, board_stage::taken).note.load(std::memory_order_relaxed) != 0)
+      return false;
+  return true;
 }
 
 // Those that are about to copy spread over the cores: the kernel leaves who never sleeps where it is.
@@ -236,9 +260,31 @@ void board::make_room(const board_cell& cell, std::uint64_t round) const {
   std::vector<int> cores;
   for (std::uint32_t member = 0; member < members_; ++member)
     cores.push_back(static_cast<int>(
-        mark_of(cell, member, round, board_stage::shown).core.load(std::memory_order_relaxed)));
+        mark_of(cell, member, round, board_stage::shown).note.load(std::memory_order_relaxed)));
   if (const auto seen = crowd_at(sched_getcpu(), rank_, cores, share_); seen.too_many)
     move_to_another_core(seen.full_cores);
+}
+
+error board::gone(std::uint32_t member) {
+  return {error_kind::disconnected,
+          "local member " + std::to_string(member) + " has ended, or taken back what it had lent"};
+}
+
+// Whoever takes its place back gives it to nobody else, so what is written too late harms nobody.
+error board::give(const board_cell& cell, std::uint64_t round, const taking::gift& what) const {
+  auto* const to = arena() ? circle_->arenas[what.member].at(what.at, what.bytes) : nullptr;
+  if (!to)
+    return {error_kind::unknown, "local member " + std::to_string(what.member) + " has no place for " +
+                                     std::to_string(what.bytes) + " bytes where it says"};
+  const auto* const from = reinterpret_cast<const std::byte*>(static_cast<std::uintptr_t>(what.from));
+  for (std::size_t done = 0; done < what.bytes;) {
+    const auto next = std::min(look_bytes, what.bytes - done);
+    bulk_copy(to + done, from + done, next);
+    if (!has_come(cell, what.member, round, board_stage::shown))
+      return gone(what.member);
+    done += next;
+  }
+  return {};
 }
 
 error board::copy(const board_cell& cell, std::uint64_t round, const taking::piece& what,
@@ -248,23 +294,19 @@ error board::copy(const board_cell& cell, std::uint64_t round, const taking::pie
     return {};
   }
   const auto& lender = circle_->others[what.member];
-  const auto gone = [&what] {
-    return error{error_kind::disconnected, "local member " + std::to_string(what.member) +
-                                               " has ended, or taken back what it had lent"};
-  };
   for (std::size_t done = 0; done < what.bytes;) {
     const auto next = std::min(look_bytes, what.bytes - done);
     const int why = lender.copy(what.from + done, {to + done, next});
     if (!has_come(cell, what.member, round, board_stage::shown))
-      return gone();
+      return gone(what.member);
     if (why)
       return lender.lives()
                  ? error{error_kind::unknown, "could not read the memory of local member " +
                                                   std::to_string(what.member) + ": " + std::strerror(why)}
-                 : gone();
+                 : gone(what.member);
     done += next;
   }
-  return what.bytes == 0 || lender.lives() ? error{} : gone();
+  return what.bytes == 0 || lender.lives() ? error{} : gone(what.member);
 }
 
 // The word changes before its owner gives the memory back; who has read looks at the word afterwards.

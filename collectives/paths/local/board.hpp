@@ -1,9 +1,9 @@
 // Tensors among members on one host, without lane, loop or leader. Small ones that are reduced or broadcast:
 // each framework thread writes its bytes into its member's cell for (id, round); who needs the result reduces
-// all cells in rank order. Those of any size that are only copied: the cell holds a notice, by which the
-// others copy them straight out of this member's memory (notice.hpp), and then each says that it has taken
-// its part. A member that cannot go on makes the others take their cells back (retract), and the tensor
-// travels by the leader instead.
+// all cells in rank order. Those of any size that are only copied: the cell holds a notice, by which members
+// copy them straight into each other's results, or out of each other's memory (notice.hpp), and then each
+// says that it has done its part. A member that cannot go on makes the others take their cells back
+// (retract), and the tensor travels by the leader instead.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ struct board_task {
 /// How far a member has come in a round.
 enum class board_stage : std::uint8_t {
   shown, ///< its cell is there
-  taken, ///< board_use::notice: it has copied what is for it out of the others' memory
+  taken, ///< board_use::notice: it has copied what is for it, and given the others what is for them
 };
 
 /// One id's place in every member's board area. A value; made by board::open, which has checked its bounds.
@@ -67,8 +67,11 @@ public:
         std::shared_ptr<const lending_circle> circle = nullptr);
 
   std::uint32_t rank() const { return rank_; }
+  std::uint32_t members() const { return members_; }
   /// Whether members can copy out of each other's memory; the same on all.
   bool lends() const { return circle_ && circle_->all_reach_all; }
+  /// Where the others can write to; null when not all members can.
+  const std::shared_ptr<farandole::arena>& arena() const;
 
   /// What a cell takes of the board area, for a task of `bytes`; a multiple of the alignment of cells (64).
   static constexpr std::size_t footprint(std::size_t bytes) { return 2 * half_bytes(bytes); }
@@ -107,10 +110,12 @@ public:
   /// Once ready: all members' notices, by rank; of this round for as long as this member has not taken it.
   std::vector<notice_view> notices(const board_cell& cell, std::uint64_t round) const;
 
-  /// Copies the pieces to `to` and says so to the others. `disconnected` when a lender has ended or taken its
-  /// tensor back, and nothing is said: the end of the generation is about to tell why. Another error when
-  /// memory could not be read; it is said, for the others need not suffer.
+  /// Gives the gifts, copies the pieces to `to` and says so to the others. `disconnected` when one of them
+  /// has ended or taken its cell back, and nothing is said: the end of the generation is about to tell why.
+  /// Another error when memory could not be read or written; that it has done its part is said all the same.
   error take(const board_cell& cell, std::uint64_t round, const taking& what, std::byte* to);
+  /// Once all have taken: whether all could give what they had for others.
+  bool all_gave(const board_cell& cell, std::uint64_t round) const;
 
   /// Nothing that is read of this member's tensor from now on is believed.
   void withdraw(const board_cell& cell, std::uint64_t round);
@@ -130,6 +135,8 @@ private:
   mark& mark_of(const board_cell& cell, std::uint32_t member, std::uint64_t round, board_stage stage) const;
   std::byte* bytes_of(const board_cell& cell, std::uint32_t member, std::uint64_t round) const;
   void make_room(const board_cell& cell, std::uint64_t round) const;
+  static error gone(std::uint32_t member);
+  error give(const board_cell& cell, std::uint64_t round, const taking::gift& what) const;
   error copy(const board_cell& cell, std::uint64_t round, const taking::piece& what, std::byte* to) const;
 
   std::shared_ptr<window> window_;

@@ -39,7 +39,7 @@ struct lenders {
 
   void publish(std::uint32_t rank, const board_cell& cell, std::uint64_t round, const bytes& tensor) {
     const auto words = make_notice(
-        tensor.data(), std::vector<std::int64_t>(members, static_cast<std::int64_t>(tensor.size())));
+        tensor.data(), {}, std::vector<std::int64_t>(members, static_cast<std::int64_t>(tensor.size())));
     boards[rank]->publish(cell, round, std::as_bytes(std::span(words)).data());
   }
 
@@ -153,7 +153,7 @@ TEST_CASE("memory that cannot be read is an error of the reader alone") {
   const auto cell = host.cell();
   const auto first = of_value(5000, 1);
   host.publish(0, cell, 0, first);
-  const std::vector<std::uint64_t> nowhere = {64, 5000, 5000};
+  const std::vector<std::uint64_t> nowhere = {64, 0, 0, 5000, 5000};
   host.boards[1]->publish(cell, 0, std::as_bytes(std::span(nowhere)).data());
   bytes output;
   const auto problem = host.take(0, cell, 0, output);

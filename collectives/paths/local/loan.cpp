@@ -1,12 +1,21 @@
 #include "collectives/paths/local/loan.hpp"
 
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <utility>
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
 
 namespace farandole {
 
@@ -61,6 +70,14 @@ bool borrower::holds(std::uint64_t loan) const {
 bool borrower::lives() const {
   lender::beacon seen;
   return look(seen) == 0 && std::memcmp(seen.nonce, other_.nonce, sizeof seen.nonce) == 0;
+}
+
+descriptor borrower::fetch(int number) const {
+  const descriptor process(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(other_.process), 0)));
+  if (!process)
+    return {};
+  descriptor copy(static_cast<int>(syscall(SYS_pidfd_getfd, process.get(), number, 0)));
+  return lives() ? std::move(copy) : descriptor(); // else it is another process's by now
 }
 
 bool can_be_lent(std::span<const std::byte> memory) {

@@ -1,9 +1,10 @@
-// One copy instead of two: a member takes bytes out of another's memory where they stand (process_vm_readv).
-// Reading cannot harm who is read, whatever has become of its memory; what must not happen is that the reader
-// believes bytes that were no longer lent. So a lender keeps a beacon in its own memory that names what it
-// lends now, and a reader looks at the beacon after it has read: one look says that the process is still the
-// one that it was when they met, that its memory is, and that nothing had been given back. Nobody waits for a
-// reader that is frozen, and no process id has to be trusted.
+// One copy instead of two: a member takes bytes out of another's memory where they stand (process_vm_readv),
+// or writes them where the other wants them, in its arena (arena.hpp). Reading cannot harm who is read,
+// whatever has become of its memory; what must not happen is that the reader believes bytes that were no
+// longer lent. So a lender keeps a beacon in its own memory that names what it lends now, and a reader looks
+// at the beacon after it has read: one look says that the process is still the one that it was when they met,
+// that its memory is, and that nothing had been given back. Nobody waits for a reader that is frozen, and no
+// process id has to be trusted.
 #pragma once
 
 #include <atomic>
@@ -12,6 +13,9 @@
 #include <memory>
 #include <span>
 #include <vector>
+
+#include "collectives/paths/local/arena.hpp"
+#include "messages/descriptor.hpp"
 
 namespace farandole {
 
@@ -61,6 +65,8 @@ public:
   /// Whether all that was copied so far came from that very process. Whether it was lent then must be known
   /// otherwise.
   bool lives() const;
+  /// One of that process's descriptors, for this process; empty where the kernel does not allow it.
+  descriptor fetch(int number) const;
 
 private:
   int look(lender::beacon& seen) const;
@@ -74,6 +80,9 @@ struct lending_circle {
   lender own;
   std::vector<borrower> others; ///< by member, this one included
   bool all_reach_all = false;   ///< known alike by all
+  /// Both empty unless all members can write into the arenas of all, which is known alike by all.
+  std::shared_ptr<arena> own_arena;
+  std::vector<arena_view> arenas; ///< by member, this one included
 };
 
 /// Whether others could read memory of this process: not all is made of pages that the kernel can hold (that

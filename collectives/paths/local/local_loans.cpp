@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "collectives/operation.hpp"
 #include "collectives/paths/bulk_copy.hpp"
@@ -55,6 +58,51 @@ bool can_lend(const loan_plan& plan) {
   });
 }
 
+/// What members show each other when they meet.
+struct introduction {
+  lender_card card;
+  std::int64_t arena = -1; ///< a descriptor of that process; -1: it has none
+  std::uint64_t arena_bytes = 0;
+};
+
+introduction introduce(lending_circle& circle) {
+  introduction own{circle.own.card()};
+  auto room = arena::create(arena::usual_bytes());
+  if (room) {
+    circle.own_arena = std::move(*room);
+    own.arena = circle.own_arena->shared_descriptor();
+    own.arena_bytes = circle.own_arena->size();
+  }
+  return own;
+}
+
+/// What a member can do with the others' memory, of all of them.
+constexpr std::uint64_t reads = 1, writes = 2;
+
+std::optional<arena_view> enter(const borrower& other, const introduction& shown) {
+  const auto room = shown.arena >= 0 ? other.fetch(static_cast<int>(shown.arena)) : descriptor();
+  if (!room)
+    return std::nullopt;
+  auto view = arena_view::adopt(room, shown.arena_bytes);
+  return view ? std::optional(std::move(*view)) : std::nullopt;
+}
+
+std::uint64_t look_around(lending_circle& circle, std::span<const introduction> all, std::uint32_t rank) {
+  std::uint64_t reaches = reads | writes;
+  for (std::uint32_t member = 0; member < all.size(); ++member) {
+    const auto& other = circle.others.emplace_back(all[member].card);
+    if (member != rank && !other.reaches())
+      reaches = 0;
+    if ((reaches & writes) == 0)
+      continue;
+    if (auto view = enter(other, all[member]))
+      circle.arenas.push_back(std::move(*view));
+    else
+      reaches &= ~writes;
+  }
+  return reaches;
+}
+
 } // namespace
 
 bool local_path::copy_straight(job& now) {
@@ -80,7 +128,8 @@ expected<std::shared_ptr<const lending_circle>> local_path::meet(const limits& u
   return std::shared_ptr<const lending_circle>(circle_);
 }
 
-/// Once in the life of the path: do all members reach the memory of all? One that does not speaks for all.
+/// Once in the life of the path: do all members reach the memory of all, to read, and the arenas, to write?
+/// One that does not speaks for all.
 bool local_path::meet(job& now) {
   if (circle_)
     return true;
@@ -88,18 +137,14 @@ bool local_path::meet(job& now) {
   const std::uint64_t step = step_;
   step_ += 2;
   now.first = step_;
-  const lender_card own = circle->own.card();
+  const auto own = introduce(*circle);
   if (!show(now, std::as_bytes(std::span(&own, 1)), step) ||
       !await_all(now, &member_counters::packed, step + 1))
     return false;
-  std::uint64_t reaches = 1;
-  for (std::uint32_t member = 0; member < members_; ++member) {
-    lender_card card;
-    std::memcpy(&card, slot(member, step), sizeof card);
-    circle->others.emplace_back(card);
-    if (member != rank_ && !circle->others.back().reaches())
-      reaches = 0;
-  }
+  std::vector<introduction> all(members_);
+  for (std::uint32_t member = 0; member < members_; ++member)
+    std::memcpy(&all[member], slot(member, step), sizeof all[member]);
+  auto reaches = look_around(*circle, all, rank_);
   publish(&member_counters::released, step + 1);
   if (!show(now, std::as_bytes(std::span(&reaches, 1)), step + 1) ||
       !await_all(now, &member_counters::packed, step + 2))
@@ -107,7 +152,11 @@ bool local_path::meet(job& now) {
   for (std::uint32_t member = 0; member < members_; ++member)
     reaches &= word_at(slot(member, step + 1), 0);
   publish(&member_counters::released, step + 2);
-  circle->all_reach_all = reaches != 0;
+  circle->all_reach_all = (reaches & reads) != 0;
+  if ((reaches & writes) == 0) {
+    circle->own_arena.reset();
+    circle->arenas.clear();
+  }
   circle_ = std::move(circle);
   return true;
 }

@@ -8,6 +8,7 @@ namespace farandole {
 namespace {
 
 constexpr std::size_t most_bytes = std::numeric_limits<std::ptrdiff_t>::max();
+constexpr std::size_t first_row = notice_words(0);
 
 bool add_rows(std::uint64_t rows, std::size_t row_bytes, std::size_t& bytes) {
   std::size_t more = 0;
@@ -15,10 +16,60 @@ bool add_rows(std::uint64_t rows, std::size_t row_bytes, std::size_t& bytes) {
          bytes <= most_bytes;
 }
 
+/// All notices, read as who gives what to whom.
+struct dealing {
+  operation what;
+  std::span<const notice_view> all;
+  std::size_t row_bytes;
+
+  std::uint64_t rows(std::uint32_t from, std::uint32_t to) const { return all[from][first_row + to]; }
+  std::uint64_t tensor(std::uint32_t of) const { return all[of][0]; }
+  notice_place place(std::uint32_t of) const { return {all[of][1], all[of][2]}; }
+
+  /// Bytes of a member's tensor that stand before those for another. False when they cannot be counted.
+  bool before(std::uint32_t from, std::uint32_t to, std::size_t& bytes) const {
+    bytes = 0;
+    if (what != operation::alltoall)
+      return true;
+    for (std::uint32_t lower = 0; lower < to; ++lower)
+      if (!add_rows(rows(from, lower), row_bytes, bytes))
+        return false;
+    return true;
+  }
+
+  /// Whether all that comes to a member stands in its place. `at`: where, there, that of `giver` does.
+  bool fits(std::uint32_t to, std::uint32_t giver, std::size_t& at) const {
+    std::size_t total = 0;
+    for (std::uint32_t from = 0; from < all.size(); ++from) {
+      if (from == giver)
+        at = total;
+      if (!add_rows(rows(from, to), row_bytes, total))
+        return false;
+    }
+    return total <= place(to).bytes;
+  }
+};
+
+/// What a member has for the places of the others. It follows from the notices alone, so giver and owner
+/// agree on whose place is used.
+std::vector<taking::gift> plan_gifts(const dealing& deal, std::uint32_t rank) {
+  std::vector<taking::gift> gifts;
+  const auto members = static_cast<std::uint32_t>(deal.all.size());
+  for (std::uint32_t i = 1; i < members; ++i) {
+    const auto to = (rank + i) % members;
+    std::size_t at = 0, before = 0;
+    const auto bytes = deal.rows(rank, to) * deal.row_bytes;
+    if (bytes > 0 && deal.fits(to, rank, at) && deal.before(rank, to, before))
+      gifts.push_back({to, deal.tensor(rank) + before, deal.place(to).at + at, bytes});
+  }
+  return gifts;
+}
+
 } // namespace
 
-std::vector<std::uint64_t> make_notice(const std::byte* tensor, std::span<const std::int64_t> rows) {
-  std::vector<std::uint64_t> words{reinterpret_cast<std::uintptr_t>(tensor)};
+std::vector<std::uint64_t> make_notice(const std::byte* tensor, const notice_place& place,
+                                       std::span<const std::int64_t> rows) {
+  std::vector<std::uint64_t> words{reinterpret_cast<std::uintptr_t>(tensor), place.at, place.bytes};
   for (const auto each : rows)
     words.push_back(static_cast<std::uint64_t>(each));
   return words;
@@ -26,25 +77,26 @@ std::vector<std::uint64_t> make_notice(const std::byte* tensor, std::span<const 
 
 expected<taking> plan_taking(operation what, std::span<const notice_view> all, std::uint32_t rank,
                              std::size_t row_bytes) {
+  const dealing deal{what, all, row_bytes};
+  const auto members = static_cast<std::uint32_t>(all.size());
   taking plan;
-  plan.pieces.resize(all.size());
-  for (std::uint32_t member = 0; member < all.size(); ++member) {
-    const auto& told = all[member];
-    std::size_t before = 0; // bytes of that member's tensor that are for those of lower rank
-    const auto dealt = what == operation::alltoall ? told.subspan(1, rank) : notice_view();
-    bool sound = true;
-    for (const auto rows : dealt)
-      sound = sound && add_rows(rows, row_bytes, before);
+  plan.pieces.resize(members);
+  for (std::uint32_t from = 0; from < members; ++from) {
+    std::size_t before = 0;
     const auto at = plan.bytes;
-    const auto rows = told[1 + rank];
-    if (!sound || !add_rows(rows, row_bytes, plan.bytes))
-      return error{error_kind::unknown, "local member " + std::to_string(member) + " offers " +
+    const auto rows = deal.rows(from, rank);
+    if (!deal.before(from, rank, before) || !add_rows(rows, row_bytes, plan.bytes))
+      return error{error_kind::unknown, "local member " + std::to_string(from) + " offers " +
                                             std::to_string(rows) + " rows of " + std::to_string(row_bytes) +
                                             " bytes, which cannot be"};
     plan.rows.push_back(static_cast<std::int64_t>(rows));
-    const auto place = (member + all.size() - rank - 1) % all.size();
-    plan.pieces[place] = {member, told[0] + before, at, plan.bytes - at};
+    const auto turn = (from + members - rank - 1) % members;
+    plan.pieces[turn] = {from, deal.tensor(from) + before, at, plan.bytes - at};
   }
+  plan.placed = deal.place(rank).bytes > 0 && plan.bytes <= deal.place(rank).bytes;
+  if (plan.placed)
+    plan.pieces.erase(plan.pieces.begin(), plan.pieces.end() - 1); // its own comes last
+  plan.gifts = plan_gifts(deal, rank);
   return plan;
 }
 

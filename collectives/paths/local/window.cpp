@@ -1,9 +1,6 @@
 #include "collectives/paths/local/window.hpp"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cassert>
@@ -22,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t magic = 0x6661'7261'6e64'0001; // "farand", and the version of what follows
 constexpr std::size_t page = 4096;
-constexpr int wanted_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+constexpr const char* name = "shared window";
 
 /// The first page. Written once, by who makes the window, before anybody else can see it.
 struct window_header {
@@ -43,22 +40,12 @@ std::size_t area_bytes(const window_layout& of) {
   return counters_bytes + of.slots * slot_bytes(of) + round_up(of.board_bytes);
 }
 
-error failed(const std::string& doing) {
-  return {error_kind::unknown, "shared window: " + doing + " failed: " + std::strerror(errno)};
-}
-
 error refused(const std::string& why) {
-  return {error_kind::precondition, "shared window refused: " + why};
+  return {error_kind::precondition, std::string(name) + " refused: " + why};
 }
 
-/// Null when it cannot be mapped.
-std::byte* map(int number, std::size_t bytes) {
-  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, number, 0);
-  if (base == MAP_FAILED)
-    return nullptr;
-  // A forked child must not be able to disturb its parent's job.
-  madvise(base, bytes, MADV_DONTFORK);
-  return static_cast<std::byte*>(base);
+error not_mapped() {
+  return {error_kind::unknown, std::string(name) + ": mapping failed: " + std::strerror(errno)};
 }
 
 } // namespace
@@ -66,7 +53,7 @@ std::byte* map(int number, std::size_t bytes) {
 error window_layout::check() const {
   const auto wrong = [](const char* what, std::uint64_t value) {
     return error{error_kind::invalid_argument,
-                 "shared window: " + std::string(what) + " is " + std::to_string(value) + ", out of range"};
+                 std::string(name) + ": " + what + " is " + std::to_string(value) + ", out of range"};
   };
   if (members < 1 || members > 4096)
     return wrong("the number of members", members);
@@ -86,59 +73,41 @@ std::size_t window_layout::total_bytes() const {
 expected<std::unique_ptr<window>> window::create(const window_layout& layout) {
   if (auto problem = layout.check())
     return problem;
-  descriptor shared(memfd_create("farandole-window", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  auto shared = make_sealed(name, layout.total_bytes());
   if (!shared)
-    return failed("memfd_create");
-  if (ftruncate(shared.get(), static_cast<off_t>(layout.total_bytes())) != 0)
-    return failed("setting its size to " + std::to_string(layout.total_bytes()) + " bytes");
-  if (fcntl(shared.get(), F_ADD_SEALS, wanted_seals) != 0)
-    return failed("sealing");
-  std::byte* base = map(shared.get(), layout.total_bytes());
-  if (!base)
-    return failed("mapping");
+    return shared.error();
+  shared_mapping memory(*shared, layout.total_bytes(), shared_mapping::in_children::absent);
+  if (!memory)
+    return not_mapped();
   // Fresh pages are zero, and zero is what counters and cells start from.
   const window_header header{magic, layout};
-  std::memcpy(base, &header, sizeof header);
-  return std::unique_ptr<window>(new window(layout, std::move(shared), base));
+  std::memcpy(memory.data(), &header, sizeof header);
+  return std::unique_ptr<window>(new window(layout, std::move(*shared), std::move(memory)));
 }
 
 expected<std::unique_ptr<window>> window::adopt(descriptor shared, const window_layout& wanted) {
   if (auto problem = wanted.check())
     return problem;
-  struct stat status {};
-  if (fstat(shared.get(), &status) != 0)
-    return failed("looking at the descriptor");
-  if (static_cast<std::uint64_t>(status.st_size) != wanted.total_bytes())
-    return refused("it has " + std::to_string(status.st_size) + " bytes, not " +
-                   std::to_string(wanted.total_bytes()));
-  const int seals = fcntl(shared.get(), F_GET_SEALS);
-  if (seals < 0 || (seals & wanted_seals) != wanted_seals)
-    return refused("it is not sealed against a change of size");
-  std::byte* base = map(shared.get(), wanted.total_bytes());
-  if (!base)
-    return failed("mapping");
-  auto result = std::unique_ptr<window>(new window(wanted, {}, base));
+  if (auto problem = check_sealed(name, shared, wanted.total_bytes()))
+    return problem;
+  shared_mapping memory(shared, wanted.total_bytes(), shared_mapping::in_children::absent);
+  if (!memory)
+    return not_mapped();
   window_header header;
-  std::memcpy(&header, base, sizeof header);
+  std::memcpy(&header, memory.data(), sizeof header);
   if (header.magic != magic)
     return refused("it is no window of this version");
   if (!(header.layout == wanted))
     return refused("it was made for another generation, set or shape");
-  return result;
+  return std::unique_ptr<window>(new window(wanted, {}, std::move(memory)));
 }
 
-window::window(const window_layout& layout, descriptor shared, std::byte* base)
-    : layout_(layout), shared_(std::move(shared)), base_(base), owner_process_(getpid()),
-      prefaulted_(layout.slots, 0) {}
-
-window::~window() {
-  if (getpid() == owner_process_)
-    munmap(base_, layout_.total_bytes());
-}
+window::window(const window_layout& layout, descriptor shared, shared_mapping memory)
+    : layout_(layout), shared_(std::move(shared)), memory_(std::move(memory)), prefaulted_(layout.slots, 0) {}
 
 std::byte* window::area(std::uint32_t member) {
   assert(member < layout_.members);
-  return base_ + page + member * area_bytes(layout_);
+  return memory_.data() + page + member * area_bytes(layout_);
 }
 
 member_counters& window::counters(std::uint32_t member) {

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "collectives/paths/local/sealed_memory.hpp"
 #include "collectives/paths/waiting/waiting.hpp"
 #include "messages/descriptor.hpp"
 #include "messages/error.hpp"
@@ -49,7 +50,6 @@ public:
   static expected<std::unique_ptr<window>> create(const window_layout& layout);
   /// Size, seals and header must be those of `wanted`.
   static expected<std::unique_ptr<window>> adopt(descriptor shared, const window_layout& wanted);
-  ~window();
   window(const window&) = delete;
   window& operator=(const window&) = delete;
 
@@ -69,13 +69,12 @@ public:
   void prefault(std::uint32_t member, std::uint32_t index, std::size_t bytes);
 
 private:
-  window(const window_layout& layout, descriptor shared, std::byte* base);
+  window(const window_layout& layout, descriptor shared, shared_mapping memory);
   std::byte* area(std::uint32_t member);
 
   window_layout layout_;
   descriptor shared_;
-  std::byte* base_;
-  int owner_process_; ///< the mapping does not exist in a forked child: it must not unmap what stands there
+  shared_mapping memory_;
   std::vector<std::size_t> prefaulted_; ///< by slot
 };
 

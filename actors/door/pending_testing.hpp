@@ -1,0 +1,83 @@
+// Two members of one process, each with an operation of the same name on the board.
+#pragma once
+
+#include <catch2/catch.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "actors/door/pending.hpp"
+#include "collectives/paths/local/lending_testing.hpp"
+#include "collectives/paths/paths_testing.hpp"
+
+namespace farandole::testing {
+
+struct pair_of_members {
+  /// An alltoall of one row for each, of so many floats; `arena_bytes`: 0 where members have no arena.
+  explicit pair_of_members(std::int64_t floats = 1, std::size_t arena_bytes = 0)
+      : floats(floats), circles(make_circles(2, true, arena_bytes)) {
+    window_layout layout;
+    layout.members = 2;
+    layout.board_bytes = 4096;
+    layout.chunk_bytes = 4096;
+    const auto windows = make_windows(layout);
+    constexpr waiting patient{waiting::look::giving_way, std::chrono::microseconds(5), yield_ledger(true)};
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      auto board = std::make_shared<farandole::board>(windows[rank], rank, patient, circles[rank]);
+      board_task task;
+      task.operation = operation::alltoall;
+      task.bytes = notice_bytes(2);
+      auto cell = board->open(1, 0, farandole::board::footprint(task.bytes), task);
+      REQUIRE(cell);
+      seats[rank] = std::make_shared<board_seat>(board, *cell, std::make_shared<result_memory>());
+    }
+  }
+
+  /// Rank r gives rows of 10 r and of 10 r + 1.
+  void sit(std::uint32_t rank, std::uint64_t round = 0) {
+    begin(rank, round);
+    const auto place = operations[rank]->take_place();
+    show(rank, round, make_notice(tensor(rank), place, std::vector<std::int64_t>{1, 1}));
+  }
+
+  /// All of it but for its notice.
+  void begin(std::uint32_t rank, std::uint64_t round) {
+    tensors[rank].assign(static_cast<std::size_t>(floats), static_cast<float>(10 * rank));
+    tensors[rank].resize(2 * static_cast<std::size_t>(floats), static_cast<float>(10 * rank + 1));
+    auto& one = operations[rank];
+    one = pending_ptr::make();
+    one->name.assign(1, 't');
+    one->signature.operation = operation::alltoall;
+    one->signature.shape = {2, floats};
+    one->bytes = tensors[rank].size() * sizeof(float);
+    one->lends = true;
+    one->seat = seats[rank];
+    one->round = round;
+    one->start_on_board();
+  }
+
+  void show(std::uint32_t rank, std::uint64_t round, const std::vector<std::uint64_t>& notice) {
+    seats[rank]->board().publish(seats[rank]->cell(), round, std::as_bytes(std::span(notice)).data());
+  }
+
+  const std::byte* tensor(std::uint32_t rank) const {
+    return reinterpret_cast<const std::byte*>(tensors[rank].data());
+  }
+
+  std::vector<float> result(std::uint32_t rank) const {
+    const auto& bytes = operations[rank]->outcome.bytes;
+    const auto* first = reinterpret_cast<const float*>(bytes.data());
+    return {first, first + bytes.size() / sizeof(float)};
+  }
+
+  std::int64_t floats; ///< in a row
+  std::vector<std::shared_ptr<lending_circle>> circles;
+  std::shared_ptr<board_seat> seats[2];
+  pending_ptr operations[2];
+  std::vector<float> tensors[2];
+};
+
+} // namespace farandole::testing

@@ -1,0 +1,137 @@
+#include "collectives/paths/local/arena.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <random>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+using namespace farandole;
+
+namespace {
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t mib = std::size_t{1} << 20;
+
+arena_view seen(const arena& whole, std::size_t bytes) {
+  auto view = arena_view::adopt(descriptor(dup(whole.shared_descriptor())), bytes);
+  REQUIRE(view);
+  return std::move(*view);
+}
+
+} // namespace
+
+TEST_CASE("what is written through a view stands in the arena", "[arena]") {
+  auto whole = *arena::create(64 * mib);
+  const auto view = seen(*whole, 64 * mib);
+  auto* const first = whole->take(3 * mib);
+  auto* const second = whole->take(100);
+  REQUIRE(first);
+  REQUIRE(second);
+  std::memset(view.at(whole->offset_of(first), 3 * mib), 1, 3 * mib);
+  std::memset(view.at(whole->offset_of(second), 100), 2, 100);
+  CHECK(first[0] == std::byte{1});
+  CHECK(first[3 * mib - 1] == std::byte{1});
+  CHECK(second[99] == std::byte{2});
+}
+
+TEST_CASE("a view has nothing outside", "[arena]") {
+  const auto whole = *arena::create(2 * mib);
+  const auto view = seen(*whole, 2 * mib);
+  CHECK(view.at(0, 2 * mib));
+  CHECK_FALSE(view.at(1, 2 * mib));
+  CHECK_FALSE(view.at(2 * mib + 1, 0));
+  CHECK_FALSE(view.at(~std::uint64_t{0}, 2));
+  CHECK_FALSE(view.at(2, ~std::size_t{0}));
+}
+
+TEST_CASE("only sealed memory of the size that was told is adopted", "[arena]") {
+  const auto whole = *arena::create(2 * mib);
+  const descriptor shared(dup(whole->shared_descriptor()));
+  CHECK(arena_view::adopt(shared, 4 * mib).error().text.find("it has 2097152 bytes, not 4194304") !=
+        std::string::npos);
+  int ends[2];
+  REQUIRE(pipe(ends) == 0);
+  const descriptor in(ends[0]), out(ends[1]);
+  CHECK_FALSE(arena_view::adopt(in, 2 * mib));
+}
+
+TEST_CASE("an arena that is full says so, and has room again for what was given back", "[arena]") {
+  auto whole = *arena::create(8 * mib);
+  auto* const half = whole->take(4 * mib);
+  auto* const rest = whole->take(4 * mib);
+  REQUIRE(half);
+  REQUIRE(rest);
+  CHECK_FALSE(whole->take(1));
+  CHECK_FALSE(whole->take(9 * mib));
+  half[0] = std::byte{7};
+  whole->give_back(half, 4 * mib);
+  whole->give_back(rest, 4 * mib);
+  auto* const all = whole->take(8 * mib);
+  REQUIRE(all);
+  CHECK(all == std::min(half, rest));
+  CHECK(all[0] == std::byte{0}); // its pages had gone
+}
+
+TEST_CASE("what was abandoned is given to nobody", "[arena]") {
+  auto whole = *arena::create(8 * mib);
+  const auto view = seen(*whole, 8 * mib);
+  auto* const place = whole->take(4 * mib);
+  const auto at = whole->offset_of(place);
+  whole->abandon(place, 4 * mib);
+  *view.at(at, 1) = std::byte{9}; // somebody writes yet
+  auto* const other = whole->take(4 * mib);
+  REQUIRE(other);
+  CHECK(other != place);
+  CHECK_FALSE(whole->take(1));
+}
+
+TEST_CASE("blocks of all sizes, taken and given back in any order, never overlap, and all room comes back",
+          "[arena]") {
+  auto whole = *arena::create(64 * mib);
+  struct block {
+    std::byte* place;
+    std::size_t bytes;
+    std::byte mark;
+  };
+  std::vector<block> out;
+  std::mt19937 dice(7);
+  for (int step = 0; step < 400; ++step) {
+    if (out.empty() || dice() % 5 < 3) {
+      const auto bytes = dice() % 3 == 0 ? dice() % (5 * mib) : 1 + dice() % (16 * page);
+      if (auto* const place = whole->take(bytes)) {
+        out.push_back({place, bytes, static_cast<std::byte>(step)});
+        std::memset(place, step & 0xff, bytes);
+      }
+    } else {
+      const auto which = dice() % out.size();
+      const auto [place, bytes, mark] = out[which];
+      for (std::size_t at = 0; at < bytes; at += page)
+        REQUIRE(place[at] == mark);
+      whole->give_back(place, bytes);
+      out.erase(out.begin() + static_cast<std::ptrdiff_t>(which));
+    }
+  }
+  for (const auto& one : out)
+    whole->give_back(one.place, one.bytes);
+  CHECK(whole->take(64 * mib));
+}
+
+TEST_CASE("a forked child takes no pages from its parent's results", "[arena]") {
+  auto whole = *arena::create(8 * mib);
+  auto* const place = whole->take(4 * mib);
+  REQUIRE(place);
+  place[5] = std::byte{5};
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    whole->give_back(place, 4 * mib);
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(place[5] == std::byte{5});
+}
