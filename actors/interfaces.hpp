@@ -238,6 +238,8 @@ using worker_actor = caf::typed_actor<
     caf::reacts_to<retry_atom>,
     /// INTERNAL: look after what sits on the board with a callback.
     caf::reacts_to<look_atom>,
+    /// INTERNAL: something may have waited long enough for the rest of its bucket.
+    caf::reacts_to<tick_atom>,
     /// From the lane of the member that tells the leader how far it is.
     caf::reacts_to<bundle_finished>,
     /// What has waited on the board longer than this, and for whom? Answered by the first of those who wait.

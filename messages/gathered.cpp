@@ -9,7 +9,7 @@ namespace {
 using namespace wire_form;
 
 std::size_t words_of(const gathered& value) {
-  auto words = body_words + 3 * list_words;
+  auto words = body_words + 4 * list_words + value.buckets.size() / 2;
   for (const auto& one : value.ids)
     words += 2 * list_words + one.ids.size() / 2 + one.ranks.size() + 1;
   for (const auto& one : value.full)
@@ -27,6 +27,8 @@ void write_runs(capnp::List<wire::RankRun>::Builder to, const rank_runs& runs) {
 }
 
 void write(wire::Gathered::Builder body, const gathered& value) {
+  if (!value.buckets.empty())
+    write_numbers(body.initBuckets(count_of(value.buckets)), value.buckets);
   if (!value.ids.empty()) {
     auto list = body.initIds(count_of(value.ids));
     for (kj::uint i = 0; i < list.size(); ++i) {
@@ -82,6 +84,7 @@ expected<gathered> decode_gathered(const envelope& message) {
       message, wire::Envelope::Body::GATHERED, "gathered requests",
       [](wire::Envelope::Body::Reader root, gathered& value, verdict& so_far) {
         auto body = root.getGathered();
+        read_buckets(body.getBuckets(), value.buckets, so_far);
         read_list(body.getIds(), value.ids, so_far, [&](wire::GatheredIds::Reader source, gathered_ids& one) {
           read_ids(source.getIds(), one.ids, so_far);
           read_runs(source.getRanks(), one.ranks, so_far);

@@ -45,11 +45,12 @@ struct said_apart {
 
 /// Relay → its parent. It is taken in this order.
 struct gathered {
+  std::vector<std::uint32_t> buckets; ///< all of whose ids every member below has asked for
   std::vector<gathered_ids> ids;
   std::vector<gathered_request> full;
   std::vector<said_apart> apart;
 
-  bool empty() const { return ids.empty() && full.empty() && apart.empty(); }
+  bool empty() const { return buckets.empty() && ids.empty() && full.empty() && apart.empty(); }
   friend bool operator==(const gathered&, const gathered&) = default;
 };
 

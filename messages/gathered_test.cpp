@@ -23,6 +23,7 @@ gathered sample() {
   value.full = {{what, {}}, {what, {{9, 1}}}};
   value.full[1].what.seatless = true;
   value.apart = {{9, rest}, {8, {}}};
+  value.buckets = {4, 70001};
   return value;
 }
 
@@ -70,5 +71,10 @@ TEST_CASE("what is gathered is checked as closely as what comes alone") {
   CHECK(!travelled(value));
   value = sample();
   value.apart[1].what.ids = {0};
+  CHECK(!travelled(value));
+  value = sample();
+  value.buckets[1] = 0;
+  CHECK(!travelled(value));
+  value.buckets.assign(bucket_limit + 1, 7);
   CHECK(!travelled(value));
 }

@@ -54,8 +54,8 @@
 #
 # Relays
 # ------
-# In a job of many hosts, members do not all speak with the leader: the first rank of each host is its relay, and relays
-# have relays above them (collectives/plan/relay_tree.hpp). What members send is put together on its way up:
+# In a job of many hosts, members do not all speak with the leader: the first rank of each host is its relay (on the
+# leader's own host the second), and relays have relays above them (collectives/plan/relay_tree.hpp). What members send is put together on its way up:
 #
 #   relay → its parent  Gathered   what the relay and the members below it are ready for
 #
@@ -63,11 +63,21 @@
 # others only after a while; so the leader still learns who is late. Whatever else a member says travels as it was said.
 # What a relay sends is taken in the order of the struct. Schedules go down the same tree as they are.
 #
+# Buckets
+# -------
+# Ids that come together step after step are planned together: the leader tells all of a bucket, which has a number that
+# is never used again within its generation and set, its ids and how long they may wait for each other. From then on a
+# member keeps an id of it until it is ready for all of its ids, and then sends the bucket's number instead of them; and
+# so does a relay with what all members below it have asked for. What cannot wait any longer goes up as ids, and goes
+# ahead of whatever must not overtake it: `left`, `join`, `shutdown`, `withdraw`, `change` and `faults`. To the leader
+# and to relays above, a bucket from below says just what its ids would say, also for a while after it was dissolved: such word may
+# have been on its way. An id is in one bucket at most; nobody is obliged to make use of one.
+#
 # Order
 # -----
 # Bundles are numbered from 0 in each (generation, set); every member runs them in that order. Within one
-# Schedule: assignments, then forget and retract, then failures, then ask, then bundles, then join results, then
-# restarts and changes of the process sets, then `end`.
+# Schedule: assignments, then dissolved, then forget and retract, then failures, then ask, then bundles, then buckets,
+# then join results, then restarts and changes of the process sets, then `end`.
 # Most schedules go to all members; `ask`, and failures that concern one member alone, go to that member.
 # An id that is assigned again has been granted a cell; all else about it is as before.
 
@@ -118,6 +128,8 @@ struct Requests {
   # Bundles that this member's lane has finished; 0 when it has nothing to say of them.
   faults @8 :List(SetFault);
   # In the global set.
+  buckets @9 :List(UInt32);
+  # This member is ready for all their ids. Taken before `ids`.
 }
 
 struct SetFault {
@@ -163,6 +175,8 @@ struct Gathered {
   full @1 :List(GatheredRequest);
   apart @2 :List(Apart);
   # What cannot be put together, in the order in which it came.
+  buckets @3 :List(UInt32);
+  # Every member of the set that is the sender or below it has asked for all their ids. Taken before the rest.
 }
 
 struct SetChange {
@@ -216,6 +230,13 @@ struct Bundle {
   entries @7 :List(Entry);
 }
 
+struct Bucket {
+  id @0 :UInt32;
+  ids @1 :List(UInt32);
+  patienceUs @2 :UInt32;
+  # How long the ids may wait for each other, in microseconds.
+}
+
 struct Failure {
   name @0 :Text;
   kind @1 :UInt8;
@@ -238,4 +259,8 @@ struct Schedule {
   sets @9 :List(SetEvent);
   restarts @10 :List(SetRestart);
   # Sets that have failed on some member.
+  dissolved @11 :List(UInt32);
+  # Buckets that are no more.
+  buckets @12 :List(Bucket);
+  # New ones.
 }

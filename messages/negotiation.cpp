@@ -1,5 +1,7 @@
 #include "messages/negotiation.hpp"
 
+#include <algorithm>
+
 #include "messages/request_form.hpp"
 #include "messages/set_change_form.hpp"
 
@@ -8,6 +10,9 @@ namespace farandole {
 namespace {
 
 using namespace wire_form;
+
+// Nobody plans for more than a tenth of it.
+constexpr std::chrono::seconds patience_limit{1};
 
 void write(wire::Bundle::Builder to, const bundle& value) {
   to.setSequence(value.sequence);
@@ -102,6 +107,24 @@ void read_bundle(wire::Bundle::Reader from, bundle& value, std::int32_t members,
   });
 }
 
+// An id is in one bucket.
+void read_planned(capnp::List<wire::Bucket>::Reader from, std::vector<bucket>& buckets, verdict& so_far) {
+  if (!so_far.require(from.size() <= bucket_limit, "too many buckets are planned at once"))
+    return;
+  std::vector<std::uint32_t> all;
+  read_list(from, buckets, so_far, [&](wire::Bucket::Reader source, bucket& one) {
+    one.id = source.getId();
+    one.patience = std::chrono::microseconds(source.getPatienceUs());
+    so_far.require(one.id != 0, id_rule);
+    read_ids(source.getIds(), one.ids, so_far);
+    so_far.require(!one.ids.empty(), "a bucket is empty");
+    so_far.require(one.patience <= patience_limit, "a bucket's ids are to wait for too long");
+    all.insert(all.end(), one.ids.begin(), one.ids.end());
+  });
+  std::sort(all.begin(), all.end());
+  so_far.require(std::adjacent_find(all.begin(), all.end()) == all.end(), "an id is in a bucket twice");
+}
+
 std::size_t words_of(const schedule& value) {
   auto words = envelope_words + body_words + 4 * list_words;
   words += (value.forget.size() + value.ask.size()) / 2 + value.retract.size() * 2;
@@ -114,6 +137,9 @@ std::size_t words_of(const schedule& value) {
     for (const auto& entry : one.entries)
       words += entry.first_dims.size() + (entry.id == 0 ? words_of_text(entry.name.size()) : 0);
   }
+  words += value.dissolved.size() / 2;
+  for (const auto& one : value.buckets)
+    words += 2 + list_words + one.ids.size() / 2;
   for (const auto& one : value.sets)
     words += wire_form::words_of(one);
   return words + wire_form::words_of(value.restarts);
@@ -150,6 +176,16 @@ void write(wire::Schedule::Builder body, const schedule& value) {
     auto list = body.initBundles(count_of(value.bundles));
     for (kj::uint i = 0; i < list.size(); ++i)
       write(list[i], value.bundles[i]);
+  }
+  if (!value.dissolved.empty())
+    write_numbers(body.initDissolved(count_of(value.dissolved)), value.dissolved);
+  if (!value.buckets.empty()) {
+    auto list = body.initBuckets(count_of(value.buckets));
+    for (kj::uint i = 0; i < list.size(); ++i) {
+      list[i].setId(value.buckets[i].id);
+      write_numbers(list[i].initIds(count_of(value.buckets[i].ids)), value.buckets[i].ids);
+      list[i].setPatienceUs(static_cast<std::uint32_t>(value.buckets[i].patience.count()));
+    }
   }
   body.setJoined(value.joined);
   body.setEnd(value.end);
@@ -204,6 +240,8 @@ expected<schedule> decode_schedule(const envelope& message, std::int32_t members
         read_list(body.getBundles(), value.bundles, so_far, [&](wire::Bundle::Reader source, bundle& one) {
           read_bundle(source, one, members, so_far);
         });
+        read_buckets(body.getDissolved(), value.dissolved, so_far);
+        read_planned(body.getBuckets(), value.buckets, so_far);
         value.joined = body.getJoined();
         value.end = body.getEnd();
         so_far.require(value.joined >= -1 && value.joined < members,

@@ -3,6 +3,7 @@
 // returns may be believed as far as form goes.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,6 +20,8 @@ namespace farandole {
 inline constexpr std::size_t name_limit_bytes = 4096;
 /// Most dimensions of a tensor.
 inline constexpr std::size_t rank_limit = 64;
+/// Most buckets of a process set at a time.
+inline constexpr std::size_t bucket_limit = 64;
 
 /// Where a message belongs.
 struct address {
@@ -59,10 +62,15 @@ struct requests {
   std::optional<set_change> change = {}; ///< in the global set
   std::uint64_t finished = 0;            ///< bundles; 0: nothing to say
   std::vector<set_fault> faults = {};    ///< in the global set
+  std::vector<std::uint32_t> buckets = {};
 
+  /// Whether it would come to another end if it went ahead of what waits for the rest of its bucket.
+  bool must_not_overtake() const {
+    return !left.empty() || join || shutdown || !withdraw.empty() || change || !faults.empty();
+  }
   bool empty() const {
-    return ids.empty() && full.empty() && left.empty() && !join && !shutdown && withdraw.empty() && !change &&
-           finished == 0 && faults.empty();
+    return ids.empty() && buckets.empty() && full.empty() && left.empty() && !join && !shutdown &&
+           withdraw.empty() && !change && finished == 0 && faults.empty();
   }
   friend bool operator==(const requests&, const requests&) = default;
 };
@@ -104,6 +112,15 @@ struct bundle {
   friend bool operator==(const bundle&, const bundle&) = default;
 };
 
+/// Ids that members ask for together, and how long relays let them wait for each other.
+struct bucket {
+  std::uint32_t id = 0;
+  std::vector<std::uint32_t> ids;
+  std::chrono::microseconds patience{0};
+
+  friend bool operator==(const bucket&, const bucket&) = default;
+};
+
 /// A tensor that failed, on every rank, and why.
 struct failure {
   std::string name;
@@ -123,12 +140,15 @@ struct schedule {
   std::int32_t joined = -1;
   bool changed = false; ///< what all had asked of the process sets is done; `sets` tells it
   std::vector<set_event> sets = {};
-  std::vector<set_restart> restarts = {}; ///< sets that have failed on some member
+  std::vector<set_restart> restarts = {};    ///< sets that have failed on some member
+  std::vector<std::uint32_t> dissolved = {}; ///< buckets
+  std::vector<bucket> buckets = {};          ///< new ones
   bool end = false;
 
   bool empty() const {
     return assignments.empty() && forget.empty() && retract.empty() && failures.empty() && ask.empty() &&
-           bundles.empty() && joined < 0 && !changed && restarts.empty() && !end;
+           bundles.empty() && joined < 0 && !changed && restarts.empty() && dissolved.empty() &&
+           buckets.empty() && !end;
   }
   friend bool operator==(const schedule&, const schedule&) = default;
 };

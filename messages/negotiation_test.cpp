@@ -25,6 +25,7 @@ requests full_requests() {
   value.shutdown = true;
   value.withdraw = {"gone", std::string(name_limit_bytes, 'n')};
   value.faults = {{1, "it broke"}, {9, ""}};
+  value.buckets = {3, 70001};
   return value;
 }
 
@@ -55,6 +56,8 @@ schedule full_schedule() {
   value.joined = 2;
   value.restarts = {{4, set_event{7, 2, false, {0, 2}}, "on rank 2: it broke"},
                     {5, {}, "on rank 0: it broke", true}};
+  value.dissolved = {1, 9};
+  value.buckets = {{10, {3, 70000}, std::chrono::microseconds(20'500)}, {11, {4}, {}}};
   value.end = true;
   return value;
 }
@@ -138,6 +141,8 @@ TEST_CASE("requests that break a rule are refused, and the text names the rule")
   auto sound = full_requests();
   CHECK(complaint(sound, [](requests&) {}).empty());
   CHECK(holds(complaint(sound, [](requests& r) { r.ids[1] = 0; }), "an id is 0"));
+  CHECK(holds(complaint(sound, [](requests& r) { r.buckets[0] = 0; }), "an id is 0"));
+  CHECK(holds(complaint(sound, [](requests& r) { r.buckets.assign(bucket_limit + 1, 1); }), "buckets"));
   CHECK(holds(complaint(sound, [](requests& r) { r.left[0].id = 0; }), "an id is 0"));
   CHECK(holds(complaint(sound, [](requests& r) { r.full[0].name.clear(); }), "a name is empty"));
   CHECK(holds(complaint(sound, [](requests& r) { r.withdraw[0].clear(); }), "a name is empty"));
@@ -184,6 +189,16 @@ TEST_CASE("a schedule that breaks a rule is refused, and the text names the rule
   CHECK(holds(complaint(sound, [](schedule& s) { s.failures[0].reason.kind = error_kind::none; }), "kind"));
   CHECK(holds(complaint(sound, [](schedule& s) { s.failures[0].reason.kind = error_kind{error_kind_count}; }),
               "kind"));
+  CHECK(holds(complaint(sound, [](schedule& s) { s.dissolved[1] = 0; }), "an id is 0"));
+  CHECK(holds(complaint(sound, [](schedule& s) { s.dissolved.assign(bucket_limit + 1, 1); }), "buckets"));
+  CHECK(holds(complaint(sound, [](schedule& s) { s.buckets[0].id = 0; }), "an id is 0"));
+  CHECK(holds(complaint(sound, [](schedule& s) { s.buckets[0].ids[1] = 0; }), "an id is 0"));
+  CHECK(holds(complaint(sound, [](schedule& s) { s.buckets[0].ids.clear(); }), "a bucket is empty"));
+  CHECK(holds(complaint(sound, [](schedule& s) { s.buckets[1].ids[0] = 3; }), "in a bucket twice"));
+  CHECK(
+      holds(complaint(sound, [](schedule& s) { s.buckets[1].patience = std::chrono::seconds(2); }), "wait"));
+  CHECK(holds(complaint(sound, [](schedule& s) { s.buckets.resize(bucket_limit + 1, s.buckets[0]); }),
+              "too many buckets"));
   CHECK(holds(complaint(sound, [](schedule& s) { s.joined = 3; }), "joined"));
   CHECK(holds(complaint(sound, [](schedule& s) { s.joined = -2; }), "joined"));
   auto of_entry = [&](std::size_t bundle, auto spoil) {

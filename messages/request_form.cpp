@@ -22,6 +22,7 @@ std::size_t words_of(const request& value) {
 
 std::size_t words_of(const requests& value) {
   auto words = body_words + value.ids.size() / 2 + list_words + value.left.size() * 2 + list_words;
+  words += value.buckets.size() / 2 + 1;
   for (const auto& one : value.full)
     words += words_of(one);
   for (const auto& name : value.withdraw)
@@ -65,6 +66,8 @@ void write(wire::Request::Builder to, const request& value) {
 void write(wire::Requests::Builder to, const requests& value) {
   if (!value.ids.empty())
     write_numbers(to.initIds(count_of(value.ids)), value.ids);
+  if (!value.buckets.empty())
+    write_numbers(to.initBuckets(count_of(value.buckets)), value.buckets);
   if (!value.full.empty()) {
     auto list = to.initFull(count_of(value.full));
     for (kj::uint i = 0; i < list.size(); ++i)
@@ -132,6 +135,12 @@ void read_ids(capnp::List<std::uint32_t>::Reader from, std::vector<std::uint32_t
   so_far.require(!any_zero, id_rule);
 }
 
+void read_buckets(capnp::List<std::uint32_t>::Reader from, std::vector<std::uint32_t>& buckets,
+                  verdict& so_far) {
+  if (so_far.require(from.size() <= bucket_limit, "too many buckets come at once"))
+    read_ids(from, buckets, so_far);
+}
+
 void read_rounds(capnp::List<wire::Round>::Reader from, std::vector<board_round>& rounds, verdict& so_far) {
   read_list(from, rounds, so_far, [&](wire::Round::Reader source, board_round& round) {
     round = {source.getId(), source.getRound()};
@@ -151,6 +160,7 @@ void read_request(wire::Request::Reader from, request& value, verdict& so_far) {
 
 void read_requests(wire::Requests::Reader from, requests& value, verdict& so_far) {
   read_ids(from.getIds(), value.ids, so_far);
+  read_buckets(from.getBuckets(), value.buckets, so_far);
   read_list(from.getFull(), value.full, so_far,
             [&](wire::Request::Reader source, request& one) { read_request(source, one, so_far); });
   read_rounds(from.getLeft(), value.left, so_far);

@@ -37,6 +37,9 @@ void write_rounds(capnp::List<wire::Round>::Builder to, const std::vector<board_
 signature read_signature(wire::Signature::Reader from, verdict& so_far);
 std::string read_name(capnp::Text::Reader text, verdict& so_far);
 void read_ids(capnp::List<std::uint32_t>::Reader from, std::vector<std::uint32_t>& ids, verdict& so_far);
+/// Numbers of buckets.
+void read_buckets(capnp::List<std::uint32_t>::Reader from, std::vector<std::uint32_t>& buckets,
+                  verdict& so_far);
 void read_rounds(capnp::List<wire::Round>::Reader from, std::vector<board_round>& rounds, verdict& so_far);
 void read_request(wire::Request::Reader from, request& value, verdict& so_far);
 void read_requests(wire::Requests::Reader from, requests& value, verdict& so_far);

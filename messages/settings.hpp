@@ -41,6 +41,7 @@ enum class setting : std::uint16_t {
   board_limit,
   board_area,
   relay_ranks,
+  relay_buckets,
   window_chunk,
   window_slots,
   single_copy,

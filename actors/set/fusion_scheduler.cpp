@@ -43,9 +43,12 @@ void fusion_scheduler_state::decided(const verdict& what) {
   out.changed = what.changed;
   out.sets = what.sets;
   out.restarts = what.restarts;
+  out.dissolved = what.dissolved;
+  out.buckets = what.buckets;
   out.end = ended_ = what.end;
-  // Who has joined stands in until the result of the join, and behind `end` nothing follows.
-  out.bundles = what.joined >= 0 || what.end ? plan_->flush() : plan_->take(now());
+  // Who has joined stands in until the result of the join, and behind `end` nothing follows. A whole bucket
+  // waits for no company: the rest of it would only make another message.
+  out.bundles = what.joined >= 0 || what.end || what.whole ? plan_->flush() : plan_->take(now());
   if (!out.empty())
     tell(-1, std::move(out));
   if (ended_ && where_.ended)

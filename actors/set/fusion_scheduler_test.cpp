@@ -95,6 +95,19 @@ TEST_CASE("what is ready goes out at once, and what piles up goes out when the l
   CHECK(table.sent.size() == 3);
 }
 
+TEST_CASE("a whole bucket goes out in one schedule, however many bundles it takes") {
+  bench table;
+  auto what = ready({tensor(1), tensor(2, dtype::int64), tensor(3, dtype::float16), tensor(4)});
+  what.whole = true;
+  what.dissolved = {7};
+  what.buckets = {{8, {1, 2}, 10ms}};
+  table.decide(what);
+  REQUIRE(table.sent.size() == 1);
+  CHECK(table.sent[0].what.bundles.size() == 3);
+  CHECK(table.sent[0].what.dissolved == what.dissolved);
+  CHECK(table.sent[0].what.buckets == what.buckets);
+}
+
 TEST_CASE("no bundle names an id that members were told to forget, or to retract") {
   for (const bool by_retraction : {false, true}) {
     bench table;

@@ -65,7 +65,7 @@ void negotiator_state::end() {
   decide(plan_->end());
 }
 
-stall_list negotiator_state::stalled(std::chrono::nanoseconds limit) const {
+stall_list negotiator_state::stalled(std::chrono::nanoseconds limit) {
   return {plan_->stalled(time_of(self_), limit)};
 }
 

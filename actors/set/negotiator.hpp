@@ -38,7 +38,7 @@ private:
   void take(std::int32_t rank, const requests& what);
   void decide(verdict&& decided);
   void end();
-  stall_list stalled(std::chrono::nanoseconds limit) const;
+  stall_list stalled(std::chrono::nanoseconds limit);
   void blame(std::int32_t rank, std::string reason);
 
   negotiator_actor::pointer self_;

@@ -86,6 +86,7 @@ negotiation_options negotiation_of(const set_setup& how) {
   options.board = board_of(how);
   options.keeps_sets = how.place->number == 0;
   options.branches = branches_of(how);
+  options.buckets = static_cast<std::size_t>(how.settings.integer(setting::relay_buckets));
   return options;
 }
 

@@ -46,7 +46,8 @@ void worker_state::drain_door() {
   requests out;
   for (auto& operation : queued)
     take(std::move(operation), out);
-  send(out);
+  send(std::move(out));
+  arm();
 }
 
 // Settles what nobody may come to wait for; looks again until all is settled.
@@ -122,7 +123,7 @@ void worker_state::take(pending_ptr operation, requests& out) {
   }
   out.left.insert(out.left.end(), operation->left.begin(), operation->left.end());
   if (operation->id != 0) {
-    out.ids.push_back(operation->id);
+    ask(operation->id, out);
     hold(by_id_, operation->id, std::move(operation));
     return;
   }
@@ -133,7 +134,9 @@ void worker_state::take(pending_ptr operation, requests& out) {
   hold(by_name_, operation->name, std::move(operation));
 }
 
-void worker_state::send(const requests& what) {
+void worker_state::send(requests what) {
+  if (what.must_not_overtake())
+    let_go(shelf_.let_all_go(), what);
   if (!what.empty())
     self->send(setup_.post, outbound{setup_.leader, encode(setup_.self, what)});
 }
@@ -141,7 +144,7 @@ void worker_state::send(const requests& what) {
 void worker_state::leave() {
   requests out;
   out.shutdown = true;
-  send(out);
+  send(std::move(out));
 }
 
 // Where the leader is no member, it learns from here how far the lanes are.
@@ -149,7 +152,7 @@ void worker_state::report(const bundle_finished& what) {
   requests out;
   out.finished = what.sequence + 1;
   if (!over_)
-    send(out);
+    send(std::move(out));
 }
 
 // ---- the leader's schedule, part by part in the order that negotiation.capnp gives ---------------
@@ -164,6 +167,7 @@ void worker_state::follow(const envelope& message) {
   if (over_)
     return;
   apply_assignments(*plan);
+  apply_buckets(*plan);
   for (auto id : plan->forget)
     setup_.door->forget(id);
   apply_retractions(*plan);
@@ -239,7 +243,7 @@ void worker_state::retract(board_round what) {
   requests out;
   out.full.push_back(full_request(*taken));
   hold(by_name_, taken->name, std::move(taken));
-  send(out);
+  send(std::move(out));
 }
 
 void worker_state::apply_failures(const schedule& plan) {
@@ -274,7 +278,7 @@ void worker_state::answer_questions(const schedule& plan) {
     out.full.push_back(full_request(*operation));
     hold(by_name_, operation->name, std::move(operation));
   }
-  send(out);
+  send(std::move(out));
 }
 
 void worker_state::finish_join(std::int32_t last_rank) {
@@ -386,6 +390,7 @@ worker_actor::behavior_type worker(worker_actor::stateful_pointer<worker_state> 
       [&state](const generation_over& what) { state.end(what.why); },
       [&state](retry_atom) { state.retry(); },
       [&state](look_atom) { state.look(); },
+      [&state](tick_atom) { state.tick(); },
       [&state](const bundle_finished& what) { state.report(what); },
       [&state](stalled_atom, std::chrono::nanoseconds limit) { return state.stalled(limit); },
   };

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "actors/kit/log.hpp"
 #include "actors/set/lane.hpp"
 #include "collectives/paths/local/board.hpp"
+#include "collectives/plan/bucket_shelf.hpp"
 
 namespace farandole {
 
@@ -55,13 +57,18 @@ struct worker_state {
   void retry();
   void look();
   void report(const bundle_finished& what);
+  void tick();
   stall_list stalled(std::chrono::nanoseconds limit);
 
 private:
   using by_name = std::unordered_map<std::string, pending_ptr>;
 
   void take(pending_ptr operation, requests& out);
-  void send(const requests& what);
+  void send(requests what);
+  void ask(std::uint32_t id, requests& out);
+  void let_go(const bucket_shelf::ids& ids, requests& out);
+  void apply_buckets(const schedule& plan);
+  void arm();
   void look_in(std::chrono::microseconds interval);
   void apply_assignments(const schedule& plan);
   void apply_retractions(const schedule& plan);
@@ -80,10 +87,12 @@ private:
   worker_setup setup_;
   std::unordered_map<std::uint32_t, pending_ptr> by_id_;
   by_name by_name_;
-  std::vector<board_round> retractions_; ///< the door was busy
-  bool joined_ = false;                  ///< zeros stand in for this member
-  error over_;                           ///< why the generation ended
-  bool door_told_ = true;                ///< of over_
+  bucket_shelf shelf_;                                    ///< of by_id_, what the leader has not heard yet
+  std::optional<caf::actor_clock::time_point> next_tick_; ///< what comes before is void
+  std::vector<board_round> retractions_;                  ///< the door was busy
+  bool joined_ = false;                                   ///< zeros stand in for this member
+  error over_;                                            ///< why the generation ended
+  bool door_told_ = true;                                 ///< of over_
   bool retrying_ = false;
   struct boarded_one {
     pending_ptr operation;

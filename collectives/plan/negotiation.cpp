@@ -1,5 +1,6 @@
 #include "collectives/plan/negotiation.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <utility>
 
@@ -16,14 +17,18 @@ error breach_of(std::int32_t rank, const std::string& what) {
 } // namespace
 
 negotiation::negotiation(const negotiation_options& options)
-    : tally_(options.members), cache_(options.cache_capacity), board_(options.board) {
+    : tally_(options.members), cache_(options.cache_capacity), board_(options.board),
+      relayed_(options.members.size()) {
   if (options.keeps_sets)
     sets_.emplace(tally_.members());
   for (const auto& branch : options.branches) {
     auto mask = mask_of(tally_.ranks(), std::span(branch.ranks));
     assert(mask && "a relay speaks for members");
+    relayed_.add(*mask);
     branches_.emplace(branch.relay, std::move(*mask));
   }
+  if (!branches_.empty() && options.buckets > 0)
+    planner_.emplace(planner_rules{.buckets = std::min(options.buckets, bucket_limit)});
 }
 
 verdict negotiation::receive(std::int32_t rank, const requests& what, std::chrono::nanoseconds now) {
@@ -38,6 +43,7 @@ verdict negotiation::receive(std::int32_t rank, const requests& what, std::chron
   }
   cache_.mark();
   take_left(current, what.left);
+  take_buckets(current, what.buckets);
   take_ids(current, what.ids);
   for (const auto& one : what.full)
     if (!current.out.breach)
@@ -59,6 +65,7 @@ verdict negotiation::receive(std::int32_t rank, const requests& what, std::chron
     current.out.broken_by = rank;
   if (what.shutdown)
     current.out.end = ended_ = true;
+  make_plans(current);
   return std::move(current.out);
 }
 
@@ -69,7 +76,11 @@ verdict negotiation::end() {
   return last;
 }
 
-std::vector<stall> negotiation::stalled(std::chrono::nanoseconds now, std::chrono::nanoseconds limit) const {
+// Only rows can say who is missing.
+std::vector<stall> negotiation::stalled(std::chrono::nanoseconds now, std::chrono::nanoseconds limit) {
+  for (auto& [id, one] : buckets_)
+    if (!one.who.empty() && now - one.since > limit)
+      spell_out(one);
   return tally_.stalled(now, limit);
 }
 
@@ -98,6 +109,8 @@ void negotiation::take_ids(step& current, const std::vector<std::uint32_t>& ids)
 }
 
 void negotiation::count_known(step& current, cached_tensor& tensor) {
+  if (relayed_.has(static_cast<std::size_t>(current.member)))
+    miss(current, tensor);
   if (tally_.withdrawn(tensor.row))
     turn_away(current, tensor.row, spelled_out(tensor, current.member));
   else if (tally_.add_known(tensor.row, current.member, current.now) == tally::count::complete)
@@ -154,6 +167,8 @@ void negotiation::take_full(step& current, const request& what) {
 
 void negotiation::take_withdrawal(step& current, const std::string& name) {
   const auto row = tally_.find(name);
+  if (const auto* tensor = row ? cache_.find(tally_.id(*row)) : nullptr)
+    miss(current, *tensor);
   // What is not pending here has been scheduled, or has failed.
   if (!row || !tally_.asked(*row, current.member) || tally_.withdrawn(*row))
     return;
@@ -172,6 +187,10 @@ void negotiation::take_join(step& current) {
     current.out.retract.push_back({id, 0});
     drop(current, *cache_.find(id));
   }
+  for (auto& [id, one] : buckets_)
+    spell_out(one);
+  if (planner_)
+    planner_->spoil();
   for (const auto row : tally_.join(current.member))
     complete(current, row);
   if (tally_.joined() < tally_.members())

@@ -21,6 +21,8 @@
 #include <vector>
 
 #include "collectives/plan/board_ledger.hpp"
+#include "collectives/plan/bucket_memory.hpp"
+#include "collectives/plan/bucket_planner.hpp"
 #include "collectives/plan/group.hpp"
 #include "collectives/plan/member_mask.hpp"
 #include "collectives/plan/response_cache.hpp"
@@ -39,6 +41,7 @@ struct negotiation_options {
   board_options board;
   bool keeps_sets = false;                 ///< of the global set: process sets are changed here
   std::vector<relay_branch> branches = {}; ///< relays that speak for others; then `members` ascend
+  std::size_t buckets = 4;                 ///< for them, at most; 0: none
 };
 
 class negotiation {
@@ -55,7 +58,7 @@ public:
   bool speaks_for(std::int32_t relay, std::int32_t rank) const;
 
   /// What has waited longer than `limit`, oldest first.
-  std::vector<stall> stalled(std::chrono::nanoseconds now, std::chrono::nanoseconds limit) const;
+  std::vector<stall> stalled(std::chrono::nanoseconds now, std::chrono::nanoseconds limit);
 
   /// The set ends in order: nothing follows.
   verdict end();
@@ -73,9 +76,33 @@ private:
     bool joins;           ///< at the end of this message
     verdict out;          ///< what came of it
   };
+  /// A bucket of the planner's, as far as it is asked for.
+  struct open_bucket {
+    std::vector<std::uint32_t> ids;
+    std::vector<tally::row_id> rows; ///< of the ids
+    /// Those below relays that have asked for all of it. While there is anyone, nobody below a relay stands
+    /// in its rows.
+    member_mask who;
+    std::chrono::nanoseconds since{0}; ///< with `who`
+    bool in_rows = false;              ///< its rows may hold some who are below relays
+  };
   void take_left(step& current, const std::vector<board_round>& left);
   void take_ids(step& current, const std::vector<std::uint32_t>& ids);
   void take_ids(step& current, const std::vector<std::uint32_t>& ids, const member_mask& who);
+  void count_ids(step& current, const std::vector<std::uint32_t>& ids, const member_mask& who);
+  void take_buckets(step& current, const std::vector<std::uint32_t>& buckets);
+  void take_buckets(step& current, std::int32_t relay, const std::vector<std::uint32_t>& buckets);
+  bool known(step& current, std::int32_t rank, std::uint32_t bucket) const;
+  static void blame(step& current, std::int32_t rank, const std::string& what);
+  void count_bucket(step& current, std::uint32_t bucket, const member_mask& who);
+  void complete_bucket(step& current, std::uint32_t bucket);
+  bool any_in_rows(const open_bucket& one) const;
+  void spell_out(open_bucket& one);
+  void dissolve(step& current, std::uint32_t bucket);
+  void miss(step& current, const cached_tensor& tensor);
+  void leave_bucket(step& current, const cached_tensor& tensor);
+  void make_plans(step& current);
+  void watch(const cached_tensor& tensor, std::chrono::nanoseconds since, const step& current);
   void take_full(step& current, const request& what, const member_mask& who);
   template <class Take>
   void one_by_one(step& current, const member_mask& who, Take take);
@@ -109,6 +136,10 @@ private:
   std::vector<std::uint32_t> boarded_; ///< ids with a cell
   std::optional<set_registry> sets_;
   std::unordered_map<std::int32_t, member_mask> branches_; ///< by relay
+  member_mask relayed_;                                    ///< all that relays speak for
+  std::optional<bucket_planner> planner_;                  ///< where there are relays
+  std::unordered_map<std::uint32_t, open_bucket> buckets_;
+  bucket_memory dissolved_;
   bool ended_ = false;
 };
 

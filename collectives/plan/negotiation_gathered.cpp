@@ -24,10 +24,13 @@ verdict negotiation::receive(std::int32_t relay, const gathered& what, std::chro
                               " broke the protocol: it speaks for ranks that are not below it"};
     current.out.broken_by = relay;
   };
+  if (!what.buckets.empty())
+    take_buckets(current, relay, what.buckets);
   for (const auto& one : what.ids)
     speak(one.ranks, [&](const member_mask& who) { take_ids(current, one.ids, who); });
   for (const auto& one : what.full)
     speak(one.ranks, [&](const member_mask& who) { take_full(current, one.what, who); });
+  make_plans(current);
   return std::move(current.out);
 }
 
@@ -59,7 +62,15 @@ void negotiation::one_by_one(step& current, const member_mask& who, Take take) {
   });
 }
 
+// What comes singly should not have been in a bucket.
 void negotiation::take_ids(step& current, const std::vector<std::uint32_t>& ids, const member_mask& who) {
+  for (const auto id : ids)
+    if (const auto* tensor = cache_.find(id))
+      miss(current, *tensor);
+  count_ids(current, ids, who);
+}
+
+void negotiation::count_ids(step& current, const std::vector<std::uint32_t>& ids, const member_mask& who) {
   for (const auto id : ids) {
     auto* tensor = cache_.find(id);
     if (!tensor || tensor->cell >= 0 || tally_.withdrawn(tensor->row) || tally_.asked_any(tensor->row, who))

@@ -198,3 +198,192 @@ TEST_CASE("a relay that speaks for others than its own breaks the protocol") {
   CHECK(out.breach);
   CHECK(out.broken_by == 77);
 }
+
+namespace {
+
+// Has learnt bucket 1, of ids 1 to 4.
+negotiation taught() {
+  auto leader = made();
+  std::vector<request> what;
+  for (const auto* name : {"a", "b", "c", "d"})
+    what.push_back(ask(name, 3));
+  requests own;
+  own.full = what;
+  gathered theirs;
+  for (const auto& one : what)
+    theirs.full.push_back({one, {}});
+  leader.receive(0, own, 1ms);
+  leader.receive(1, own, 1ms);
+  leader.receive(2, theirs, 1ms);
+  CHECK(leader.receive(4, theirs, 1ms).ready.size() == 4);
+  return leader;
+}
+
+requests some(std::vector<std::uint32_t> ids) {
+  requests result;
+  result.ids = std::move(ids);
+  return result;
+}
+
+gathered all_of(std::vector<std::uint32_t> ids) {
+  gathered result;
+  result.ids = {{std::move(ids), {}}};
+  return result;
+}
+
+gathered whole(std::uint32_t bucket) {
+  gathered result;
+  result.buckets = {bucket};
+  return result;
+}
+
+negotiation with_bucket() {
+  auto leader = taught();
+  leader.receive(0, some({1, 2, 3, 4}), 2ms);
+  leader.receive(1, some({1, 2, 3, 4}), 2ms);
+  leader.receive(2, all_of({1, 2, 3, 4}), 2ms);
+  const auto last = leader.receive(4, all_of({1, 2, 3, 4}), 3ms);
+  CHECK(last.ready.size() == 4);
+  REQUIRE(last.buckets.size() == 2);
+  CHECK(last.buckets[0] == bucket{1, {1, 2}, 10ms});
+  CHECK(last.buckets[1] == bucket{2, {3, 4}, 10ms});
+  return leader;
+}
+
+} // namespace
+
+TEST_CASE("a bucket is ready when all have asked for it, members beside relays by its ids or its number") {
+  auto leader = with_bucket();
+  for (int step = 0; step < 3; ++step) {
+    CHECK(leader.receive(0, some({2, 1, 3, 4}), 5ms).empty());
+    CHECK(leader.receive(2, whole(1), 5ms).empty());
+    requests mine;
+    mine.buckets = {1, 2};
+    CHECK(leader.receive(1, mine, 5ms).empty());
+    const auto first = leader.receive(4, whole(1), 6ms);
+    REQUIRE(first.ready.size() == 2);
+    CHECK(first.ready[0].id == 1);
+    CHECK(first.whole);
+    CHECK(first.dissolved.empty());
+    CHECK(leader.receive(4, whole(2), 6ms).empty());
+    CHECK(leader.receive(2, whole(2), 6ms).ready.size() == 2);
+  }
+}
+
+TEST_CASE("who speaks for itself may come last") {
+  auto leader = with_bucket();
+  for (int step = 0; step < 3; ++step) {
+    leader.receive(2, whole(1), 5ms);
+    leader.receive(0, some({1, 2}), 5ms);
+    CHECK(leader.receive(4, whole(1), 5ms).empty());
+    // It need not be ready for all of it.
+    CHECK(leader.receive(1, some({2}), 6ms).ready.at(0).id == 2);
+    CHECK(leader.receive(1, some({1}), 7ms).ready.at(0).id == 1);
+  }
+}
+
+TEST_CASE("an id of a bucket that comes singly dissolves it, and nothing is lost") {
+  auto leader = with_bucket();
+  leader.receive(0, some({1, 2}), 5ms);
+  leader.receive(1, some({1, 2}), 5ms);
+  leader.receive(2, whole(1), 5ms);
+  const auto first = leader.receive(4, all_of({2}), 6ms);
+  CHECK(first.dissolved == std::vector<std::uint32_t>{1});
+  CHECK(first.ready.at(0).id == 2);
+  CHECK(leader.receive(4, all_of({1}), 6ms).ready.at(0).id == 1);
+  // Others have not heard yet.
+  leader.receive(0, some({1, 2}), 7ms);
+  leader.receive(1, some({1, 2}), 7ms);
+  leader.receive(2, all_of({1}), 7ms);
+  leader.receive(2, all_of({2}), 7ms);
+  CHECK(leader.receive(4, whole(1), 7ms).ready.size() == 2);
+  CHECK(leader.receive(4, whole(1), 8ms).empty());
+}
+
+TEST_CASE("who takes a tensor of an open bucket back is heard, and the others are told") {
+  auto leader = with_bucket();
+  leader.receive(0, some({1, 2}), 5ms);
+  leader.receive(4, whole(1), 5ms);
+  requests back;
+  back.withdraw = {"a"};
+  const auto out = leader.receive(50, back, 6ms);
+  CHECK(out.dissolved == std::vector<std::uint32_t>{1});
+  CHECK(out.refusals.size() == 97);
+  CHECK(leader.receive(2, whole(1), 7ms).refusals.size() == 2);
+  const auto last = leader.receive(1, some({1, 2}), 7ms);
+  CHECK(last.refusals.size() == 1);
+  CHECK(last.ready.at(0).id == 2);
+}
+
+TEST_CASE("who joins in the midst of a bucket is not counted, and the bucket stays") {
+  auto leader = with_bucket();
+  leader.receive(0, some({1, 2}), 5ms);
+  leader.receive(1, some({1, 2}), 5ms);
+  leader.receive(2, whole(1), 5ms);
+  requests join;
+  join.join = true;
+  CHECK(leader.receive(50, join, 6ms).dissolved.empty());
+  CHECK(leader.receive(4, together(1, {{4, 46}, {51, 49}}), 6ms).ready.size() == 1);
+  CHECK(leader.receive(4, together(2, {{4, 46}, {51, 49}}), 6ms).ready.size() == 1);
+  for (std::int32_t rank = 0; rank < 100; ++rank)
+    leader.receive(rank, join, 7ms);
+  leader.receive(0, some({1, 2}), 8ms);
+  leader.receive(1, some({1, 2}), 8ms);
+  leader.receive(2, whole(1), 8ms);
+  const auto out = leader.receive(4, whole(1), 8ms);
+  CHECK(out.ready.size() == 2);
+  CHECK(out.dissolved.empty());
+}
+
+TEST_CASE("an id that is forgotten leaves no bucket behind, and who had asked in it is asked") {
+  auto leader = with_bucket();
+  leader.receive(2, whole(1), 5ms);
+  // Another shape: the id is of no use any more.
+  const auto out = leader.receive(0, alone(ask("a", 4)), 6ms);
+  CHECK(out.dissolved == std::vector<std::uint32_t>{1});
+  CHECK(out.forget == std::vector<std::uint32_t>{1});
+  CHECK(out.questions.size() == 2);
+  CHECK(leader.receive(4, whole(1), 6ms).questions.size() == 96);
+}
+
+TEST_CASE("who is late for a bucket is named, tensor by tensor") {
+  auto leader = with_bucket();
+  leader.receive(0, some({1, 2}), 5ms);
+  leader.receive(4, whole(1), 5ms);
+  CHECK(leader.stalled(6ms, 1s).empty());
+  const auto late = leader.stalled(2s, 1s);
+  REQUIRE(late.size() == 2);
+  CHECK(late[0].name == "a");
+  CHECK(late[0].missing == std::vector<std::int32_t>{1, 2, 3});
+  // It goes on from there.
+  leader.receive(1, some({1, 2}), 3s);
+  CHECK(leader.receive(2, whole(1), 3s).ready.size() == 2);
+  leader.receive(0, some({1, 2}), 3s);
+  leader.receive(1, some({1, 2}), 3s);
+  leader.receive(2, whole(1), 3s);
+  CHECK(leader.receive(4, whole(1), 3s).whole);
+}
+
+TEST_CASE("a relay that says a bucket twice is counted once") {
+  auto leader = with_bucket();
+  leader.receive(0, some({1, 2}), 5ms);
+  leader.receive(1, some({1, 2}), 5ms);
+  leader.receive(2, whole(1), 5ms);
+  CHECK(leader.receive(2, whole(1), 5ms).dissolved == std::vector<std::uint32_t>{1});
+  CHECK(leader.receive(4, whole(1), 5ms).ready.size() == 2);
+}
+
+TEST_CASE("a bucket that nobody planned breaks the protocol, whoever says it") {
+  auto leader = with_bucket();
+  auto out = leader.receive(2, whole(3), 5ms);
+  CHECK(out.breach);
+  CHECK(out.broken_by == 2);
+  requests mine;
+  mine.buckets = {77};
+  out = leader.receive(1, mine, 5ms);
+  CHECK(out.breach);
+  CHECK(out.broken_by == 1);
+  out = leader.receive(3, whole(1), 5ms);
+  CHECK(out.breach);
+  CHECK(out.broken_by == 3);
+}

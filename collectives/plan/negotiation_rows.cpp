@@ -57,6 +57,7 @@ void negotiation::complete_known(step& current, cached_tensor& tensor) {
     fail(current, tensor.row, tally_.disagreement(tensor.row, &tensor.signature));
     return;
   }
+  watch(tensor, tally_.since(tensor.row), current);
   tally_.clear(tensor.row);
   cache_.touch(tensor);
   ++tensor.uses;
@@ -101,6 +102,8 @@ void negotiation::complete_written(step& current, tally::row_id row) {
   ready.id = give_id(current, row, tensor);
   if (ready.id == 0)
     ready = by_name(std::move(ready), tensor.name);
+  else
+    watch(*cache_.find(ready.id), tally_.since(row), current);
   tally_.clear(row);
   if (tensor.group != 0) {
     hand_on(current, std::move(ready), tensor.group_size);
@@ -176,6 +179,7 @@ void negotiation::grant(step& current, cached_tensor& tensor) {
     tensor.board_refused = tensor.uses > 1;
     return;
   }
+  leave_bucket(current, tensor);
   tensor.cell = cell->offset;
   boarded_.push_back(tensor.id);
   cache_.seat(tensor);
@@ -191,6 +195,7 @@ void negotiation::drop(step& current, const cached_tensor& tensor) {
 // Who waits under the id asks again in full: then it, too, knows the tensor by its name when the next id
 // comes.
 void negotiation::forgotten(step& current, const cached_tensor& old) {
+  leave_bucket(current, old);
   for (const auto rank : tally_.take_out(old.row))
     current.out.questions.push_back({rank, old.id});
   tally_.tie(old.row, 0);

@@ -18,6 +18,9 @@ std::size_t words_of(const assignment& one) {
 std::size_t words_of(const failure& one) {
   return 5 + one.name.size() / 8 + one.reason.text.size() / 8;
 }
+std::size_t words_of(const bucket& one) {
+  return 3 + one.ids.size();
+}
 std::size_t words_of(const bundle& one) {
   std::size_t words = 8;
   for (const auto& entry : one.entries)
@@ -52,12 +55,15 @@ private:
 };
 
 std::size_t words_of(const schedule& whole) {
-  std::size_t words = whole.forget.size() + whole.ask.size() + 2 * whole.retract.size();
+  std::size_t words =
+      whole.forget.size() + whole.ask.size() + 2 * whole.retract.size() + whole.dissolved.size();
   for (const auto& one : whole.assignments)
     words += words_of(one);
   for (const auto& one : whole.failures)
     words += words_of(one);
   for (const auto& one : whole.bundles)
+    words += words_of(one);
+  for (const auto& one : whole.buckets)
     words += words_of(one);
   return words;
 }
@@ -72,14 +78,17 @@ std::vector<schedule> paged(schedule whole, std::size_t most_words) {
   }
   pages book(most_words);
   book.add(whole.assignments, &schedule::assignments);
+  book.add(whole.dissolved, &schedule::dissolved);
   book.add(whole.forget, &schedule::forget);
   book.add(whole.retract, &schedule::retract);
   book.add(whole.failures, &schedule::failures);
   book.add(whole.ask, &schedule::ask);
   book.add(whole.bundles, &schedule::bundles);
+  book.add(whole.buckets, &schedule::buckets);
   book.last().joined = whole.joined;
   book.last().changed = whole.changed;
   book.last().sets = std::move(whole.sets);
+  book.last().restarts = std::move(whole.restarts);
   book.last().end = whole.end;
   return book.take();
 }

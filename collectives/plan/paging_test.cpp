@@ -19,12 +19,15 @@ schedule large() {
     whole.retract.push_back({id, id});
     whole.failures.push_back({"f" + std::to_string(id), {error_kind::precondition, std::string(200, 'x')}});
     whole.ask.push_back(id);
+    whole.dissolved.push_back(id);
+    whole.buckets.push_back({id + 200, {2 * id, 2 * id + 1}, std::chrono::milliseconds(10)});
     bundle one;
     one.sequence = id;
     one.entries.resize(id % 7);
     whole.bundles.push_back(one);
   }
   whole.joined = 3;
+  whole.restarts = {{1, {}, "it broke"}};
   whole.end = true;
   return whole;
 }
@@ -47,6 +50,9 @@ TEST_CASE("a large schedule is told in several, and read in order they say the s
       append(joined.failures, part.failures);
       append(joined.ask, part.ask);
       append(joined.bundles, part.bundles);
+      append(joined.dissolved, part.dissolved);
+      append(joined.buckets, part.buckets);
+      append(joined.restarts, part.restarts);
       CHECK(part.end == (i + 1 == parts.size()));
       CHECK((part.joined >= 0) == (i + 1 == parts.size()));
     }

@@ -41,25 +41,33 @@ error relay::take(std::int32_t rank, const requests& what, std::chrono::nanoseco
   if (!member)
     return {error_kind::invalid_argument,
             "rank " + std::to_string(rank) + " broke the protocol: it is not in this process set"};
+  if (auto problem = unknown_bucket(rank, what.buckets))
+    return problem;
   take(*member, what, now);
   return {};
 }
 
 void relay::take(std::size_t member, const requests& what, std::chrono::nanoseconds now) {
   // What comes with a round that is left must not go ahead of it.
-  if (!what.left.empty())
+  if (!what.left.empty()) {
+    emit_all(shelf_.let_all_go());
     return pass_on(member, what);
+  }
   member_mask who(rules_.ranks.size());
   who.add(member);
+  ask_for_all(what.buckets, who, now);
   for (auto id : what.ids)
     ask(id, who, now);
   for (const auto& one : what.full)
     ask(one, who, now);
   if (!has_rest(what))
     return;
+  if (what.must_not_overtake())
+    emit_all(shelf_.let_all_go());
   if (!what.withdraw.empty())
     flush_of(member);
   auto rest = what;
+  rest.buckets.clear();
   rest.ids.clear();
   rest.full.clear();
   pass_on(member, rest);
@@ -74,6 +82,8 @@ error relay::take(std::int32_t sender, const gathered& what, std::chrono::nanose
   const auto branch = branches_.find(sender);
   if (branch == branches_.end())
     return impossible();
+  if (auto problem = unknown_bucket(sender, what.buckets))
+    return problem;
   for (const auto& one : what.ids)
     if (!named(sender, one.ranks))
       return impossible();
@@ -83,6 +93,9 @@ error relay::take(std::int32_t sender, const gathered& what, std::chrono::nanose
   for (const auto& one : what.apart)
     if (auto member = position(one.rank); !member || !branch->second.has(*member))
       return impossible();
+    else if (auto problem = unknown_bucket(sender, one.what.buckets))
+      return problem;
+  ask_for_all(what.buckets, branch->second, now);
   for (const auto& one : what.ids)
     for (auto id : one.ids)
       ask(id, *named(sender, one.ranks), now);
@@ -114,7 +127,10 @@ void relay::ask(std::uint32_t id, const member_mask& who, std::chrono::nanosecon
   auto& row = place->second;
   if (fresh)
     row.held = row.sent = member_mask(rules_.ranks.size());
+  if (fresh && shelf_.holds(id))
+    emit_all(shelf_.let_go(id));
   if (row.held.overlaps(who)) {
+    emit_all(shelf_.let_go(id));
     emit(id, row.held);
     row.held.clear();
     row.sent.clear();
@@ -123,13 +139,14 @@ void relay::ask(std::uint32_t id, const member_mask& who, std::chrono::nanosecon
   }
   if (row.held.empty()) {
     row.since = now;
-    held_ids_.push_back({now, id});
+    (shelf_.takes(id) ? held_in_buckets_ : held_ids_).push_back({now, id});
   }
   row.held.add(who);
   if (!complete(row))
     return;
-  emit(id, row.held);
+  const auto all = std::move(row.held);
   rows_.erase(place);
+  ready(id, all, now);
 }
 
 void relay::ask(const request& what, const member_mask& who, std::chrono::nanoseconds now) {
@@ -171,6 +188,7 @@ void relay::pass_on(std::size_t member, const requests& what) {
 void relay::flush_of(std::size_t member) {
   for (auto& [id, row] : rows_)
     if (row.held.has(member)) {
+      emit_all(shelf_.let_go(id));
       emit(id, row.held);
       row.sent.add(row.held);
       row.held.clear();
@@ -218,6 +236,8 @@ bool relay::complete(const full_row& row) const {
 // ---- from above ---------------------------------------------------------------------------------
 
 void relay::hear(const schedule& plan) {
+  for (auto bucket : plan.dissolved)
+    emit_all(shelf_.dissolve(bucket));
   for (const auto& moved : plan.bundles)
     for (const auto& entry : moved.entries)
       unanswered_.erase(entry.id);
@@ -229,6 +249,8 @@ void relay::hear(const schedule& plan) {
     forget(id);
   for (const auto& round : plan.retract)
     forget(round.id);
+  for (const auto& planned : plan.buckets)
+    emit_all(shelf_.add(planned));
   if (plan.joined >= 0)
     joined_.clear();
 }
@@ -236,6 +258,7 @@ void relay::hear(const schedule& plan) {
 // The leader must hear who waits under it, to ask them what they meant.
 void relay::forget(std::uint32_t id) {
   unanswered_.erase(id);
+  emit_all(shelf_.let_go(id));
   const auto row = rows_.find(id);
   if (row == rows_.end())
     return;
@@ -277,21 +300,19 @@ gathered relay::due(std::chrono::nanoseconds now) {
     out_.ids.push_back({std::move(one.ids), runs(one.who)});
   }
   ready_ids_.clear();
+  for (const auto bucket : out_.buckets)
+    if (const auto* ids = shelf_.find(bucket))
+      unanswered_.insert(ids->begin(), ids->end());
   for (const auto& one : out_.full)
     unanswered_full_.insert(one.what.name);
   return std::exchange(out_, {});
 }
 
 void relay::emit_overdue(std::chrono::nanoseconds now) {
+  emit_all(shelf_.overdue(now));
   drop_stale();
-  while (!held_ids_.empty() && held_ids_.front().since + rules_.id_patience <= now) {
-    const auto id = held_ids_.front().key;
-    auto& row = rows_.at(id);
-    emit(id, row.held);
-    row.sent.add(row.held);
-    row.held.clear();
-    drop_stale();
-  }
+  emit_overdue(held_ids_, now - rules_.id_patience);
+  emit_overdue(held_in_buckets_, now - rules_.bucket_patience);
   while (!held_full_.empty() && held_full_.front().since + rules_.full_patience <= now) {
     const auto row = full_.find(held_full_.front().key);
     emit(row->second);
@@ -302,14 +323,28 @@ void relay::emit_overdue(std::chrono::nanoseconds now) {
     std::erase_if(rows_, [](const auto& row) { return row.second.held.empty(); });
 }
 
+// What was asked for first at `since` or before.
+void relay::emit_overdue(std::deque<held_since<std::uint32_t>>& held, std::chrono::nanoseconds since) {
+  while (!held.empty() && held.front().since <= since) {
+    const auto id = held.front().key;
+    emit_all(shelf_.let_go(id));
+    auto& row = rows_.at(id);
+    emit(id, row.held);
+    row.sent.add(row.held);
+    row.held.clear();
+    drop_stale();
+  }
+}
+
 // Puts what is still held in front.
 void relay::drop_stale() {
   const auto held = [](const auto& rows, const auto& one) {
     const auto row = rows.find(one.key);
     return row != rows.end() && row->second.since == one.since && !row->second.held.empty();
   };
-  while (!held_ids_.empty() && !held(rows_, held_ids_.front()))
-    held_ids_.pop_front();
+  for (auto* ids : {&held_ids_, &held_in_buckets_})
+    while (!ids->empty() && !held(rows_, ids->front()))
+      ids->pop_front();
   while (!held_full_.empty() && !held(full_, held_full_.front()))
     held_full_.pop_front();
 }
@@ -320,8 +355,12 @@ std::optional<std::chrono::nanoseconds> relay::wake_at() {
   const auto at = [&](std::chrono::nanoseconds when) { wake = wake ? std::min(*wake, when) : when; };
   if (!ready_ids_.empty() || !out_.empty())
     at(answered() ? std::chrono::nanoseconds::min() : last_sent_ + rules_.hold);
+  if (const auto shelved = shelf_.wake_at())
+    at(*shelved);
   if (!held_ids_.empty())
     at(held_ids_.front().since + rules_.id_patience);
+  if (!held_in_buckets_.empty())
+    at(held_in_buckets_.front().since + rules_.bucket_patience);
   if (!held_full_.empty())
     at(held_full_.front().since + rules_.full_patience);
   return wake;

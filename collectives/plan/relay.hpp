@@ -1,5 +1,6 @@
 // What a relay sends up of what it hears from below. A tensor that all members below have asked for goes up
-// as one request; what waits for others goes up after a while, so that the leader can name who is late;
+// as one request, or waits for the rest of its bucket (bucket_shelf.hpp) to go up with that as one word;
+// what waits for others goes up after a while, so that the leader can name who is late;
 // whatever else a member says goes up as it was said. One object serves one process set in one generation.
 //
 // It may forget anything but what has not gone up: the leader takes one request of a whole subtree and many
@@ -17,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/plan/bucket_shelf.hpp"
 #include "collectives/plan/member_mask.hpp"
 #include "messages/error.hpp"
 #include "messages/gathered.hpp"
@@ -32,6 +34,8 @@ struct relay_rules {
   /// it goes up.
   std::chrono::nanoseconds full_patience = std::chrono::milliseconds(2);
   std::chrono::nanoseconds id_patience = std::chrono::milliseconds(50);
+  /// The same of an id in a bucket: the ids of one are not further apart than its own patience.
+  std::chrono::nanoseconds bucket_patience = std::chrono::milliseconds(150);
   /// How long a message may wait for the answer to the one before. What becomes ready meanwhile goes up with
   /// it; a caller that waits for one tensor after the other never waits here.
   std::chrono::nanoseconds hold = std::chrono::milliseconds(2);
@@ -81,15 +85,21 @@ private:
   void ask(std::uint32_t id, const member_mask& who, std::chrono::nanoseconds now);
   void ask(const request& what, const member_mask& who, std::chrono::nanoseconds now);
   void take(std::size_t member, const requests& what, std::chrono::nanoseconds now);
+  error unknown_bucket(std::int32_t sender, const std::vector<std::uint32_t>& buckets) const;
+  void ask_for_all(const std::vector<std::uint32_t>& buckets, const member_mask& who,
+                   std::chrono::nanoseconds now);
   void pass_on(std::size_t member, const requests& what);
   void flush_of(std::size_t member);
   void join(std::size_t member);
   bool complete(const id_row& row) const;
   bool complete(const full_row& row) const;
+  void ready(std::uint32_t id, const member_mask& who, std::chrono::nanoseconds now);
   void emit(std::uint32_t id, const member_mask& who);
+  void emit_all(const std::vector<std::uint32_t>& ids);
   void emit(full_row& row);
   bool answered() const { return unanswered_.empty() && unanswered_full_.empty(); }
   void emit_overdue(std::chrono::nanoseconds now);
+  void emit_overdue(std::deque<held_since<std::uint32_t>>& held, std::chrono::nanoseconds since);
   void drop_stale();
   void forget(std::uint32_t id);
   std::optional<member_mask> named(std::int32_t sender, const rank_runs& runs) const;
@@ -102,8 +112,10 @@ private:
   std::unordered_map<std::int32_t, member_mask> branches_; ///< by relay
   std::unordered_map<std::uint32_t, id_row> rows_;
   std::map<std::string, full_row> full_;
-  std::deque<held_since<std::uint32_t>> held_ids_; ///< oldest first; some have gone up since
-  std::deque<held_since<std::string>> held_full_;  ///< likewise
+  std::deque<held_since<std::uint32_t>> held_ids_;        ///< oldest first; some have gone up since
+  std::deque<held_since<std::uint32_t>> held_in_buckets_; ///< likewise
+  std::deque<held_since<std::string>> held_full_;         ///< likewise
+  bucket_shelf shelf_;
   std::vector<ready_ids> ready_ids_;
   gathered out_; ///< ready, but for ids
   std::chrono::nanoseconds last_sent_{0};

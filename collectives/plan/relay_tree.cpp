@@ -39,7 +39,8 @@ relay_tree::relay_tree(std::span<const std::string_view> hosts, const relay_opti
   number();
 }
 
-// The first host's first rank takes the others of its host, and the other hosts in at most `fan_in` parts of
+// The first host's first rank takes the others of its host (the leader by the first of them, so that it has
+// one to listen to and not many), and the other hosts in at most `fan_in` parts of
 // about equal size, each under its own first rank. Parts are neighbours, so a subtree is nearly always one
 // run of ranks.
 void relay_tree::hang(std::span<const std::vector<std::int32_t>> hosts, std::int32_t above,
@@ -48,7 +49,7 @@ void relay_tree::hang(std::span<const std::vector<std::int32_t>> hosts, std::int
   const auto relay = own.front();
   parent_[at(relay)] = above;
   for (std::size_t i = 1; i < own.size(); ++i)
-    parent_[at(own[i])] = relay;
+    parent_[at(own[i])] = above < 0 && i > 1 ? own[1] : relay;
   auto rest = hosts.subspan(1);
   for (auto parts = std::min(fan_in, rest.size()); parts > 0; --parts) {
     const auto size = (rest.size() + parts - 1) / parts;

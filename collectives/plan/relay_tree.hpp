@@ -1,7 +1,7 @@
 // Who speaks with whom. In a small job, or on one host, every member speaks with rank 0. In a large one the
-// first rank of each host is its relay: the host's members speak with it, and it with a relay above it, so
-// that nobody has more than `fan_in` hosts to listen to. Every member computes the same tree from the same
-// welcome.
+// first rank of each host is its relay, on the leader's host the second: the host's members speak with it,
+// and it with a relay above it, so that nobody has more than `fan_in` hosts to listen to. Every member
+// computes the same tree from the same welcome.
 #pragma once
 
 #include <cstdint>

@@ -52,17 +52,28 @@ TEST_CASE("small jobs and jobs on one host have no relays") {
   CHECK(relay_tree(1).children(0).empty());
 }
 
-TEST_CASE("the members of a host speak with its first rank, and that one with the leader") {
+TEST_CASE("the members of a host speak with its first rank, on the leader's host with the second") {
   const relay_tree tree(job(3, 4, true).of_rank, {12, 16});
   CHECK(tree.relays());
   check_whole(tree);
   CHECK(tree.subtree(1) == std::vector<std::int32_t>{1, 4, 7, 10});
   CHECK(tree.parent(1) == 0);
   CHECK(tree.parent(10) == 1);
-  CHECK(tree.parent(9) == 0);
+  CHECK(tree.parent(3) == 0);
+  CHECK(tree.parent(9) == 3);
+  CHECK(tree.subtree(3) == std::vector<std::int32_t>{3, 6, 9});
+  CHECK(tree.children(0).size() == 3);
   CHECK(tree.branch(0, 8) == 2);
   CHECK(tree.branch(1, 8) == -1);
   CHECK(!tree.below(0, 12));
+}
+
+TEST_CASE("a leader with one neighbour listens to that, and to the relays") {
+  const relay_tree tree(job(3, 2).of_rank, {1, 16});
+  check_whole(tree);
+  const auto below = tree.children(0);
+  CHECK(std::vector<std::int32_t>(below.begin(), below.end()) == std::vector<std::int32_t>{1, 2, 4});
+  CHECK(tree.children(1).empty());
 }
 
 TEST_CASE("nobody listens to more than 16 hosts besides its own, at any size") {

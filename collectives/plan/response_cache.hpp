@@ -20,9 +20,10 @@ namespace farandole {
 struct cached_tensor {
   // What every use touches comes first.
   std::uint32_t id = 0;
-  std::uint32_t row = 0;  ///< of the tally
-  std::int64_t cell = -1; ///< on the board when not negative; then it is pinned
-  std::uint64_t uses = 0; ///< times it has gone by the leader
+  std::uint32_t row = 0;    ///< of the tally
+  std::int64_t cell = -1;   ///< on the board when not negative; then it is pinned
+  std::uint64_t uses = 0;   ///< times it has gone by the leader
+  std::uint32_t bucket = 0; ///< that relays keep it for; 0: none
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
   bool board_refused = false; ///< for good: there is no room, or a member wants no seat

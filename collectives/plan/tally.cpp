@@ -121,7 +121,6 @@ void tally::tell(row_id row, std::int32_t member, const request& what) {
 
 tally::count tally::add(row_id row, const member_mask& who, const request& what,
                         std::chrono::nanoseconds now) {
-  assert(!asked_any(row, who));
   bool first = true;
   who.each([&](std::size_t member) {
     // Once it is known to be like the others, there is nothing to add for the rest.
@@ -133,6 +132,7 @@ tally::count tally::add(row_id row, const member_mask& who, const request& what,
 }
 
 tally::count tally::add_known(row_id row, const member_mask& who, std::chrono::nanoseconds now) {
+  assert(!asked_any(row, who));
   auto& head = heads_[row];
   if (head.opened == 0)
     start(head, now);

@@ -50,6 +50,8 @@ public:
   std::uint32_t id(row_id row) const { return heads_[row].id; }
   /// Whether somebody waits in the row.
   bool busy(row_id row) const { return heads_[row].opened != 0; }
+  /// Since when, where it is so.
+  std::chrono::nanoseconds since(row_id row) const { return heads_[row].since; }
   /// Takes all that was asked out of the row; the row ends unless an id is tied to it.
   void clear(row_id row) {
     auto& head = heads_[row];

@@ -76,6 +76,15 @@ constexpr setting_row rows[] = {
      .job_wide = true,
      .doc = "From so many ranks on several hosts on, the first rank of each host speaks with rank 0 for its "
             "host; 0: never."},
+    {.id = setting::relay_buckets,
+     .name = "relay buckets",
+     .type = integer,
+     .built_in = "4",
+     .most = 64,
+     .environment = "FARANDOLE_RELAY_BUCKETS",
+     .job_wide = true,
+     .doc = "Tensors that come together in every step are asked for in so many parts where relays speak for "
+            "their hosts; 0: each as soon as it is ready."},
     {.id = setting::window_chunk,
      .name = "window chunk",
      .type = integer,

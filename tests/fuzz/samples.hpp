@@ -20,6 +20,7 @@ inline requests sample_requests() {
   value.left = {{5, 9}};
   value.join = true;
   value.withdraw = {"gone"};
+  value.buckets = {5};
   return value;
 }
 
@@ -39,6 +40,8 @@ inline schedule sample_schedule() {
   value.bundles[2].operation = operation::broadcast;
   value.bundles[2].root = 1;
   value.bundles[2].entries = {{6, "", 1, {}, 0}};
+  value.dissolved = {3};
+  value.buckets = {{5, {3, 6}, std::chrono::milliseconds(20)}};
   value.joined = 2;
   value.end = true;
   return value;
@@ -49,6 +52,7 @@ inline gathered sample_gathered() {
   value.ids = {{{1, 2, 70000}, {}}, {{3}, {{4, 2}, {7, 1}}}};
   value.full = {{sample_requests().full[0], {}}, {sample_requests().full[1], {{5, 1}}}};
   value.apart = {{6, sample_requests()}};
+  value.buckets = {5, 6};
   return value;
 }
 

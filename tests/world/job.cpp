@@ -96,6 +96,7 @@ private:
     std::iota(rules.members.begin(), rules.members.end(), 0);
     rules.cache_capacity = options.cache_capacity;
     rules.branches = branches_of(0);
+    rules.buckets = options.buckets;
     const set_place place{1, 0, 0};
     stage_.scheduler =
         world_.system().spawn(fusion_scheduler, place, bundling, caf::actor_cast<outbound_actor>(post_));

@@ -60,6 +60,35 @@ TEST_CASE("relays change nothing of it: few hosts or many, in trees as deep as c
   }
 }
 
+TEST_CASE("buckets change nothing of it: learnt in peace, and then everything goes wrong") {
+  std::uint64_t asked = 0, dissolved = 0;
+  for (const auto seed : seeds(60)) {
+    INFO("seed " << seed);
+    auto options = job_options::drawn(seed, 20);
+    options.cache_capacity = 1024;
+    options.quiet_steps = 4;
+    options.full_steps = 8;
+    options.host_ranks = static_cast<std::int32_t>(2 + seed % 5);
+    options.fan_in = 1 + seed % 3;
+    options.buckets = 1 + seed % 6;
+    options.in_order = seed % 2 == 0;
+    if (seed % 4 < 2) {
+      options.at_once = 10;
+      options.between_us = 3000;
+    }
+    // None, one or some of a thousand, so that there are plans that hold and plans that do not.
+    options.mismatches *= 10;
+    options.withdrawals *= 10;
+    options.changes *= 10;
+    const auto report = run_job(options);
+    check(report);
+    asked += report.sent.buckets;
+    dissolved += report.sent.dissolved;
+  }
+  CHECK(asked > 0);
+  CHECK(dissolved > 0);
+}
+
 TEST_CASE("a thousand workers on 125 hosts run the same bundles of 200 tensors") {
   for (const auto seed : seeds(1)) {
     INFO("seed " << seed);
@@ -109,9 +138,36 @@ TEST_CASE("with relays the leader of 512 ranks hears a few messages a step") {
   const auto report = run_job(options);
   check(report);
   REQUIRE(report.warm.steps == 1);
-  // 7 neighbours and 16 relays, whose hosts are not all at once.
-  CHECK(report.warm.to_leader.messages < 5 * (7 + 16));
+  // A neighbour and 8 relays, whose hosts are not all at once.
+  CHECK(report.warm.to_leader.messages < 5 * 9);
   CHECK(report.warm.to_leader.bytes < 64 * 1024);
+}
+
+TEST_CASE("with buckets learnt the leader of 512 ranks hears little over a whole backward pass") {
+  auto options = peaceful(512);
+  options.host_ranks = 8;
+  options.tensors = 161;
+  options.full_steps = 6;
+  options.joins = false;
+  options.only_sums = true;
+  options.grouped = 0;
+  options.at_once = 10;
+  options.between_us = 3000;
+  options.in_order = true;
+  options.fusion_threshold = std::size_t{128} << 20;
+  const auto report = run_job(options);
+  check(report);
+  CHECK(report.sent.planned == 4);
+  CHECK(report.sent.dissolved == 0);
+  REQUIRE(report.warm.steps == 3);
+  // 9 relays with 4 buckets each, in every step.
+  CHECK(report.warm.to_leader.messages <= 3 * 9 * 4);
+  CHECK(report.warm.from_leader.messages <= 3 * 9 * 4);
+  options.buckets = 0;
+  const auto without = run_job(options);
+  check(without);
+  CHECK(without.sent.planned == 0);
+  CHECK(report.warm.lasted < without.warm.lasted * 5 / 4);
 }
 
 TEST_CASE("faults hit their own tensors alone") {

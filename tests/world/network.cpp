@@ -51,6 +51,7 @@ void network::accept(caf::event_based_actor* self, const outbound& message) {
     if (message.rank != what.target())
       log_.problem("a message for rank " + std::to_string(message.rank) + " says that it is for " +
                    std::to_string(what.target()));
+    count_plans(what);
     if (message.rank <= 0)
       put_down(self, 0, what);
     hand_down(self, 0, what);
@@ -131,6 +132,14 @@ void network::count(const envelope& message) {
     return;
   counted_.ids += asked->ids.size();
   counted_.full += asked->full.size();
+  counted_.buckets += asked->buckets.size();
+}
+
+void network::count_plans(const envelope& message) {
+  if (const auto told = decode_schedule(message, options_.members)) {
+    counted_.planned += told->buckets.size();
+    counted_.dissolved += told->dissolved.size();
+  }
 }
 
 } // namespace farandole::testing

@@ -36,6 +36,9 @@ struct traffic {
   std::uint64_t bytes = 0;
   std::uint64_t ids = 0;               ///< requests by id, as they left the members
   std::uint64_t full = 0;              ///< requests in full, likewise
+  std::uint64_t buckets = 0;           ///< whole buckets, likewise
+  std::uint64_t planned = 0;           ///< buckets, as the leader told of them
+  std::uint64_t dissolved = 0;         ///< likewise
   message_count to_leader;             ///< from other processes
   message_count from_leader;           ///< to other processes
   std::chrono::nanoseconds parsing{0}; ///< of this machine, for what came to the leader
@@ -74,6 +77,7 @@ private:
   void arrive_down(caf::event_based_actor* self, std::int32_t rank, const envelope& message);
   void hand_down(caf::event_based_actor* self, std::int32_t from, const envelope& message);
   void count(const envelope& message);
+  void count_plans(const envelope& message);
 
   job_options options_;
   const relay_tree& tree_;

@@ -46,7 +46,10 @@ script::script(const job_options& options) : options_(options) {
     for (std::int32_t tensor = 0; tensor < options.tensors; ++tensor)
       versions_[number(step)][number(tensor)] =
           versions_[number(step) - 1][number(tensor)] +
-          (dice(options.seed, change, number(step), number(tensor)).one_in(options.changes) ? 1 : 0);
+          (step >= options.quiet_steps &&
+                   dice(options.seed, change, number(step), number(tensor)).one_in(options.changes)
+               ? 1
+               : 0);
 }
 
 bool script::takes_part(std::int32_t step, std::int32_t rank) const {
@@ -116,7 +119,7 @@ std::int32_t script::group_of(std::int32_t tensor) const {
 }
 
 bool script::faulty(std::int32_t step) const {
-  return step + 1 < steps();
+  return step >= options_.quiet_steps && step + 1 < steps();
 }
 
 std::int32_t script::odd_rank(std::int32_t step, std::int32_t tensor) const {

@@ -23,12 +23,15 @@ struct job_options {
   // Hosts, and the relays that speak for them; 0 ranks on a host: everybody speaks with the leader.
   std::int32_t host_ranks = 0;
   std::size_t fan_in = 8;
+  std::size_t buckets = 4;
   bool measured = false; ///< the leader's processor time is
 
   // A member submits up to so many tensors at once, then waits up to so long.
   std::uint64_t at_once = 60;
   std::uint64_t between_us = 200;
   bool in_order = false; ///< the same on all members, as in a backward pass; otherwise each has its own
+
+  std::int32_t quiet_steps = 0; ///< before anything of the following happens
 
   // One in so many (0: none) of all (step, tensor) …
   std::uint64_t mismatches = 100;  ///< … is submitted by one member in another shape or dtype

@@ -1,0 +1,214 @@
+#include "collectives/plan/bucket_planner.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <numeric>
+
+using namespace farandole;
+using namespace std::chrono_literals;
+
+namespace {
+
+using ids = std::vector<std::uint32_t>;
+
+// Steps in which ids become ready a millisecond apart, and somebody has asked for each `ahead` before it is.
+class training {
+public:
+  explicit training(std::size_t buckets) : planner(planner_rules{.buckets = buckets}) {}
+
+  std::vector<bucket> step(const ids& which, std::chrono::nanoseconds ahead = 5ms, std::size_t bytes = 100) {
+    std::vector<bucket> planned;
+    for (auto id : which) {
+      now += 1ms;
+      planner.completed(id, bytes, now - ahead, now);
+      auto more = planner.plan();
+      planned.insert(planned.end(), more.begin(), more.end());
+    }
+    return planned;
+  }
+  /// The steps until something is planned, and what.
+  std::pair<int, std::vector<bucket>> steps_until_planned(const ids& which, int most = 5000) {
+    for (int count = 1; count <= most; ++count)
+      if (auto planned = step(which); !planned.empty())
+        return {count, planned};
+    return {most, {}};
+  }
+
+  bucket_planner planner;
+  std::chrono::nanoseconds now{1s};
+};
+
+ids upto(std::uint32_t last) {
+  ids all(last);
+  std::iota(all.begin(), all.end(), 1u);
+  return all;
+}
+
+} // namespace
+
+TEST_CASE(
+    "after two equal steps the order is cut into buckets of about equal bytes, at the end of the second") {
+  training job(4);
+  CHECK(job.step(upto(12)).empty());
+  const auto planned = job.step(upto(12));
+  REQUIRE(planned.size() == 4);
+  ids all;
+  for (std::size_t i = 0; i < 4; ++i) {
+    CHECK(planned[i].id == i + 1);
+    CHECK(planned[i].ids.size() == 3);
+    all.insert(all.end(), planned[i].ids.begin(), planned[i].ids.end());
+  }
+  CHECK(all == upto(12));
+}
+
+TEST_CASE("bytes count, not ids") {
+  training job(2);
+  const auto step = [&] {
+    std::vector<bucket> planned;
+    for (auto id : upto(8)) {
+      job.now += 1ms;
+      job.planner.completed(id, id == 1 ? 1000 : 10, job.now - 5ms, job.now);
+      planned = job.planner.plan();
+    }
+    return planned;
+  };
+  step();
+  const auto planned = step();
+  REQUIRE(planned.size() == 2);
+  CHECK(planned[0].ids == ids{1, 2});
+  CHECK(planned[1].ids == ids{3, 4, 5, 6, 7, 8});
+}
+
+TEST_CASE("steps that differ are none to learn from") {
+  training job(4);
+  for (int i = 0; i < 10; ++i) {
+    CHECK(job.step(upto(8)).empty());
+    CHECK(job.step({1, 2, 3, 4, 5, 6, 7, 9}).empty());
+  }
+  // Another order is the same step.
+  CHECK(job.step({1, 9, 7, 6, 5, 4, 3, 2}).size() == 4);
+}
+
+TEST_CASE("who waits for one tensor before it asks for the next gets no bucket") {
+  training job(4);
+  for (int i = 0; i < 10; ++i)
+    CHECK(job.step(upto(8), 500us).empty());
+}
+
+TEST_CASE("a bucket ends where callers wait, and one alone is none") {
+  training job(4);
+  const auto step = [&] {
+    auto planned = job.step({1, 2, 3});
+    job.now += 10ms; // all of the above is known by now
+    for (auto id : {4u, 5u}) {
+      job.now += 1ms;
+      job.planner.completed(id, 100, id == 4 ? job.now - 500us : job.now - 5ms, job.now);
+      auto more = job.planner.plan();
+      planned.insert(planned.end(), more.begin(), more.end());
+    }
+    job.now += 10ms;
+    job.planner.completed(6, 100, job.now - 500us, job.now);
+    auto more = job.planner.plan();
+    planned.insert(planned.end(), more.begin(), more.end());
+    return planned;
+  };
+  CHECK(step().empty());
+  const auto planned = step();
+  REQUIRE(planned.size() == 2);
+  CHECK(planned[0].ids == ids{1, 2, 3});
+  CHECK(planned[1].ids == ids{4, 5});
+}
+
+TEST_CASE("patience is four times as long as the ids are apart, within bounds") {
+  const auto patience = [](std::chrono::nanoseconds ahead) {
+    training job(1);
+    job.step(upto(4), ahead);
+    return job.step(upto(4), ahead).at(0).patience;
+  };
+  CHECK(patience(4ms) == 4 * (3ms + 4ms));
+  CHECK(patience(90ms) == 100ms);
+  training at_once(1);
+  for (int i = 0; i < 2; ++i)
+    for (auto id : upto(4))
+      at_once.planner.completed(id, 1, at_once.now, at_once.now);
+  CHECK(at_once.planner.plan().at(0).patience == 10ms);
+}
+
+TEST_CASE("what is missed rests twice as long each time, up to a bound, and as at first once it has served") {
+  training job(1);
+  int last = 0;
+  const auto miss_again = [&](int served) {
+    const auto [steps, planned] = job.steps_until_planned(upto(4));
+    REQUIRE(planned.size() == 1);
+    for (int i = 0; i < served; ++i)
+      job.planner.served(planned[0].id);
+    job.planner.missed(planned[0].id);
+    return steps;
+  };
+  CHECK(miss_again(0) == 2);
+  last = miss_again(0);
+  CHECK(last >= 4);
+  CHECK(last <= 6);
+  for (const int rest : {8, 16, 32, 64, 128, 256, 512, 1024, 1024}) {
+    const auto steps = miss_again(0);
+    CHECK(steps >= rest);
+    CHECK(steps <= rest + 2);
+  }
+  miss_again(2000);
+  CHECK(miss_again(0) <= 6);
+}
+
+TEST_CASE("there are never more buckets than wanted; what was dissolved makes room") {
+  training job(2);
+  job.step(upto(8));
+  const auto planned = job.step(upto(8));
+  REQUIRE(planned.size() == 2);
+  for (int i = 0; i < 5; ++i) {
+    for (const auto& one : planned)
+      job.planner.served(one.id);
+    CHECK(job.step({20, 21, 22}).empty());
+  }
+  job.planner.missed(planned[0].id);
+  const auto [steps, more] = job.steps_until_planned({20, 21, 22}, 3);
+  REQUIRE(more.size() == 1);
+  CHECK(more[0].ids == ids{20, 21, 22});
+}
+
+TEST_CASE("what is forgotten, and steps in which members join, are not planned for") {
+  training job(2);
+  job.step(upto(8));
+  job.step({1, 2, 3, 4});
+  job.planner.forget(2);
+  CHECK(job.step({5, 6, 7, 8}).empty());
+  training other(2);
+  other.step(upto(8));
+  other.planner.spoil();
+  CHECK(other.step(upto(8)).empty());
+  CHECK(other.step(upto(8)).size() == 2);
+}
+
+TEST_CASE("without buckets nothing is planned") {
+  training job(0);
+  for (int i = 0; i < 5; ++i)
+    CHECK(job.step(upto(8)).empty());
+}
+
+TEST_CASE("steps begin where they did, also after a bucket was missed in the midst of one") {
+  training job(2);
+  job.step(upto(8));
+  const auto planned = job.step(upto(8));
+  REQUIRE(planned.size() == 2);
+  job.planner.served(planned[0].id);
+  job.planner.missed(planned[1].id);
+  job.step(planned[1].ids);
+  for (int i = 0; i < 20; ++i) {
+    job.planner.served(planned[0].id);
+    const auto again = job.step(planned[1].ids);
+    if (again.empty())
+      continue;
+    REQUIRE(again.size() == 1);
+    CHECK(again[0].ids == planned[1].ids);
+    return;
+  }
+  FAIL("it was not planned again");
+}

@@ -1,0 +1,41 @@
+// A relay's part in buckets: what comes in one is its ids, asked for by all who are meant, and what is ready
+// below waits on the shelf for the rest of its own.
+#include "collectives/plan/relay.hpp"
+
+namespace farandole {
+
+error relay::unknown_bucket(std::int32_t sender, const std::vector<std::uint32_t>& buckets) const {
+  for (const auto bucket : buckets)
+    if (!shelf_.find(bucket))
+      return {error_kind::invalid_argument, "rank " + std::to_string(sender) +
+                                                " broke the protocol: it names a bucket that nobody planned"};
+  return {};
+}
+
+void relay::ask_for_all(const std::vector<std::uint32_t>& buckets, const member_mask& who,
+                        std::chrono::nanoseconds now) {
+  for (const auto bucket : buckets)
+    // What happens here may end the bucket.
+    for (const auto ids = *shelf_.find(bucket); auto id : ids)
+      ask(id, who, now);
+}
+
+// All who have not joined have asked for it; those of `who` have not gone up.
+void relay::ready(std::uint32_t id, const member_mask& who, std::chrono::nanoseconds now) {
+  if (!shelf_.takes(id) || !joined_.empty())
+    return emit(id, who);
+  if (!(who == everyone_)) {
+    emit_all(shelf_.let_go(id));
+    return emit(id, who);
+  }
+  if (const auto whole = shelf_.put(id, now))
+    out_.buckets.push_back(*whole);
+}
+
+// All below have asked for these.
+void relay::emit_all(const std::vector<std::uint32_t>& ids) {
+  for (auto id : ids)
+    emit(id, everyone_);
+}
+
+} // namespace farandole
