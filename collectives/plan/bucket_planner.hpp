@@ -21,7 +21,7 @@
 namespace farandole {
 
 struct planner_rules {
-  std::size_t buckets = 4; ///< at a time; 0: none
+  std::size_t buckets = 3; ///< at a time; 0: none
   // What relays may add to a step that does not go as planned: four times as long as the ids were apart.
   std::chrono::nanoseconds least_patience = std::chrono::milliseconds(10);
   std::chrono::nanoseconds most_patience = std::chrono::milliseconds(100);

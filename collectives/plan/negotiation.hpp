@@ -41,7 +41,7 @@ struct negotiation_options {
   board_options board;
   bool keeps_sets = false;                 ///< of the global set: process sets are changed here
   std::vector<relay_branch> branches = {}; ///< relays that speak for others; then `members` ascend
-  std::size_t buckets = 4;                 ///< for them, at most; 0: none
+  std::size_t buckets = 3;                 ///< for them, at most; 0: none
 };
 
 class negotiation {

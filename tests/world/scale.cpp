@@ -24,10 +24,10 @@ constexpr const char* conclusion =
     R"(
 Wanted: under 1 ms a step at 4,096 ranks, however tensors are submitted. The work hardly grows with the ranks: at 512 as at
 4,096 the leader hears eight relays and the one that speaks for its own host. Each says a bucket in one word, so over a
-backward pass each sends four messages and gets four schedules. Without buckets each sends about 20 to 30, which is how
-often one of its members submits in these 45 ms, and is answered nearly as often. What is left is mostly that the leader
-wakes up, cold, some 60 times a step: for each of these messages, its own member's, and each bundle that its lane has
-finished; a machine that does something else besides makes that two or three times as long.
+backward pass each sends three messages and gets three schedules. Without buckets each sends about 20 to 30, which is
+how often one of its members submits in these 45 ms, and is answered nearly as often. What is left is mostly that the
+leader turns to something else some 50 times a step: to each of these messages, its own member's, and each bundle that its
+lane has finished; a machine that does something else besides makes that two or three times as long.
 
 Steps last as long as without buckets, to a few percent: what is ready first waits for the rest of its bucket, but what is
 ready last, on which the step depends, waits for nothing. (Here data takes no longer to move for being more.)
@@ -50,8 +50,9 @@ tensors are ready at the end alone.
 A step lasts from the first rank's first tensor to the first rank's first of the next, in virtual time.
 
 Time is the leader's own processor time, on the machine that wrote this page: parsing, decoding, tally, fusion and
-encoding as they ran, on a thread of their own beside the simulated workers', plus TLS for every message, from the cost of sealing and
-opening that many records and bytes with the links' own sessions. Reading and writing sockets is not in it.
+encoding as they ran, on a thread and a core of their own beside the simulated workers', which does not halt in between,
+plus TLS for every message, from the cost of sealing and opening that many records and bytes with the links' own sessions.
+Reading and writing sockets is not in it.
 
 `build/tests/world/world_test --scale > docs/scale.md` writes this page.
 
@@ -154,7 +155,7 @@ job_options training(std::int32_t ranks, speakers who, const pace& how) {
   options.mismatches = options.withdrawals = options.changes = 0;
   options.fusion_threshold = std::size_t{128} << 20;
   options.host_ranks = who == speakers::each ? 0 : 8;
-  options.buckets = who == speakers::relays_with_buckets ? 4 : 0;
+  options.buckets = who == speakers::relays_with_buckets ? job_options{}.buckets : 0;
   options.measured = true;
   options.at_once = how.at_once;
   options.between_us = how.between_us;

@@ -23,7 +23,7 @@ struct job_options {
   // Hosts, and the relays that speak for them; 0 ranks on a host: everybody speaks with the leader.
   std::int32_t host_ranks = 0;
   std::size_t fan_in = 8;
-  std::size_t buckets = 4;
+  std::size_t buckets = 3;
   bool measured = false; ///< the leader's processor time is
 
   // A member submits up to so many tensors at once, then waits up to so long.
