@@ -157,12 +157,12 @@ TEST_CASE("with buckets learnt the leader of 512 ranks hears little over a whole
   options.fusion_threshold = std::size_t{128} << 20;
   const auto report = run_job(options);
   check(report);
-  CHECK(report.sent.planned == 4);
+  CHECK(report.sent.planned == options.buckets);
   CHECK(report.sent.dissolved == 0);
   REQUIRE(report.warm.steps == 3);
-  // 9 relays with 4 buckets each, in every step.
-  CHECK(report.warm.to_leader.messages <= 3 * 9 * 4);
-  CHECK(report.warm.from_leader.messages <= 3 * 9 * 4);
+  // 9 relays with these buckets each, in every step.
+  CHECK(report.warm.to_leader.messages <= 3 * 9 * options.buckets);
+  CHECK(report.warm.from_leader.messages <= 3 * 9 * options.buckets);
   options.buckets = 0;
   const auto without = run_job(options);
   check(without);
