@@ -56,7 +56,9 @@ void bucket_planner::served(std::uint32_t bucket) {
   if (served_in_step_.contains(bucket))
     begin_step();
   served_in_step_.insert(bucket);
-  ++live_.at(bucket).served;
+  auto& one = live_.at(bucket);
+  ++one.served;
+  one.last = steps_;
 }
 
 // What came as planned for longer than it had rested before does not rest longer than at first.
@@ -79,10 +81,11 @@ std::vector<bucket> bucket_planner::plan() {
   if (planned_ || spoilt_ || step_.empty() || step_.size() != last_.size() || as_last_ != last_.size())
     return out;
   planned_ = true;
-  if (live_.size() >= rules_.buckets)
+  const auto before = in_use();
+  if (before >= rules_.buckets)
     return out;
   auto all = runs();
-  deal_out(all, rules_.buckets - live_.size());
+  deal_out(all, rules_.buckets - before);
   for (const auto& one : all)
     cut(one, out);
   // They are watched no more.
@@ -91,6 +94,13 @@ std::vector<bucket> bucket_planner::plan() {
   for (const auto& one : out)
     served_in_step_.insert(one.id);
   return out;
+}
+
+// Those of tensors that nobody asks for now, as another model is trained, stay: they may come again. There
+// are never more than ids in use.
+std::size_t bucket_planner::in_use() const {
+  return static_cast<std::size_t>(std::count_if(
+      live_.begin(), live_.end(), [&](const auto& each) { return each.second.last + 1 >= steps_; }));
 }
 
 bool bucket_planner::rests(std::uint32_t id) const {
@@ -165,6 +175,7 @@ bucket bucket_planner::make(std::size_t first, std::size_t end) {
       known.rest = std::max(known.rest, place->second.rest);
   }
   known.ids = result.ids;
+  known.last = steps_;
   const auto patience =
       std::clamp(4 * (step_[end - 1].now - asked), rules_.least_patience, rules_.most_patience);
   result.patience = std::chrono::duration_cast<std::chrono::microseconds>(patience);

@@ -21,7 +21,7 @@
 namespace farandole {
 
 struct planner_rules {
-  std::size_t buckets = 3; ///< at a time; 0: none
+  std::size_t buckets = 3; ///< in a step; 0: none
   // What relays may add to a step that does not go as planned: four times as long as the ids were apart.
   std::chrono::nanoseconds least_patience = std::chrono::milliseconds(10);
   std::chrono::nanoseconds most_patience = std::chrono::milliseconds(100);
@@ -61,6 +61,7 @@ private:
     std::vector<std::uint32_t> ids;
     std::uint64_t rest = 0; ///< of its ids before it, the longest
     std::uint64_t served = 0;
+    std::uint64_t last = 0; ///< step in which it was
   };
   struct resting {
     std::uint64_t rest = 0;
@@ -75,6 +76,7 @@ private:
   };
   void begin_step();
   bool rests(std::uint32_t id) const;
+  std::size_t in_use() const;
   std::vector<run> runs() const;
   static void deal_out(std::vector<run>& from, std::size_t parts);
   void cut(const run& what, std::vector<bucket>& out);

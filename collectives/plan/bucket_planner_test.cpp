@@ -212,3 +212,29 @@ TEST_CASE("steps begin where they did, also after a bucket was missed in the mid
   }
   FAIL("it was not planned again");
 }
+
+TEST_CASE("another model's tensors get buckets of their own, and the first one's stay") {
+  training job(2);
+  job.step(upto(8));
+  REQUIRE(job.step(upto(8)).size() == 2);
+  for (int step = 0; step < 3; ++step)
+    for (const std::uint32_t bucket : {1, 2})
+      job.planner.served(bucket);
+  const auto [steps, planned] = job.steps_until_planned({21, 22, 23, 24, 25, 26, 27, 28});
+  CHECK(steps <= 4);
+  REQUIRE(planned.size() == 2);
+  CHECK(planned[0].id == 3);
+  CHECK(planned[1].ids.back() == 28);
+  job.planner.served(1); // the first model's again
+}
+
+TEST_CASE("in a step there are never more buckets than wanted") {
+  training job(2);
+  job.step(upto(8));
+  REQUIRE(job.step(upto(8)).size() == 2);
+  for (int step = 0; step < 20; ++step) {
+    for (const std::uint32_t bucket : {1, 2})
+      job.planner.served(bucket);
+    CHECK(job.step({21, 22, 23, 24}).empty());
+  }
+}
