@@ -24,6 +24,18 @@ job_options peaceful(std::int32_t members) {
   return options;
 }
 
+/// 512 ranks, 8 on a host, that sum 161 tensors in every step.
+job_options training(std::int32_t steps) {
+  auto options = peaceful(512);
+  options.host_ranks = 8;
+  options.tensors = 161;
+  options.full_steps = steps;
+  options.joins = false;
+  options.only_sums = true;
+  options.grouped = 0;
+  return options;
+}
+
 } // namespace
 
 TEST_CASE("every worker runs the same bundles, whatever the network and the members do") {
@@ -127,30 +139,18 @@ TEST_CASE("once all tensors are known, only ids travel") {
 }
 
 TEST_CASE("with relays the leader of 512 ranks hears a few messages a step") {
-  auto options = peaceful(512);
-  options.host_ranks = 8;
-  options.tensors = 161;
-  options.full_steps = 4;
-  options.joins = false;
-  options.only_sums = true;
-  options.grouped = 0;
+  auto options = training(4);
   options.at_once = 1'000'000;
   const auto report = run_job(options);
   check(report);
   REQUIRE(report.warm.steps == 1);
-  // A neighbour and 8 relays, whose hosts are not all at once.
+  // 9 relays, whose hosts are not all at once.
   CHECK(report.warm.to_leader.messages < 5 * 9);
   CHECK(report.warm.to_leader.bytes < 64 * 1024);
 }
 
 TEST_CASE("with buckets learnt the leader of 512 ranks hears little over a whole backward pass") {
-  auto options = peaceful(512);
-  options.host_ranks = 8;
-  options.tensors = 161;
-  options.full_steps = 6;
-  options.joins = false;
-  options.only_sums = true;
-  options.grouped = 0;
+  auto options = training(6);
   options.at_once = 10;
   options.between_us = 3000;
   options.in_order = true;
