@@ -81,11 +81,11 @@ std::vector<bucket> bucket_planner::plan() {
   if (planned_ || spoilt_ || step_.empty() || step_.size() != last_.size() || as_last_ != last_.size())
     return out;
   planned_ = true;
-  const auto before = in_use();
-  if (before >= rules_.buckets)
+  const auto free = room();
+  if (free == 0)
     return out;
   auto all = runs();
-  deal_out(all, rules_.buckets - before);
+  deal_out(all, free);
   for (const auto& one : all)
     cut(one, out);
   // They are watched no more.
@@ -96,11 +96,12 @@ std::vector<bucket> bucket_planner::plan() {
   return out;
 }
 
-// Those of tensors that nobody asks for now, as another model is trained, stay: they may come again. There
-// are never more than ids in use.
-std::size_t bucket_planner::in_use() const {
-  return static_cast<std::size_t>(std::count_if(
+// How many more there may be. Those of tensors that nobody asks for now, as another model is trained, stay:
+// they may come again. But no more stay altogether than a relay keeps, and than one message can dissolve.
+std::size_t bucket_planner::room() const {
+  const auto in_use = static_cast<std::size_t>(std::count_if(
       live_.begin(), live_.end(), [&](const auto& each) { return each.second.last + 1 >= steps_; }));
+  return std::min(rules_.buckets - std::min(in_use, rules_.buckets), bucket_limit - live_.size());
 }
 
 bool bucket_planner::rests(std::uint32_t id) const {

@@ -76,7 +76,7 @@ private:
   };
   void begin_step();
   bool rests(std::uint32_t id) const;
-  std::size_t in_use() const;
+  std::size_t room() const;
   std::vector<run> runs() const;
   static void deal_out(std::vector<run>& from, std::size_t parts);
   void cut(const run& what, std::vector<bucket>& out);

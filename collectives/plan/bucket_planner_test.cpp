@@ -238,3 +238,15 @@ TEST_CASE("in a step there are never more buckets than wanted") {
     CHECK(job.step({21, 22, 23, 24}).empty());
   }
 }
+
+TEST_CASE("altogether there are never more buckets than relays keep") {
+  training job(3);
+  std::size_t planned = 0;
+  for (std::uint32_t model = 0; model < 40; ++model) {
+    ids own(8);
+    std::iota(own.begin(), own.end(), 1 + 8 * model);
+    for (int step = 0; step < 5; ++step)
+      planned += job.step(own).size();
+  }
+  CHECK(planned == bucket_limit);
+}
