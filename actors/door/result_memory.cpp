@@ -6,24 +6,19 @@
 #include <cstdlib>
 #include <utility>
 
+#include "collectives/paths/local/pages.hpp"
 namespace farandole {
 
 namespace {
 
-constexpr std::size_t page = 4096;
-constexpr std::size_t huge_page = std::size_t{2} << 20;
 // Smaller blocks come warm from the C library.
 constexpr std::size_t smallest_kept = std::size_t{128} << 10;
 
-constexpr std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
-
 std::byte* fresh(std::size_t bytes) {
-  const auto unit = bytes >= huge_page ? huge_page : page;
+  const auto unit = bytes >= huge_page_bytes ? huge_page_bytes : page_bytes;
   auto* memory = std::aligned_alloc(unit, rounded_up(bytes, unit));
-  if (memory && bytes >= huge_page)
-    ::madvise(memory, bytes / huge_page * huge_page, MADV_HUGEPAGE); // a wish: fewer faults
+  if (memory && bytes >= huge_page_bytes)
+    ::madvise(memory, bytes / huge_page_bytes * huge_page_bytes, MADV_HUGEPAGE); // a wish: fewer faults
   return static_cast<std::byte*>(memory);
 }
 
@@ -42,7 +37,7 @@ result_memory::~result_memory() {
 }
 
 result_memory::block result_memory::take(std::size_t bytes, std::shared_ptr<arena> where) {
-  const auto size = rounded_up(std::max<std::size_t>(bytes, 1), page);
+  const auto size = rounded_up(std::max<std::size_t>(bytes, 1), page_bytes);
   if (size < bytes)
     return {nullptr, {}}; // more than can be counted
   auto found = take_spare(size, where.get());

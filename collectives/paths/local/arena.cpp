@@ -12,29 +12,20 @@
 #include <string>
 #include <utility>
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 // Linux 5.14
-#endif
-
+#include "collectives/paths/local/pages.hpp"
 namespace farandole {
 
 namespace {
 
 constexpr const char* name = "result arena";
-constexpr std::size_t page = 4096;
-constexpr std::size_t huge_page = std::size_t{2} << 20;
 constexpr std::size_t least_bytes = std::size_t{64} << 20;
 /// Address space is plenty, not endless: some hundred members may stand on one host.
 constexpr std::size_t most_bytes = std::size_t{64} << 30;
 constexpr auto nowhere = std::numeric_limits<std::size_t>::max();
 
-constexpr std::size_t rounded_up(std::size_t bytes, std::size_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
-
 /// Large blocks are whole huge pages, so that none is shared by two.
 constexpr std::size_t unit_of(std::size_t bytes) {
-  return bytes >= huge_page ? huge_page : page;
+  return bytes >= huge_page_bytes ? huge_page_bytes : page_bytes;
 }
 
 constexpr std::size_t footprint(std::size_t bytes) {
@@ -56,8 +47,8 @@ expected<shared_mapping> mapped(const descriptor& shared, std::size_t bytes,
 
 std::size_t arena::usual_bytes() {
   const auto pages = sysconf(_SC_PHYS_PAGES);
-  const auto machine = pages > 0 ? static_cast<std::size_t>(pages) * page : least_bytes;
-  return rounded_up(std::clamp(machine, least_bytes, most_bytes), huge_page);
+  const auto machine = pages > 0 ? static_cast<std::size_t>(pages) * page_bytes : least_bytes;
+  return rounded_up(std::clamp(machine, least_bytes, most_bytes), huge_page_bytes);
 }
 
 expected<std::shared_ptr<arena>> arena::create(std::size_t bytes) {

@@ -12,12 +12,12 @@
 #include <string>
 #include <utility>
 
+#include "collectives/paths/local/pages.hpp"
 namespace farandole {
 
 namespace {
 
 constexpr int wanted_seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-constexpr std::size_t huge_page = std::size_t{2} << 20;
 
 error failed(const std::string& name, const std::string& doing) {
   return {error_kind::unknown, name + ": " + doing + " failed: " + std::strerror(errno)};
@@ -55,20 +55,20 @@ error check_sealed(const std::string& name, const descriptor& shared, std::size_
 }
 
 shared_mapping::shared_mapping(const descriptor& shared, std::size_t bytes, in_children what) {
-  const std::size_t room = bytes + huge_page;
+  const std::size_t room = bytes + huge_page_bytes;
   void* found = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (found == MAP_FAILED)
     return;
   auto* first = static_cast<std::byte*>(found);
-  const auto before = (huge_page - reinterpret_cast<std::uintptr_t>(first) % huge_page) % huge_page;
+  const auto before =
+      (huge_page_bytes - reinterpret_cast<std::uintptr_t>(first) % huge_page_bytes) % huge_page_bytes;
   void* base = mmap(first + before, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
                     shared.get(), 0);
   if (base == MAP_FAILED) {
     munmap(first, room);
     return;
   }
-  constexpr std::size_t page = 4096;
-  const std::size_t end = before + (bytes + page - 1) / page * page;
+  const std::size_t end = before + rounded_up(bytes, page_bytes);
   if (before > 0)
     munmap(first, before);
   if (end < room)

@@ -9,16 +9,14 @@
 #include <string>
 #include <type_traits>
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23 // Linux 5.14
-#endif
+#include "collectives/paths/local/pages.hpp"
 
 namespace farandole {
 
 namespace {
 
 constexpr std::uint64_t magic = 0x6661'7261'6e64'0001; // "farand", and the version of what follows
-constexpr std::size_t page = 4096;
+constexpr std::size_t page = page_bytes;
 constexpr const char* name = "shared window";
 
 /// The first page. Written once, by who makes the window, before anybody else can see it.
@@ -29,7 +27,7 @@ struct window_header {
 static_assert(std::is_trivially_copyable_v<window_layout> && sizeof(window_header) <= page);
 
 constexpr std::size_t round_up(std::size_t bytes) {
-  return (bytes + page - 1) / page * page;
+  return rounded_up(bytes, page);
 }
 
 constexpr std::size_t counters_bytes = round_up(sizeof(member_counters));
