@@ -15,7 +15,7 @@ namespace {
 constexpr std::chrono::milliseconds suspicion{600};
 
 error shut_down() {
-  return {error_kind::unknown, "Farandole has been shut down; call init() again to go on"};
+  return {error_kind::shut_down, "Farandole has been shut down; call init() again to go on"};
 }
 
 std::shared_ptr<const relay_tree> tree_of(const std::vector<member>& members, const settings& values) {
@@ -214,7 +214,7 @@ void member_state::broke(const std::string& reason, error_kind kind) {
   if (stage_ == stage::joining)
     return fail_start({error_kind::unknown, reason});
   report(setup_.shared->rank, "cannot go on: " + reason);
-  over({error_kind::unknown, reason});
+  over({kind == error_kind::timed_out ? kind : error_kind::unknown, reason});
 }
 
 // A member whose requests cannot be read may be waiting for answers that never come: it is lost, for all.

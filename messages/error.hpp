@@ -16,17 +16,19 @@ namespace farandole {
 /// Numbers travel on the wire and through the C interface; they never change.
 enum class error_kind : std::uint8_t {
   none = 0,             ///< no error
-  precondition = 1,     ///< ranks disagree, or the runtime is not initialised: tell a human
+  precondition = 1,     ///< the runtime is not initialised, or its environment is wrong: tell a human
   invalid_argument = 2, ///< this caller's own argument is wrong: tell a human
-  unknown = 3,          ///< the runtime was shut down or a back end failed
+  unknown = 3,          ///< a back end failed
   aborted = 4,          ///< the operation was taken back (its set was removed, it was cancelled)
   disconnected = 5,  ///< membership changed under the operation: roll back and go on in the next generation
   overloaded = 6,    ///< a queue is full: wait, then retry
   unimplemented = 7, ///< this path cannot do it: try another
   timed_out = 8,     ///< a deadline passed; the text names the setting and its value
   dismissed = 9,     ///< the job goes on without this process, as was planned: end it in order
+  mismatch = 10,     ///< ranks asked for different things under one name: tell a human
+  shut_down = 11,    ///< the job was shut down, by this member or by another one: init() starts anew
 };
-inline constexpr std::size_t error_kind_count = 10;
+inline constexpr std::size_t error_kind_count = 12;
 
 std::string_view to_string(error_kind kind);
 

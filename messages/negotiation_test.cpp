@@ -34,7 +34,7 @@ schedule full_schedule() {
   value.assignments = {{3, "weights", -1, 0, matrix()}, {4, "bias", 4096, 256, {}}};
   value.forget = {8};
   value.retract = {{9, 2}};
-  value.failures = {{"odd", {error_kind::precondition, "rank 0 has [2], rank 1 has [3]"}}};
+  value.failures = {{"odd", {error_kind::mismatch, "rank 0 has [2], rank 1 has [3]"}}};
   value.ask = {11, 12};
   bundle sum;
   sum.sequence = 70;

@@ -214,7 +214,7 @@ void door::tell_of(pending& operation, bool slow) {
 void door::close() {
   std::lock_guard guard(mutex_);
   if (!ended_)
-    ended_ = {error_kind::unknown, "Farandole has been shut down; call init() again to go on"};
+    ended_ = {error_kind::shut_down, "Farandole has been shut down; call init() again to go on"};
   ring_ = nullptr;
 }
 

@@ -53,7 +53,7 @@ lane_thread::lane_thread(wiring how) : wiring_(std::move(how)) {
 }
 
 void lane_thread::stop() {
-  abort({error_kind::unknown, "Farandole has been shut down; call init() again to go on"});
+  abort({error_kind::shut_down, "Farandole has been shut down; call init() again to go on"});
   stop_ = true;
   push([] {});
   if (thread_.joinable())

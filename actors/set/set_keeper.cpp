@@ -23,8 +23,8 @@ std::string text_of(const caf::error& reason, const caf::actor_system& system) {
 } // namespace
 
 error set_keeper_state::shut_down() {
-  return {error_kind::unknown, "Farandole has been shut down while this operation was pending; call init() "
-                               "again to go on"};
+  return {error_kind::shut_down, "Farandole has been shut down while this operation was pending; call init() "
+                                 "again to go on"};
 }
 
 void set_keeper_state::begin(set_setup pattern) {

@@ -46,7 +46,7 @@ void set_keeper_state::broke(const set_broken& what) {
   if (found == running_.end() || found->second.failed || over_)
     return;
   if (what.what.kind == error_kind::timed_out)
-    return self->send(pattern_.member, generation_broken{what.what.text});
+    return self->send(pattern_.member, generation_broken{what.what.text, what.what.kind});
   if (what.looked_at)
     return report_fault(found->second, what.what.text);
   auto later = what;

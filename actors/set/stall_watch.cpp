@@ -34,7 +34,7 @@ void stall_watch_state::judge(const stall_list& waiting) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(self->clock().now().time_since_epoch());
   auto found = setup_.rules.judge(waiting.stalls, now);
   if (!found.end.empty())
-    self->send(setup_.member, generation_broken{std::move(found.end)});
+    self->send(setup_.member, generation_broken{std::move(found.end), error_kind::timed_out});
   else if (!found.warning.empty() && setup_.log)
     setup_.log->warning(found.warning);
 }

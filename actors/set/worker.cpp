@@ -183,7 +183,7 @@ void worker_state::follow(const envelope& message) {
   if (plan->end && setup_.ended) {
     setup_.ended();
   } else if (plan->end) {
-    end({error_kind::unknown,
+    end({error_kind::shut_down,
          "Farandole has been shut down: a member called shutdown() while this operation was "
          "pending; call init() again to go on"});
     self->send(setup_.member, generation_over{over_});

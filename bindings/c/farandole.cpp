@@ -29,7 +29,7 @@ farandole_status farandole::report(const error& problem, farandole_error* why) {
 
 namespace {
 
-static_assert(FARANDOLE_DISMISSED == static_cast<int>(error_kind::dismissed) && error_kind_count == 10);
+static_assert(FARANDOLE_SHUT_DOWN == static_cast<int>(error_kind::shut_down) && error_kind_count == 12);
 static_assert(FARANDOLE_BOOL == static_cast<int>(dtype::boolean) && dtype_count == 11);
 static_assert(FARANDOLE_PRODUCT == static_cast<int>(reduce_op::product) && reduce_op_count == 6);
 static_assert(FARANDOLE_JOIN == static_cast<int>(operation::join));

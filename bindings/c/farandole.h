@@ -33,15 +33,17 @@ extern "C" {
 
 typedef enum farandole_status {
   FARANDOLE_OK = 0,
-  FARANDOLE_PRECONDITION = 1,     /* ranks disagree, or it is too early or the wrong process: tell a human */
+  FARANDOLE_PRECONDITION = 1,     /* it is too early, or the wrong process: tell a human */
   FARANDOLE_INVALID_ARGUMENT = 2, /* this caller's own argument is wrong: tell a human */
-  FARANDOLE_UNKNOWN = 3,          /* the runtime was shut down, or something beneath it failed */
+  FARANDOLE_UNKNOWN = 3,          /* something beneath the runtime failed */
   FARANDOLE_ABORTED = 4,          /* the operation was taken back */
   FARANDOLE_DISCONNECTED = 5,  /* a member was lost under the operation: free this runtime and start anew */
   FARANDOLE_OVERLOADED = 6,    /* a queue is full: wait for some operations, then retry */
   FARANDOLE_UNIMPLEMENTED = 7, /* not offered: ask in another way */
   FARANDOLE_TIMED_OUT = 8,     /* a deadline passed; the text names it */
-  FARANDOLE_DISMISSED = 9 /* an elastic job goes on without this process, as was planned: end it in order */
+  FARANDOLE_DISMISSED = 9, /* an elastic job goes on without this process, as was planned: end it in order */
+  FARANDOLE_MISMATCH = 10, /* ranks asked for different things under one name: tell a human */
+  FARANDOLE_SHUT_DOWN = 11 /* the job was shut down, by this member or by another one */
 } farandole_status;
 
 #define FARANDOLE_TEXT_BYTES 1024
@@ -89,7 +91,7 @@ typedef struct farandole_options {
 FARANDOLE_API farandole_status farandole_start(const farandole_options* options, farandole_runtime** runtime,
                                                farandole_error* why);
 
-/* Leaves in order: what is scheduled is run, what is pending fails FARANDOLE_UNKNOWN, here and on the other
+/* Leaves in order: what is scheduled is run, what is pending fails FARANDOLE_SHUT_DOWN, here and on the other
  * members, whose job ends too. Blocks at most the shutdown timeout. May be called twice; the runtime still
  * has to be freed. */
 FARANDOLE_API void farandole_shutdown(farandole_runtime* runtime);
@@ -162,7 +164,7 @@ typedef enum farandole_told_by {
 
 /* What to do with one tensor. All members must submit equal names, operations, dtypes, reductions, scales,
  * roots and (but for the first extents of allgather and alltoall) shapes; the order may differ between
- * members. Where they disagree, the operation fails FARANDOLE_PRECONDITION on all of them and the job goes
+ * members. Where they disagree, the operation fails FARANDOLE_MISMATCH on all of them and the job goes
  * on. Start from FARANDOLE_SUBMISSION_INIT: a scale of 0 is a scale of 0. */
 typedef struct farandole_submission {
   const char*
@@ -198,7 +200,7 @@ typedef struct farandole_handle farandole_handle;
 /* Hands one tensor in; does not wait. On success *handle is the caller's, to be given to farandole_release().
  * FARANDOLE_INVALID_ARGUMENT for a name in flight, an unknown set, a bad root, shape or number, splits that
  * do not sum to the first extent; FARANDOLE_ABORTED for a reducescatter with Adasum; FARANDOLE_OVERLOADED
- * when too much is in flight; FARANDOLE_UNKNOWN when the job has ended. */
+ * when too much is in flight; FARANDOLE_SHUT_DOWN when the job has ended. */
 FARANDOLE_API farandole_status farandole_submit(farandole_runtime* runtime, const farandole_submission* what,
                                                 farandole_handle** handle, farandole_error* why);
 

@@ -238,7 +238,7 @@ TEST_CASE("ranks that disagree fail that tensor on all of them, and the job goes
     after[rank] = allreduce_rounds(member, "even", 3, 2);
   });
   for (auto& problem : mismatch) {
-    CHECK(problem.kind == error_kind::precondition);
+    CHECK(problem.kind == error_kind::mismatch);
     CHECK_THAT(problem.text, Catch::Contains("uneven") && Catch::Contains("[3]") && Catch::Contains("[4]"));
   }
   for (auto& problem : after)
@@ -283,9 +283,9 @@ TEST_CASE("shutdown of one member fails what is pending on the others") {
         member.submit(tensor.ask("late")); // refused, or let in just before the door closed, and failed
     later = late ? late->wait(std::chrono::steady_clock::now() + std::chrono::seconds{20}) : late.error();
   });
-  CHECK(pending_end.kind == error_kind::unknown);
+  CHECK(pending_end.kind == error_kind::shut_down);
   CHECK_THAT(pending_end.text, Catch::Contains("shut down"));
-  CHECK(later.kind == error_kind::unknown);
+  CHECK(later.kind == error_kind::shut_down);
 }
 
 TEST_CASE("a caller's deadline passes while the operation goes on") {
@@ -390,5 +390,5 @@ TEST_CASE("who is told that the job has ended may come in again at once") {
   });
   for (auto& problem : said)
     CHECK(problem == "");
-  CHECK(late.kind == error_kind::unknown);
+  CHECK(late.kind == error_kind::shut_down);
 }

@@ -9,14 +9,13 @@ namespace farandole::native {
 void raise(const error& problem) {
   if (problem.kind == error_kind::invalid_argument)
     raise_value_error(problem.text);
-  // Looked up each time: errors are rare, and a cached class would outlive its interpreter.
-  nb::object type = nb::module_::import_("farandole.common.exceptions").attr("HorovodInternalError");
-  nb::object value = type(nb::str(problem.text.data(), problem.text.size()));
+  // Looked up each time: errors are rare, and a cached function would outlive its interpreter.
   const std::string_view kind = to_string(problem.kind);
-  value.attr("kind") = nb::str(kind.data(), kind.size());
-  if (problem.process_set)
-    value.attr("process_set") = problem.process_set;
-  PyErr_SetObject(type.ptr(), value.ptr());
+  nb::object value =
+      nb::module_::import_("farandole.common.exceptions")
+          .attr("make_error")(nb::str(kind.data(), kind.size()),
+                              nb::str(problem.text.data(), problem.text.size()), problem.process_set);
+  PyErr_SetObject(value.type().ptr(), value.ptr());
   throw nb::python_error();
 }
 

@@ -7,9 +7,9 @@
 
 namespace farandole::native {
 
-/// ValueError for `invalid_argument`, farandole.common.exceptions.HorovodInternalError for all else; the
-/// latter carries the error's kind ("disconnected") as its attribute `kind`, and the process set that failed
-/// alone, if one did, as `process_set`.
+/// ValueError for `invalid_argument`; for all else the class that farandole.common.exceptions.make_error()
+/// chooses, HorovodInternalError or one derived from it. It carries the error's kind ("disconnected") as its
+/// attribute `kind`, and the process set that failed alone, if one did, as `process_set`.
 [[noreturn]] void raise(const error& problem);
 
 /// The same for a request that was not taken in: NotImplementedError for `unimplemented`. Once it is under

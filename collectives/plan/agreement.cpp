@@ -99,11 +99,11 @@ error first_failing(const check (&checks)[N], std::string_view name, std::span<c
       continue;
     for (const auto& other : who.subspan(1))
       if (!check.equal(*first.what, *other.what))
-        return {error_kind::precondition,
-                std::string(name) + ": " + std::string(check.what) + " differ: rank " +
-                    std::to_string(first.rank) + " has " + check.value(*first.what) + ", rank " +
-                    std::to_string(other.rank) + " has " + check.value(*other.what) + "; every rank must " +
-                    std::string(check.wish)};
+        return {error_kind::mismatch, std::string(name) + ": " + std::string(check.what) + " differ: rank " +
+                                          std::to_string(first.rank) + " has " + check.value(*first.what) +
+                                          ", rank " + std::to_string(other.rank) + " has " +
+                                          check.value(*other.what) + "; every rank must " +
+                                          std::string(check.wish)};
   }
   return {};
 }

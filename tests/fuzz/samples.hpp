@@ -29,7 +29,7 @@ inline schedule sample_schedule() {
   value.assignments = {{3, "weights", -1, 0, {}}, {4, "bias", 4096, 256, {}}};
   value.forget = {8};
   value.retract = {{9, 2}};
-  value.failures = {{"odd", {error_kind::precondition, "rank 0 has [2], rank 1 has [3]"}}};
+  value.failures = {{"odd", {error_kind::mismatch, "rank 0 has [2], rank 1 has [3]"}}};
   value.ask = {11, 12};
   value.bundles.resize(3);
   value.bundles[0].entries = {{3, "", 10, {}, 0}, {0, "by name", 4, {}, 0}};

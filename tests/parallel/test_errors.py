@@ -86,14 +86,38 @@ MISMATCHES: Dict[str, Tuple[Callable[[str], Any], Callable[[str], Any], Tuple[st
 @pytest.mark.parametrize("kind", list(MISMATCHES))
 def test_a_mismatch_fails_on_every_rank_and_names_both_values(kind: str, name: str, rank: int, size: int) -> None:
     usual, other, words = MISMATCHES[kind]
-    with pytest.raises(hvd.HorovodInternalError) as failed:
+    with pytest.raises(hvd.MismatchError) as failed:
         (other if rank == size - 1 else usual)(name)
+    assert isinstance(failed.value, hvd.HorovodInternalError) and isinstance(failed.value, ValueError)
+    assert failed.value.kind == "mismatch"
     text = str(failed.value)
     assert name in text
     for word in words:
         assert word in text, text
     assert re.search(r"\b0\b", text) and re.search(rf"\b{size - 1}\b", text), text
     fine(name, size)
+
+
+@pytest.mark.skipif("os.environ.get('HOROVOD_RANK', '0') != '0'", reason="one rank is enough")
+def test_each_kind_of_error_has_its_class() -> None:
+    from horovod.common import exceptions
+
+    for kind, error_class in {
+        "mismatch": hvd.MismatchError,
+        "disconnected": hvd.WorkerLostError,
+        "shut down": hvd.ShutdownError,
+        "timed out": hvd.OperationTimeoutError,
+        "overloaded": hvd.HorovodInternalError,
+    }.items():
+        problem = exceptions.make_error(kind, "the text")
+        assert type(problem) is error_class is getattr(exceptions, error_class.__name__)
+        assert isinstance(problem, hvd.HorovodInternalError)
+        assert (str(problem), problem.kind, problem.process_set) == ("the text", kind, None)
+        if error_class is not hvd.HorovodInternalError:
+            assert error_class("raised by a script").kind == kind
+    # A process set that failed alone has lost no worker.
+    alone = exceptions.make_error("disconnected", "the text", 2)
+    assert type(alone) is hvd.HorovodInternalError and (alone.kind, alone.process_set) == ("disconnected", 2)
 
 
 @several_ranks

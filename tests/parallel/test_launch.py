@@ -68,7 +68,7 @@ try:
         hvd.allreduce(numpy.ones(int(sys.argv[1])), name="x")
         if hvd.rank() == 1 and step == 20:
             os.kill(os.getpid(), signal.SIGKILL)
-except hvd.HorovodInternalError as problem:
+except hvd.WorkerLostError as problem:
     print(f"rank {hvd.rank()} was told: {problem} ({problem.kind})", flush=True)
     sys.exit(9)
 """

@@ -80,10 +80,10 @@ def test_one_ranks_shutdown_ends_the_others_operations(rank: int, size: int, nam
     if rank == 0:
         hvd.shutdown()
     else:
-        with pytest.raises(hvd.HorovodInternalError):
+        with pytest.raises(hvd.ShutdownError):
             # Rank 0 never joins in; if its leaving is known already, the call itself fails.
             hvd.allreduce(torch.ones(2), name=name)
-        with pytest.raises(hvd.HorovodInternalError):
+        with pytest.raises(hvd.ShutdownError):
             hvd.allreduce(torch.ones(2), name=f"{name}.later")
     hvd.shutdown()
     hvd.init()
@@ -102,7 +102,7 @@ def test_operations_in_flight_fail_at_shutdown(rank: int, size: int, name: str) 
     hvd.barrier()
     hvd.shutdown()
     for handle in handles:
-        with pytest.raises(hvd.HorovodInternalError):
+        with pytest.raises(hvd.ShutdownError):
             hvd.synchronize(handle)
         assert hvd.synchronize(handle) is None
     hvd.init()

@@ -52,7 +52,7 @@ public:
     mine.rank = how.shared->rank;
     self->send(how.post, outbound{0, encode(address{key_.generation, key_.number, mine.rank}, mine)});
     self->set_exit_handler([this](const caf::exit_msg& what) {
-      give_up({error_kind::unknown, "Farandole has been shut down; call init() again to go on"});
+      give_up({error_kind::shut_down, "Farandole has been shut down; call init() again to go on"});
       self_->quit(what.reason);
     });
   }

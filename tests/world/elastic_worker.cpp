@@ -160,7 +160,8 @@ void elastic_worker::await_start(duration wait) {
 void elastic_worker::started(const error& problem) {
   if (problem) {
     stage_.log.note([&] { return who() + " could not join: " + problem.text; });
-    const bool lost_another = problem.kind == error_kind::disconnected || problem.kind == error_kind::unknown;
+    const bool lost_another = problem.kind == error_kind::disconnected ||
+                              problem.kind == error_kind::unknown || problem.kind == error_kind::shut_down;
     const bool again = lost_another && --tries_ > 0 && stage_.system.clock().now() < patience_;
     return leave([this, problem, again] {
       if (again)

@@ -75,7 +75,7 @@ public:
     report.bundles = log_.bundles();
     report.sent = network_.counted();
     report.ended_well = log_.count(error_kind::none);
-    report.disagreed = log_.count(error_kind::precondition);
+    report.disagreed = log_.count(error_kind::mismatch) + log_.count(error_kind::precondition);
     report.taken_back = log_.count(error_kind::aborted);
     report.steps = world_.steps();
     report.lasted = world_.now() - begin;

@@ -158,7 +158,7 @@ bool script::allows(std::int32_t step, std::int32_t tensor, error_kind end) cons
   // Join can stand in for an allreduce alone: where somebody sits out, they fail.
   const bool fails = disagree(step, tensor) ||
                      (step == joined_step() && options_.members > 1 && !row_of(kind(tensor)).takes_zeros);
-  return end == (fails ? error_kind::precondition : error_kind::none);
+  return fails ? end == error_kind::mismatch || end == error_kind::precondition : end == error_kind::none;
 }
 
 } // namespace farandole::testing

@@ -5,6 +5,7 @@ namespace farandole::kernels {
 xla::error_code code_of(farandole_status status) {
   switch (status) {
   case FARANDOLE_PRECONDITION:
+  case FARANDOLE_MISMATCH:
     return xla::error_code::failed_precondition;
   case FARANDOLE_INVALID_ARGUMENT:
     return xla::error_code::invalid_argument;
@@ -19,6 +20,8 @@ xla::error_code code_of(farandole_status status) {
   case FARANDOLE_TIMED_OUT:
     return xla::error_code::deadline_exceeded;
   case FARANDOLE_DISMISSED:
+    return xla::error_code::permission_denied;
+  case FARANDOLE_SHUT_DOWN:
     return xla::error_code::cancelled;
   case FARANDOLE_OK:
   case FARANDOLE_UNKNOWN:

@@ -18,6 +18,7 @@ enum class error_code : int {
   unknown = 2,
   invalid_argument = 3,
   deadline_exceeded = 4,
+  permission_denied = 7,
   resource_exhausted = 8,
   failed_precondition = 9,
   aborted = 10,

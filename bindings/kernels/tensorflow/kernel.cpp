@@ -30,6 +30,10 @@ const char* word_for(farandole_status status) {
     return "timed out";
   case FARANDOLE_DISMISSED:
     return "dismissed";
+  case FARANDOLE_MISMATCH:
+    return "mismatch";
+  case FARANDOLE_SHUT_DOWN:
+    return "shut down";
   default:
     return "unknown";
   }
@@ -137,6 +141,7 @@ int code_of(farandole_status status) {
   case FARANDOLE_OK:
     return code_ok;
   case FARANDOLE_PRECONDITION:
+  case FARANDOLE_MISMATCH:
     return code_failed_precondition;
   case FARANDOLE_INVALID_ARGUMENT:
     return code_invalid_argument;
@@ -146,7 +151,7 @@ int code_of(farandole_status status) {
     return code_resource_exhausted;
   case FARANDOLE_UNIMPLEMENTED:
     return code_unimplemented;
-  default: // a member was lost, the job has ended, a deadline has passed
+  default: // a member was lost, the job was shut down, a deadline has passed
     return code_unknown;
   }
 }

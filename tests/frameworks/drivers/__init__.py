@@ -117,14 +117,16 @@ class Driver:
     def errors(self) -> Dict[str, Exceptions]:
         """The exceptions that stand for what went wrong.
 
-        ``precondition``  ranks do not agree, or the job is not initialized
+        ``mismatch``      ranks do not agree
+        ``precondition``  the job is not initialized
         ``aborted``       a reducescatter that cannot be
         ``invalid``       arguments that cannot be, found on this rank
         ``dtype``         a type that cannot travel
         """
-        from farandole.common.exceptions import HorovodInternalError
+        from farandole.common.exceptions import HorovodInternalError, MismatchError
 
         return {
+            "mismatch": MismatchError,
             "precondition": HorovodInternalError,
             "aborted": HorovodInternalError,
             "invalid": ValueError,

@@ -58,4 +58,4 @@ read = lambda array: array.tolist()
         return numpy.asarray(jax.grad(lambda leaf: (function(leaf) * weights).sum())(tensor))
 
     def errors(self) -> Dict[str, Exceptions]:
-        return {**super().errors(), "precondition": RuntimeError, "aborted": RuntimeError}
+        return {**super().errors(), "mismatch": RuntimeError, "precondition": RuntimeError, "aborted": RuntimeError}

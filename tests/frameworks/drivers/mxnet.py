@@ -63,6 +63,7 @@ read = lambda array: array.asnumpy().tolist()
 
     def errors(self) -> Dict[str, Exceptions]:
         return {
+            "mismatch": MXNetError,
             "precondition": MXNetError,
             "aborted": AssertionError,
             "invalid": MXNetError,

@@ -58,6 +58,7 @@ read = lambda tensor: tensor.numpy().tolist()
 
     def errors(self) -> Dict[str, Exceptions]:
         return {
+            "mismatch": tf.errors.FailedPreconditionError,
             "precondition": tf.errors.FailedPreconditionError,
             "aborted": tf.errors.AbortedError,
             "invalid": tf.errors.InvalidArgumentError,

@@ -87,7 +87,7 @@ MISMATCHES: Dict[str, Tuple[Callable[[str], Any], Callable[[str], Any], Tuple[st
 def test_ranks_that_disagree_are_told_how(what: str, name: str, rank: int, size: int) -> None:
     most, last, words = MISMATCHES[what]
     tensor = re.sub(r"\W", "_", name)
-    with pytest.raises(ERRORS["precondition"]) as failed:
+    with pytest.raises(ERRORS["mismatch"]) as failed:
         DRIVER.to_numpy((last if rank == size - 1 else most)(tensor))
     said = str(failed.value)
     assert tensor in said and all(word in said for word in words), said

@@ -6,7 +6,7 @@ import horovod.tensorflow as hvd
 import numpy as np
 import pytest
 import tensorflow as tf
-from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt, ShutdownError, WorkerLostError
 from farandole.tensorflow.elastic import behind, translated
 
 
@@ -66,6 +66,9 @@ LOST = (
 def test_lost_members_are_known_from_errors_of_tensorflow():
     lost = behind(tf.errors.UnknownError(None, None, LOST))
     assert isinstance(lost, HorovodInternalError) and lost.kind == "disconnected" and "rank 1 is gone" in str(lost)
+    assert isinstance(lost, WorkerLostError)
+    ended = behind(tf.errors.UnknownError(None, None, LOST.replace("disconnected", "shut down")))
+    assert isinstance(ended, ShutdownError) and ended.kind == "shut down"
     cancelled = behind(tf.errors.CancelledError(None, None, "cancelled [[{{node cond/HorovodGroupedAllgather_x}}]]"))
     assert isinstance(cancelled, HorovodInternalError) and cancelled.kind == "unknown"
     interrupt = behind(tf.errors.UnknownError(None, None, "HostsUpdatedInterrupt: True\nTraceback"))

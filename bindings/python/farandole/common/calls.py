@@ -8,7 +8,7 @@ from farandole import _native
 from farandole.common import job as _job
 from farandole.common import operations
 from farandole.common.basics import HorovodBasics
-from farandole.common.exceptions import HorovodInternalError
+from farandole.common.exceptions import make_error
 from farandole.common.process_sets import ProcessSet
 from farandole.common.util import get_average_backwards_compatibility_fun
 
@@ -87,12 +87,11 @@ class Scatters(Reductions):
     offered = _PLAIN
 
     def refusal(self, op: int) -> Exception:
-        problem = HorovodInternalError(
+        return make_error(
+            "aborted",
             f"{self.prefix} cannot reduce with {'Adasum' if op == HorovodBasics.Adasum else repr(op)}: "
-            "use Average, Sum, Min, Max or Product"
+            "use Average, Sum, Min, Max or Product",
         )
-        problem.kind = "aborted"
-        return problem
 
 
 class Broadcasts(Dict[int, Any]):

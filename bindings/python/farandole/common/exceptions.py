@@ -2,21 +2,74 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Dict, Optional, Type
 
 
 class HorovodInternalError(RuntimeError):
-    """A collective operation failed: ranks disagreed, a rank was lost, or the job was shut down.
+    """A collective operation failed. The classes derived from this one tell the usual causes apart.
 
-    ``kind`` says what to do about it: ``"precondition"`` (tell a human), ``"disconnected"`` (membership changed: roll
-    back), ``"dismissed"`` (this process has no place in the job any more), ``"timed out"``, ``"overloaded"`` (wait,
-    then retry), ``"aborted"`` or ``"unknown"``.
+    ``kind`` says the same as the class, and tells more causes apart: ``"mismatch"`` (``MismatchError``),
+    ``"disconnected"`` (``WorkerLostError``), ``"shut down"`` (``ShutdownError``), ``"timed out"``
+    (``OperationTimeoutError``), ``"precondition"`` (something has to be set right first, ``init()`` for example),
+    ``"dismissed"`` (this process has no place in the job any more), ``"overloaded"`` (wait, then retry), ``"aborted"``,
+    ``"unimplemented"`` or ``"unknown"``.
 
-    ``process_set`` is the number of the set that failed alone, if one did: it can be used again without ``init()``.
+    ``process_set`` is the number of the set that failed alone, if one did: no worker was lost then, and the set can be
+    used again without ``init()``.
     """
 
     kind: str = "unknown"
     process_set: Optional[int] = None
+
+
+class MismatchError(HorovodInternalError, ValueError):
+    """The ranks asked for different things under one name: another shape, dtype, operation, root or scale.
+
+    The script is at fault: the same call fails again. The job goes on, and the name can be used again.
+    """
+
+    kind = "mismatch"
+
+
+class WorkerLostError(HorovodInternalError):
+    """A worker ended, or could not be reached any more, while the operation needed it.
+
+    The job of this worker has ended too. The elastic loop goes back to the last commit and continues with those that
+    are left.
+    """
+
+    kind = "disconnected"
+
+
+class ShutdownError(HorovodInternalError):
+    """The job was shut down before the operation was complete, by this worker or by another one."""
+
+    kind = "shut down"
+
+
+class OperationTimeoutError(HorovodInternalError):
+    """The operation was not complete at a deadline; the message names the setting that says so."""
+
+    kind = "timed out"
+
+
+_CLASSES: Dict[str, Type[HorovodInternalError]] = {
+    each.kind: each for each in (MismatchError, WorkerLostError, ShutdownError, OperationTimeoutError)
+}
+
+
+def make_error(kind: str, text: str, process_set: Optional[int] = None) -> HorovodInternalError:
+    """The exception for an error of the native runtime.
+
+    :param kind: as ``messages/error.hpp`` names it
+    :param process_set: the number of the set that failed alone; None or 0 if none did
+    """
+    # A process set that failed alone has lost a part of itself, and no worker.
+    error_class = HorovodInternalError if process_set else _CLASSES.get(kind, HorovodInternalError)
+    problem = error_class(text)
+    problem.kind = kind
+    problem.process_set = process_set or None
+    return problem
 
 
 class HostsUpdatedInterrupt(RuntimeError):

@@ -12,16 +12,14 @@ import threading
 from dataclasses import dataclass
 from typing import Any, Callable, List, NoReturn, Optional, Sequence
 
-from farandole.common.exceptions import HorovodInternalError
+from farandole.common.exceptions import HorovodInternalError, make_error
 
 NOT_STARTED = "Farandole has not been initialized; call init() first"
 
 
 def refusal(why: str) -> HorovodInternalError:
     """What is raised where an operation cannot be called now; ``why`` says what to do."""
-    problem = HorovodInternalError(why)
-    problem.kind = "precondition"
-    return problem
+    return make_error("precondition", why)
 
 
 class _NotStarted:
@@ -80,7 +78,7 @@ def where() -> Place:
 def refuse_in_child() -> None:
     """Raises in a process that was forked from a member: it cannot become one itself."""
     if place is not None and os.getpid() != _owner_pid:
-        raise HorovodInternalError(
+        raise refusal(
             "this process was forked from a member of a Farandole job and cannot call init(); "
             "start it with the 'spawn' method instead"
         )

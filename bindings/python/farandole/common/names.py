@@ -6,7 +6,13 @@ Adapters take all of them with a star. The runtime is one for all frameworks of 
 from __future__ import annotations
 
 from farandole.common.basics import HorovodBasics
-from farandole.common.exceptions import HorovodInternalError
+from farandole.common.exceptions import (
+    HorovodInternalError,
+    MismatchError,
+    OperationTimeoutError,
+    ShutdownError,
+    WorkerLostError,
+)
 from farandole.common.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 
 basics = HorovodBasics(__file__, "_native")
@@ -44,6 +50,10 @@ Product = basics.Product
 
 __all__ = [
     "HorovodInternalError",
+    "MismatchError",
+    "OperationTimeoutError",
+    "ShutdownError",
+    "WorkerLostError",
     "ProcessSet",
     "add_process_set",
     "global_process_set",

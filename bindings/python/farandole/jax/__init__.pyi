@@ -2,6 +2,10 @@
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
 from farandole.common.exceptions import HorovodInternalError as HorovodInternalError
+from farandole.common.exceptions import MismatchError as MismatchError
+from farandole.common.exceptions import OperationTimeoutError as OperationTimeoutError
+from farandole.common.exceptions import ShutdownError as ShutdownError
+from farandole.common.exceptions import WorkerLostError as WorkerLostError
 from farandole.common.process_sets import ProcessSet as ProcessSet
 from farandole.common.process_sets import global_process_set as global_process_set
 from farandole.jax import elastic as elastic

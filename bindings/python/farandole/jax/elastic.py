@@ -11,7 +11,7 @@ import jax
 
 from farandole.common.basics import HorovodBasics
 from farandole.common.elastic import ObjectState, State, run_fn
-from farandole.common.exceptions import HorovodInternalError
+from farandole.common.exceptions import HorovodInternalError, make_error
 from farandole.common.objects import broadcast_object
 from farandole.jax.functions import broadcast_parameters
 from farandole.jax.program import finish
@@ -23,7 +23,8 @@ _basics = HorovodBasics(__file__, "mpi_lib_v2")
 # How a program tells the kind of an operation's failure: the codes of the kernels. Mistakes are not among them.
 _KINDS = {
     "UNAVAILABLE": "disconnected",
-    "CANCELLED": "dismissed",
+    "PERMISSION_DENIED": "dismissed",
+    "CANCELLED": "shut down",
     "DEADLINE_EXCEEDED": "timed out",
     "RESOURCE_EXHAUSTED": "overloaded",
     "ABORTED": "aborted",
@@ -44,9 +45,7 @@ def behind(problem: BaseException) -> Optional[HorovodInternalError]:
     found = _FAILURE.search(text)
     if found is None and _WRAPPED.search(text) is None:
         return None
-    lost = HorovodInternalError(text)
-    lost.kind = _KINDS[found.group(1)] if found else "unknown"
-    return lost
+    return make_error(_KINDS[found.group(1)] if found else "unknown", text)
 
 
 @contextlib.contextmanager

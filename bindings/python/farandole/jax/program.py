@@ -21,7 +21,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from farandole.common import kernels
-from farandole.common.exceptions import HorovodInternalError
+from farandole.common.exceptions import make_error
 from farandole.common.job import NOT_STARTED, is_started, refusal
 from farandole.common.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER
 from farandole.common.process_sets import ProcessSet
@@ -118,7 +118,7 @@ def _check(asked: Asked, tensor: Any) -> None:
     if dtype not in (REDUCIBLE_TYPES if asked.operation in (ALLREDUCE, REDUCESCATTER) else KNOWN_TYPES):
         raise ValueError(f"{kind} {asked.name or '(without a name)'}: tensors of this type cannot travel: {dtype}")
     if asked.operation in (ALLGATHER, ALLTOALL) and not tensor.ndim:
-        raise HorovodInternalError(f"{kind} {asked.name or '(without a name)'}: a scalar has no rows")
+        raise make_error("invalid argument", f"{kind} {asked.name or '(without a name)'}: a scalar has no rows")
     if asked.operation == REDUCESCATTER and not tensor.ndim:
         raise ValueError(f"{kind} {asked.name or '(without a name)'}: a scalar has no rows")
 

@@ -4,7 +4,13 @@ from typing import Any as _Any
 
 from farandole.tensorflow.kernels import tf as _tf  # isort: skip  (says what is wrong with TensorFlow, if anything)
 
-from farandole.common.exceptions import HorovodInternalError
+from farandole.common.exceptions import (
+    HorovodInternalError,
+    MismatchError,
+    OperationTimeoutError,
+    ShutdownError,
+    WorkerLostError,
+)
 from farandole.common.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from farandole.tensorflow import gradients as _gradients
 from farandole.tensorflow.compression import Compression

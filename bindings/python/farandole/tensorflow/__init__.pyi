@@ -4,6 +4,10 @@ from typing import Any, Callable, List, Optional, Sequence, Union
 import tensorflow as tf
 
 from farandole.common.exceptions import HorovodInternalError as HorovodInternalError
+from farandole.common.exceptions import MismatchError as MismatchError
+from farandole.common.exceptions import OperationTimeoutError as OperationTimeoutError
+from farandole.common.exceptions import ShutdownError as ShutdownError
+from farandole.common.exceptions import WorkerLostError as WorkerLostError
 from farandole.common.process_sets import ProcessSet as ProcessSet
 from farandole.common.process_sets import global_process_set as global_process_set
 from farandole.tensorflow import elastic as elastic

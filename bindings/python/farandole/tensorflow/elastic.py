@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator, List, Optional, TypeVar
 
 from farandole.common.elastic import State, VariablesState, run_fn
 from farandole.common.elastic.loop import restart
-from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+from farandole.common.exceptions import HostsUpdatedInterrupt, make_error
 from farandole.tensorflow import functions
 from farandole.tensorflow.framework import Verbs
 from farandole.tensorflow.kernels import tf
@@ -32,10 +32,8 @@ def behind(problem: tf.errors.OpError) -> Optional[RuntimeError]:
     recoverable = (tf.errors.UnknownError, tf.errors.AbortedError, tf.errors.CancelledError)
     if not isinstance(problem, recoverable) or not _OPERATION.search(text):
         return None
-    lost = HorovodInternalError(text)
     kind = _KIND.search(text)
-    lost.kind = kind.group(1) if kind else "unknown"
-    return lost
+    return make_error(kind.group(1) if kind else "unknown", text)
 
 
 @contextlib.contextmanager

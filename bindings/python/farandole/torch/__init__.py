@@ -4,7 +4,13 @@ from farandole.common.util import require_framework as _require_framework
 
 _require_framework("torch", "2.0.0")
 
-from farandole.common.exceptions import HorovodInternalError
+from farandole.common.exceptions import (
+    HorovodInternalError,
+    MismatchError,
+    OperationTimeoutError,
+    ShutdownError,
+    WorkerLostError,
+)
 from farandole.common.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from farandole.torch.compression import Compression
 from farandole.torch.functions import (

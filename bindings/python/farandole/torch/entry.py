@@ -12,7 +12,7 @@ import torch
 
 from farandole.common import job as _job
 from farandole.common.calls import Call
-from farandole.common.exceptions import HorovodInternalError
+from farandole.common.exceptions import make_error
 from farandole.common.process_sets import ProcessSet
 
 _DTYPE_NUMBERS = {
@@ -113,7 +113,7 @@ def start_group(
     if not tensors:
         raise ValueError("a group needs at least one tensor")
     if any(isinstance(each, torch.Tensor) and each.device != tensors[0].device for each in tensors):
-        raise HorovodInternalError("all tensors of a group must be on the same device")
+        raise make_error("invalid argument", "all tensors of a group must be on the same device")
     if not is_on_gpu(tensors[0]):
         handles = _submit_group(request, name, tensors, outputs, process_set.process_set_id)
         if outputs is None:

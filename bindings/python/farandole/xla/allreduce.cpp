@@ -123,6 +123,7 @@ ffi::Error failed(const farandole_error& why) {
   const std::string text = std::string("HorovodAllreduce: ") + why.text;
   switch (why.status) {
   case FARANDOLE_PRECONDITION:
+  case FARANDOLE_MISMATCH:
     return ffi::Error(ffi::ErrorCode::kFailedPrecondition, text);
   case FARANDOLE_INVALID_ARGUMENT:
     return ffi::Error(ffi::ErrorCode::kInvalidArgument, text);

@@ -159,7 +159,7 @@ def _reset_with_others(reset: Callable[[], None]) -> None:
             if not isinstance(event, HorovodInternalError):
                 raise
             _leave_if_dismissed(event)
-            lost_another = event.kind in ("disconnected", "unknown")
+            lost_another = event.kind in ("disconnected", "unknown", "shut down")
             if not lost_another or not membership.is_elastic() or not left or time.monotonic() >= until:
                 raise
             _log.warning("members changed again before all had come together: %s", event)
