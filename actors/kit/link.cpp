@@ -61,18 +61,17 @@ public:
     if (phase_ != phase::connecting)
       return flush();
     if (int problem = connect_result(watch_.get()); problem != 0)
-      return end("cannot connect: " + text_of_errno(problem));
+      return end_without_peer("cannot connect: " + text_of_errno(problem));
     shake_hands(tls_side::client);
   }
 
   /// Nothing more will be reported, so everything that is left must be taken now.
   void hangup() {
     if (phase_ == phase::connecting)
-      return end("cannot connect: " + text_of_errno(connect_result(watch_.get())));
+      return end_without_peer("cannot connect: " + text_of_errno(connect_result(watch_.get())));
     while (phase_ != phase::ended && take_once()) {
     }
-    if (phase_ != phase::ended)
-      end(lost());
+    end_without_peer(lost());
   }
 
   void queue(const envelope& message) {
@@ -137,8 +136,12 @@ public:
 
   void close_overdue() { end("the peer did not take what was queued in time to close", shut_); }
 
+  /// The peer's process ended or cannot be reached. The owner hears of it and knows whether that matters, so
+  /// the log has it for information only; of a peer that never proved the secret there is no owner to hear.
+  void end_without_peer(const std::string& reason) { end(reason, false, true); }
+
   /// Says why, once, to the log and to the owner. `wanted`: as it should be.
-  void end(const std::string& reason, bool wanted = false) {
+  void end(const std::string& reason, bool wanted = false, bool peer_is_gone = false) {
     if (phase_ == phase::ended)
       return;
     wanted = wanted || shut_; // however it ends once all has been said
@@ -150,6 +153,8 @@ public:
                   (reason.empty() ? "" : ": " + reason);
       if (wanted || reason.empty())
         log->debug(line);
+      else if (peer_is_gone && owner_knows)
+        log->info(line);
       else
         log->warning(line);
     }
@@ -178,15 +183,17 @@ private:
   bool take_once() {
     std::array<std::byte, read_bytes> buffer;
     auto got = ::recv(watch_.get(), buffer.data(), buffer.size(), 0);
+    const int problem = errno;
     if (got > 0) {
       digest(std::span{buffer}.first(static_cast<std::size_t>(got)));
       return true;
     }
     if (got == 0)
-      end(lost());
-    else if (errno != EAGAIN && errno != EINTR)
-      end(lost() + ": " + text_of_errno(errno) +
-          (tells_silence(errno) ? ", no answer within " + start_.settings.silence_setting : ""));
+      end_without_peer(lost());
+    else if (tells_silence(problem))
+      end(lost() + ": " + text_of_errno(problem) + ", no answer within " + start_.settings.silence_setting);
+    else if (problem != EAGAIN && problem != EINTR)
+      end_without_peer(lost() + ": " + text_of_errno(problem));
     return false;
   }
 

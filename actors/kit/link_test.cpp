@@ -202,14 +202,14 @@ TEST_CASE("both ends may close at once") {
   CHECK(pair.left.said.warnings() + pair.right.said.warnings() == 0);
 }
 
-TEST_CASE("an owner hears that its peer vanished, and one line says so") {
+TEST_CASE("an owner hears that its peer vanished, and one line says so, for information") {
   connected pair;
   caf::anon_send_exit(pair.at_left.handle, caf::exit_reason::kill);
   auto closed = pair.right.next<link_closed>();
   CHECK(closed.link == pair.at_right.link);
   CHECK_THAT(closed.reason, Catch::Contains("gone"));
   CHECK(pair.right.said.wait_for("closed: the peer is gone"));
-  CHECK(pair.right.said.warnings() == 1);
+  CHECK(pair.right.said.warnings() == 0);
 }
 
 TEST_CASE("a link ends with its owner, and its peer takes that for a wish") {
@@ -257,6 +257,28 @@ TEST_CASE("a peer without TLS is shut out, whatever it says") {
   CHECK(right.said.wait_for("does not speak TLS 1.3"));
   CHECK(right.said.warnings() == 1);
   CHECK(right.has_none<link_opened>());
+}
+
+TEST_CASE("however many strangers call, few warnings are logged, and the last states their number") {
+  lines said;
+  {
+    logger log{{.level = log_level::warning}, [&](log_level l, std::string_view t) { said.add(l, t); }};
+    party right;
+    right.settings.log = &log;
+    auto door = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+    REQUIRE(door);
+    for (int i = 0; i < 40; ++i) {
+      stranger peer{door->port};
+      peer.say(std::vector<std::byte>(100, std::byte{0x5a}));
+      peer.rest();
+    }
+    right.self->monitor(door->handle);
+    caf::anon_send(door->handle, close_atom::value);
+    right.next<caf::down_msg>();
+    CHECK(said.warnings() == 3);
+  }
+  CHECK(said.wait_for("37 more like this"));
+  CHECK(said.warnings() == 4);
 }
 
 TEST_CASE("a peer that says nothing is shut out at the deadline, which is named") {

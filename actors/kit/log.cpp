@@ -9,6 +9,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <vector>
+
+#include "actors/kit/repetition_limit.hpp"
 
 namespace farandole {
 
@@ -69,7 +72,21 @@ void to_standard_streams(log_level level, std::string_view line) {
   std::fflush(stream);
 }
 
+void write_to(spdlog::logger& sink, log_level level, std::string_view text, std::string_view file,
+              std::uint32_t line) {
+  const spdlog::source_loc place{file.data(), static_cast<int>(line), ""};
+  // Handed over as it is: what looks like a format in it stays what it is.
+  sink.log(place, to_spdlog(level), spdlog::string_view_t{text.data(), text.size()});
+}
+
 } // namespace
+
+/// Threads log at once, so the counts have a lock; it is held for moments, and never while a line is written.
+struct logger::repetitions {
+  std::mutex guard;
+  repetition_limit limit;
+  std::function<repetition_limit::time_point()> clock;
+};
 
 std::optional<log_level> log_level_from(std::string_view text) {
   std::string lower{text};
@@ -90,9 +107,14 @@ logger::logger(const log_options& options, std::function<void(log_level, std::st
   sink->set_formatter(std::move(formatter));
   sink_ = std::make_unique<spdlog::logger>("farandole", std::move(sink));
   sink_->set_level(to_spdlog(options.level));
+  repetitions_ = std::make_unique<repetitions>();
+  repetitions_->clock = options.clock;
 }
 
-logger::~logger() = default;
+logger::~logger() {
+  for (const auto& each : repetitions_->limit.rest())
+    write_to(*sink_, log_level::warning, each.text, each.site.file, each.site.line);
+}
 
 bool logger::enabled(log_level level) const {
   return sink_->should_log(to_spdlog(level));
@@ -101,9 +123,20 @@ bool logger::enabled(log_level level) const {
 void logger::write(log_level level, std::string_view text, std::source_location from) {
   if (!enabled(level))
     return;
-  spdlog::source_loc place{from.file_name(), static_cast<int>(from.line()), from.function_name()};
-  // Handed over as it is: what looks like a format in it stays what it is.
-  sink_->log(place, to_spdlog(level), spdlog::string_view_t{text.data(), text.size()});
+  const repetition_limit::call_site site{from.file_name(), from.line()};
+  std::vector<repetition_limit::summary> due;
+  bool admitted = true;
+  {
+    std::lock_guard lock(repetitions_->guard);
+    const auto now = repetitions_->clock();
+    due = repetitions_->limit.due(now);
+    if (level == log_level::warning || level == log_level::error)
+      admitted = repetitions_->limit.admit(site, text, now);
+  }
+  for (const auto& each : due)
+    write_to(*sink_, log_level::warning, each.text, each.site.file, each.site.line);
+  if (admitted)
+    write_to(*sink_, level, text, site.file, site.line);
 }
 
 void logger::fatal(std::string_view text, place from) {

@@ -1,8 +1,10 @@
 // Lines for people: [time: LEVEL file:line] [rank]: text, to standard output up to INFO and to standard error
 // from WARNING on. A logger is an object that a runtime owns and lends to its parts; there is no registry.
+// Warnings and errors that are repeated are counted instead of logged (repetition_limit.hpp).
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -25,6 +27,8 @@ std::optional<log_level> log_level_from(std::string_view text);
 struct log_options {
   log_level level = log_level::warning; ///< what is below is dropped
   bool hide_time = false;
+  /// For counting repeated lines.
+  std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
 
 /// Thread-safe.
@@ -57,8 +61,11 @@ public:
   [[noreturn]] void fatal(std::string_view text, place from = place::current());
 
 private:
+  struct repetitions;
+
   std::atomic<std::int32_t> rank_{-1};
   std::unique_ptr<spdlog::logger> sink_;
+  std::unique_ptr<repetitions> repetitions_;
 };
 
 } // namespace farandole

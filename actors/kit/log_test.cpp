@@ -72,5 +72,36 @@ TEST_CASE("threads may write at once, and no line is torn") {
     REQUIRE(line.ends_with("]: a line of text"));
 }
 
+TEST_CASE("repeated warnings are counted; the count is logged after a minute, or at the end") {
+  std::chrono::steady_clock::time_point now{std::chrono::hours{1}};
+  std::vector<std::string> lines;
+  {
+    logger log{{.level = log_level::info, .hide_time = true, .clock = [&now] { return now; }},
+               [&lines](log_level, std::string_view line) { lines.emplace_back(line); }};
+    const auto warn = [&log](int port) { log.warning("a stranger at port " + std::to_string(port)); };
+    for (int port = 1000; port < 1100; ++port)
+      warn(port);
+    CHECK(lines.size() == 3);
+    now += std::chrono::seconds{60};
+    log.info("something else");
+    REQUIRE(lines.size() == 5);
+    CHECK_THAT(lines[3], Catch::StartsWith("[W log_test.cpp:"));
+    CHECK_THAT(lines[3],
+               Catch::EndsWith(": 97 more like this within 1 s; the last: a stranger at port 1099"));
+    warn(2000);
+    for (int i = 0; i < 10; ++i)
+      warn(3000);
+  }
+  REQUIRE(lines.size() == 9);
+  CHECK_THAT(lines[8], Catch::EndsWith(": 8 more like this within 1 s; the last: a stranger at port 3000"));
+}
+
+TEST_CASE("what is logged for information is never counted") {
+  captured it{{.level = log_level::trace, .hide_time = true}};
+  for (int i = 0; i < 10; ++i)
+    it.log.info("rank " + std::to_string(i) + " started");
+  CHECK(it.lines.size() == 10);
+}
+
 } // namespace
 } // namespace farandole

@@ -58,6 +58,11 @@ def test_an_exception_ends_the_job(launch: Callable[..., Job]) -> None:
     assert "on purpose" in job.text
 
 
+def assert_no_warnings(job: Job) -> None:
+    """That others lose their links to a process is no news once it is known that the process has ended."""
+    assert not re.search(r": W \w+\.cpp", job.text), job.text
+
+
 SURVIVORS = (
     PRELUDE
     + """
@@ -83,6 +88,7 @@ def test_a_killed_rank_is_named_by_all_others(elements: int, launch: Callable[..
         told = re.search(rf"rank {rank} was told: (.*)", job.text)
         assert told and re.search(r"\brank 1\b", told.group(1)), job.text
     assert_gone(job.pids(4))
+    assert_no_warnings(job)
 
 
 def test_a_relay_that_is_killed_is_named_by_those_below_it(
@@ -147,6 +153,7 @@ def test_control_c_ends_everything(launch: Callable[..., Job]) -> None:
     job.process.send_signal(signal.SIGINT)
     assert job.end() != 0
     assert_gone(pids)
+    assert_no_warnings(job)
 
 
 def test_a_terminated_launcher_ends_everything(launch: Callable[..., Job]) -> None:
