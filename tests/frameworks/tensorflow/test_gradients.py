@@ -119,3 +119,23 @@ def test_in_a_process_set(gradient, rank, size):
     finally:
         hvd.barrier()
         hvd.remove_process_set(last)
+
+
+@pytest.mark.parametrize("operation", ["grouped_allgather", "grouped_reducescatter", "grouped_allreduce", "allgather"])
+def test_incoming_gradients_may_have_another_type_than_the_outputs(run, operation, size):
+    """float32 from the caller, beside TensorFlow's own float64 zeros for the output that nothing depends on."""
+    call = getattr(hvd, operation)
+
+    @run
+    def differentiate(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            if operation.startswith("grouped"):
+                used, _unused = call([x, x * 2.0], name=f"{operation}_of_two_types")
+            else:
+                used = call(x, name=f"{operation}_of_two_types")
+        return tape.gradient(used, x, output_gradients=tf.ones(tf.shape(used), tf.float32))
+
+    found = differentiate(tf.ones([size], tf.float64))
+    assert found.dtype == tf.float64
+    np.testing.assert_allclose(found.numpy(), np.ones(size))

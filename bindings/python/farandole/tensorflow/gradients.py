@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 from farandole.tensorflow.kernels import raw, tf
 from farandole.tensorflow.mpi_ops import Average, Sum, size_op
@@ -29,14 +29,24 @@ def _suffixed(attributes: Dict[str, Any], suffix: str) -> Dict[str, Any]:
     return {**attributes, "tensor_name": name.split("\n")[0] + suffix if name else ""}
 
 
+def _as_outputs(op: Any, grads: Sequence[Any]) -> List[Any]:
+    """The incoming gradients in the types of the outputs that they belong to. TensorFlow does not make them so: a caller's
+    ``output_gradients`` may have another type, beside zeros that it makes for outputs without one."""
+    return [tf.cast(grad, output.dtype) for grad, output in zip(grads, op.outputs)]
+
+
+def _as_output(op: Any, grad: Any) -> Any:
+    return tf.cast(grad, op.outputs[0].dtype)
+
+
 @tf.RegisterGradient("HorovodAllreduce")
 def _of_allreduce(op: Any, grad: Any) -> Any:
-    return raw.horovod_allreduce(grad, **_attributes(op, "reduce_op"), **_scales(op))
+    return raw.horovod_allreduce(_as_output(op, grad), **_attributes(op, "reduce_op"), **_scales(op))
 
 
 @tf.RegisterGradient("HorovodGroupedAllreduce")
 def _of_grouped_allreduce(op: Any, *grads: Any) -> List[Any]:
-    return list(raw.horovod_grouped_allreduce(list(grads), **_attributes(op, "reduce_op"), **_scales(op)))
+    return list(raw.horovod_grouped_allreduce(_as_outputs(op, grads), **_attributes(op, "reduce_op"), **_scales(op)))
 
 
 def _own_rows(grad: Any, counts: Any, op: Any) -> Any:
@@ -48,7 +58,7 @@ def _own_rows(grad: Any, counts: Any, op: Any) -> Any:
 
 @tf.RegisterGradient("HorovodAllgather")
 def _of_allgather(op: Any, grad: Any) -> Any:
-    mean = raw.horovod_allreduce(grad, **_mean(op))
+    mean = raw.horovod_allreduce(_as_output(op, grad), **_mean(op))
     rows = tf.shape(op.inputs[0])[:1]
     counts = raw.horovod_allgather(rows, **_suffixed(_attributes(op), ".rows"))
     return _own_rows(mean, counts, op)
@@ -56,7 +66,7 @@ def _of_allgather(op: Any, grad: Any) -> Any:
 
 @tf.RegisterGradient("HorovodGroupedAllgather")
 def _of_grouped_allgather(op: Any, *grads: Any) -> List[Any]:
-    means = raw.horovod_grouped_allreduce(list(grads), **_mean(op))
+    means = raw.horovod_grouped_allreduce(_as_outputs(op, grads), **_mean(op))
     rows = tf.stack([tf.shape(each)[0] for each in op.inputs])[tf.newaxis, :]
     counts = raw.horovod_allgather(rows, **_suffixed(_attributes(op), ".rows"))
     return [_own_rows(mean, counts[:, place], op) for place, mean in enumerate(means)]
@@ -64,7 +74,7 @@ def _of_grouped_allgather(op: Any, *grads: Any) -> List[Any]:
 
 @tf.RegisterGradient("HorovodBroadcast")
 def _of_broadcast(op: Any, grad: Any) -> Any:
-    mean = raw.horovod_allreduce(grad, **_mean(op))
+    mean = raw.horovod_allreduce(_as_output(op, grad), **_mean(op))
     is_root = tf.equal(raw.horovod_rank(), op.get_attr("root_rank"))
     return tf.where(is_root, mean, tf.zeros_like(mean))
 
@@ -72,7 +82,7 @@ def _of_broadcast(op: Any, grad: Any) -> Any:
 @tf.RegisterGradient("HorovodAlltoall")
 def _of_alltoall(op: Any, grad: Any, _: Any) -> Tuple[Any, None]:
     # What came from each rank goes back to it.
-    back, _counts = raw.horovod_alltoall(grad, splits=op.outputs[1], **_attributes(op))
+    back, _counts = raw.horovod_alltoall(_as_output(op, grad), splits=op.outputs[1], **_attributes(op))
     return back, None
 
 
@@ -88,12 +98,13 @@ def _unscattered(op: Any, grad: Any) -> Any:
 
 @tf.RegisterGradient("HorovodReducescatter")
 def _of_reducescatter(op: Any, grad: Any) -> Any:
-    return raw.horovod_allgather(_unscattered(op, grad), **_attributes(op))
+    return raw.horovod_allgather(_unscattered(op, _as_output(op, grad)), **_attributes(op))
 
 
 @tf.RegisterGradient("HorovodGroupedReducescatter")
 def _of_grouped_reducescatter(op: Any, *grads: Any) -> List[Any]:
-    return list(raw.horovod_grouped_allgather([_unscattered(op, each) for each in grads], **_attributes(op)))
+    own = [_unscattered(op, each) for each in _as_outputs(op, grads)]
+    return list(raw.horovod_grouped_allgather(own, **_attributes(op)))
 
 
 for _type in ("Join", "Barrier", "Size", "ProcessSetIncluded", "LocalSize", "Rank", "LocalRank"):
