@@ -99,6 +99,19 @@ def test_numpy_arrays_of_mxnet_stay_such(name: str, rank: int, size: int) -> Non
         assert isinstance(result, mx.np.ndarray), index
 
 
+def test_splits_are_integers(name: str, size: int) -> None:
+    """An array of MXNet is one of float32 unless it is given a type, so scripts come to this easily."""
+    rows = nd.ones((size, 2))
+    bad = (nd.ones(size), mx.np.ones(size), numpy.ones(size), [1.0] * size, nd.ones((size, 1), dtype="int32"), 1)
+    for number, splits in enumerate(bad):
+        with pytest.raises(MXNetError, match="integers"):
+            hvd.alltoall(rows, splits=splits, name=f"{name}.{number}")
+    good = (nd.ones(size, dtype="int32"), nd.ones(size, dtype="int64"), numpy.ones(size, "int64"), [1] * size)
+    for number, splits in enumerate(good):
+        received, counts = hvd.alltoall(rows, splits=splits, name=f"{name}.good.{number}")
+        assert received.shape == (size, 2) and counts.asnumpy().tolist() == [1] * size
+
+
 def test_rows_may_be_fewer_than_ranks(name: str, rank: int, size: int) -> None:
     with mx.util.np_shape(True):
         share = hvd.reducescatter(nd.ones((1, 3)), op=hvd.Sum, name=name)

@@ -8,6 +8,7 @@ know (allgather, alltoall) wait for it.
 from __future__ import annotations
 
 import atexit
+import operator
 import os
 import sys
 from typing import Any, List, Optional, Sequence, Tuple, Union
@@ -286,11 +287,14 @@ def _rows(splits: Any) -> Optional[List[int]]:
         return None
     numbers = splits.asnumpy() if isinstance(splits, mx.nd.NDArray) else splits
     try:
-        if any(each != int(each) for each in numbers):
-            raise ValueError
-        return [int(each) for each in numbers] or None
-    except (TypeError, ValueError):
-        raise MXNetError(f"splits must be a list or a flat array of whole numbers, not {splits!r}") from None
+        # index() refuses floating-point numbers, also those that are whole.
+        return [operator.index(each) for each in numbers] or None
+    except TypeError:
+        kind = f"{numbers.ndim}-dimensional {numbers.dtype}" if hasattr(numbers, "dtype") else repr(splits)
+        raise MXNetError(
+            f"alltoall takes splits as a list or a one-dimensional array of integers, not {kind}: "
+            "make them with dtype='int32'"
+        ) from None
 
 
 @public
