@@ -43,6 +43,18 @@ def test_everybody_has_a_place(hvd: ModuleType, rank: int, size: int) -> None:
     assert hvd.gloo_built() and isinstance(hvd.nccl_built(), int)
 
 
+def test_scripts_find_ids_and_ranks_of_process_sets_where_horovod_has_them(hvd: ModuleType, size: int) -> None:
+    if not hasattr(hvd, "mpi_ops"):
+        pytest.skip("Horovod has no such package")
+    ids_and_ranks = hvd.mpi_ops._basics._get_process_set_ids_and_ranks
+    last = hvd.add_process_set([size - 1]) if size > 1 else hvd.global_process_set
+    expected = {0: list(range(size)), last.process_set_id: [size - 1]}
+    assert ids_and_ranks() == expected and type(ids_and_ranks()) is dict
+    if size > 1:
+        hvd.remove_process_set(last)
+    assert ids_and_ranks() == {0: list(range(size))}
+
+
 def test_the_job_ends_and_begins_again(hvd: ModuleType, name: str, rank: int, size: int) -> None:
     hvd.shutdown()
     assert not hvd.is_initialized()

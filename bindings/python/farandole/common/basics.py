@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Optional, Sequence, Union
+from typing import Any, Dict, List, Optional, Sequence, Union
 
 from farandole.common import handles, job, membership, mpi, set_generations
 from farandole.common import process_sets as sets
@@ -183,3 +183,7 @@ class HorovodBasics:
     def rocm_built(self) -> bool:
         """Whether ROCm is built in."""
         return False
+
+    def _get_process_set_ids_and_ranks(self) -> Dict[int, List[int]]:
+        """The global ranks of every process set, by its number. Scripts ask ``hvd.mpi_ops._basics`` for it."""
+        return sets.get_process_set_ids_and_ranks()
