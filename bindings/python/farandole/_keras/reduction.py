@@ -49,9 +49,9 @@ class OnTensorFlow:
             options.process_set,
             options.scale_local_gradients,
         )
-        self._helper: Optional[Any] = None
+        self.aggregation_helper: Optional[Any] = None
         if options.backward_passes_per_step > 1:
-            self._helper = LocalGradientAggregationHelperEager(
+            self.aggregation_helper = LocalGradientAggregationHelperEager(
                 options.backward_passes_per_step,
                 self._reduce,
                 options.sparse_as_dense,
@@ -62,24 +62,26 @@ class OnTensorFlow:
 
     def register_local(self, variable: Any) -> None:
         """The gradient of this variable stays on its rank."""
-        (self._helper.register_local_var if self._helper else self._reduce.register_local)(variable)
+        helper = self.aggregation_helper
+        (helper.register_local_var if helper else self._reduce.register_local)(variable)
 
     def begin_anew(self) -> None:
         """Nothing has been added up."""
-        if self._helper is not None and self._helper.counter is not None:
-            for each in [self._helper.counter, *self._helper.locally_aggregated_grads]:
+        helper = self.aggregation_helper
+        if helper is not None and helper.counter is not None:
+            for each in [helper.counter, *helper.locally_aggregated_grads]:
                 if each is not None:
                     each.assign(each * 0)
 
     def __call__(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
         """What is to be applied, by ``apply``."""
-        if self._helper is None:
+        if self.aggregation_helper is None:
             return self._reduce(gradients, variables)
-        return self._helper.compute_gradients(gradients, variables)
+        return self.aggregation_helper.compute_gradients(gradients, variables)
 
     def apply(self, apply: Callable[[], Any], optimizer: Any) -> Any:
         """Applies where a step is due."""
-        return apply() if self._helper is None else self._helper.apply_gradients(apply, optimizer)
+        return apply() if self.aggregation_helper is None else self.aggregation_helper.apply_gradients(apply, optimizer)
 
 
 class _Verbs:

@@ -30,8 +30,8 @@ def _suffixed(attributes: Dict[str, Any], suffix: str) -> Dict[str, Any]:
 
 
 def _as_outputs(op: Any, grads: Sequence[Any]) -> List[Any]:
-    """The incoming gradients in the types of the outputs that they belong to. TensorFlow does not make them so: a caller's
-    ``output_gradients`` may have another type, beside zeros that it makes for outputs without one."""
+    """The incoming gradients in the types of their outputs. TensorFlow does not convert them: ``output_gradients`` may
+    have another type, and stand beside zeros of the output's type for outputs that are not used."""
     return [tf.cast(grad, output.dtype) for grad, output in zip(grads, op.outputs)]
 
 

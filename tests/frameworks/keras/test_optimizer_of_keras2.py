@@ -1,0 +1,130 @@
+"""Optimizers of Keras 2. Their gradients are computed, aggregated and applied by three calls, which mixed-precision
+wrappers and subclasses of users make one by one."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List
+
+import numpy as np
+import pytest
+from nets import ROWS, data, fit, furthest, network, share
+
+Make = Callable[[float], Any]
+
+
+@pytest.fixture(params=["current", "legacy"])
+def sgd(request: pytest.FixtureRequest, keras: Any) -> Make:
+    """Makes an optimizer: of the class of today, or an ``OptimizerV2``."""
+    if hasattr(keras, "ops"):
+        pytest.skip("Keras 3 has one call for all of it")
+    home = keras.optimizers.legacy if request.param == "legacy" else keras.optimizers
+    return home.SGD
+
+
+@pytest.fixture
+def variable() -> Any:
+    import tensorflow as tf
+
+    return tf.Variable([5.0, 5.0])
+
+
+def ranks(size: int) -> int:
+    """The sum of rank + 1 over all ranks."""
+    return size * (size + 1) // 2
+
+
+def gradients_of(pairs: Any) -> List[float]:
+    return [float(gradient.numpy()[0]) for gradient, _ in pairs]
+
+
+def test_gradients_are_reduced_when_they_are_computed_and_not_again(hvd, sgd: Make, variable, rank: int, size: int):
+    import tensorflow as tf
+
+    optimizer = hvd.DistributedOptimizer(sgd(1.0), op=hvd.Sum)
+
+    def loss():
+        return tf.reduce_sum(variable) * (rank + 1.0)
+
+    pairs = optimizer._compute_gradients(loss, [variable])
+    assert gradients_of(pairs) == [ranks(size)]
+    # Aggregating, which wrappers do next, and applying find them reduced.
+    pairs = optimizer._aggregate_gradients(pairs)
+    assert gradients_of(pairs) == [ranks(size)]
+    optimizer.apply_gradients(pairs)
+    np.testing.assert_allclose(variable.numpy(), 5.0 - ranks(size))
+    # A step that nobody applies changes nothing for the next.
+    optimizer._compute_gradients(loss, [variable])
+    with tf.GradientTape() as tape:
+        value = loss()
+    pairs = optimizer._compute_gradients(value, [variable], tf.constant(3.0), tape)
+    assert gradients_of(pairs) == [3.0 * ranks(size)]
+    assert gradients_of(optimizer._compute_gradients(loss, [variable], grad_loss=2.0)) == [2.0 * ranks(size)]
+    optimizer.apply_gradients(pairs)
+    np.testing.assert_allclose(variable.numpy(), 5.0 - 4.0 * ranks(size))
+    optimizer.minimize(loss, [variable])
+    np.testing.assert_allclose(variable.numpy(), 5.0 - 5.0 * ranks(size))
+
+
+def test_gradients_are_reduced_when_they_are_aggregated_and_not_again(hvd, sgd: Make, variable, rank: int, size: int):
+    import tensorflow as tf
+
+    optimizer = hvd.DistributedOptimizer(sgd(1.0), op=hvd.Sum)
+    own = [(tf.fill([2], rank + 1.0), variable)]
+    # The first is not applied: a loss scale's optimizer does that with an overflow.
+    assert gradients_of(optimizer._aggregate_gradients(own)) == [ranks(size)]
+    pairs = optimizer._aggregate_gradients(own)
+    assert gradients_of(pairs) == [ranks(size)]
+    optimizer.apply_gradients(pairs)
+    np.testing.assert_allclose(variable.numpy(), 5.0 - ranks(size))
+    optimizer.apply_gradients(own)
+    np.testing.assert_allclose(variable.numpy(), 5.0 - 2.0 * ranks(size))
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_steps_inside_a_loss_scale_are_those_of_one_big_batch(
+    hvd, keras, sgd: Make, compiled: bool, rank: int, size: int
+) -> None:
+    x, y = data(size)
+    mine = network(keras, "sgd", run_eagerly=not compiled)
+    weights = mine.get_weights()
+    scaled = keras.mixed_precision.LossScaleOptimizer(hvd.DistributedOptimizer(sgd(0.1)), initial_scale=8.0)
+    mine.compile(optimizer=scaled, loss="mse", run_eagerly=not compiled)
+    mine.set_weights(weights)
+    overflow = np.where(rank == 0, np.inf, 1.0) * np.ones((ROWS, 1), "float32")
+    # An overflow on one rank: all leave the step out, and the next is reduced all the same.
+    fit(mine, x[:ROWS], overflow, ROWS, epochs=1)
+    np.testing.assert_array_equal(mine.get_weights()[0], weights[0])
+    fit(mine, share(x, rank, size), share(y, rank, size), ROWS)
+    one = network(keras, sgd(0.1))
+    fit(one, x, y, ROWS * size)
+    assert furthest(mine, one) < 1e-5
+
+
+def test_the_aggregation_helper_is_where_horovod_has_it(hvd, sgd: Make) -> None:
+    from farandole.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
+
+    assert hvd.DistributedOptimizer(sgd(1.0))._agg_helper is None
+    helper = hvd.DistributedOptimizer(sgd(1.0), backward_passes_per_step=2)._agg_helper
+    assert isinstance(helper, LocalGradientAggregationHelperEager) and helper.backward_passes_per_step == 2
+
+
+def test_several_passes_of_computed_gradients_make_a_step(hvd, sgd: Make, variable, rank: int, size: int) -> None:
+    import tensorflow as tf
+
+    optimizer = hvd.DistributedOptimizer(sgd(1.0), op=hvd.Sum, backward_passes_per_step=2)
+    for expected in (5.0, 5.0 - 2.0 * ranks(size)):
+        pairs = optimizer._compute_gradients(lambda: tf.reduce_sum(variable) * (rank + 1.0), [variable])
+        optimizer.apply_gradients(optimizer._aggregate_gradients(pairs))
+        np.testing.assert_allclose(variable.numpy(), expected)
+
+
+def test_an_optimizer_of_a_user_calls_what_it_overrides(hvd, sgd: Make, variable, rank: int, size: int) -> None:
+    import tensorflow as tf
+
+    class Doubled(sgd):  # type: ignore[valid-type, misc]
+        def _aggregate_gradients(self, grads_and_vars):
+            return [(2.0 * gradient, variable) for gradient, variable in grads_and_vars]
+
+    optimizer = hvd.DistributedOptimizer(Doubled(1.0), op=hvd.Sum)
+    pairs = optimizer._aggregate_gradients([(tf.fill([2], rank + 1.0), variable)])
+    assert gradients_of(pairs) == [2.0 * ranks(size)]
