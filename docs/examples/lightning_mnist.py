@@ -9,7 +9,6 @@ import argparse
 import os
 import tempfile
 
-import horovod.lightning  # noqa: F401  (distributed) the trainer knows the strategy by its name
 import lightning.pytorch as pl
 import torch
 import torch.nn.functional as F

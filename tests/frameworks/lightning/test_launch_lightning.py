@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 from typing import List, Tuple
 
 import pytest
-from launched import Job, needs_launcher, run_script, write_script
+from launched import Job, clean_environment, needs_launcher, run_script, write_script
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
 
@@ -24,9 +25,8 @@ def test_the_example_trains() -> None:
     assert accuracy > 0.5, job.text
 
 
-# As the manual has it; "gpus" is "devices" in Lightning 2, the first line makes the name known, and data is our own.
+# As the manual has it; "gpus" is "devices" in Lightning 2, and data is our own.
 SNIPPET = """
-import horovod.lightning
 import {package} as pl
 import torch
 
@@ -110,27 +110,63 @@ def test_without_lightning_the_import_says_what_to_install() -> None:
     assert "ImportError: farandole.lightning needs Lightning: pip install lightning" in done.stderr
 
 
+def run_python(script: str, *options: str, path: str = "") -> subprocess.CompletedProcess[str]:
+    """A script in a process of its own, with ``path`` on PYTHONPATH."""
+    return subprocess.run(
+        [sys.executable, *options, "-c", script],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**clean_environment(), "PYTHONPATH": path},
+    )
+
+
 ORDERS = """
-import sys
+import importlib.util, sys
 for name in {order}:
     __import__(name)
+# A library that asks whether Lightning is installed.
+for name in ("lightning.pytorch", "pytorch_lightning"):
+    assert importlib.util.find_spec(name) is not None
 import lightning.pytorch, pytorch_lightning
 for package in (lightning.pytorch, pytorch_lightning):
-    trainer = package.Trainer(strategy="farandole", logger=False, enable_checkpointing=False)
-    assert type(trainer.strategy).__name__ == "FarandoleStrategy", package
-    assert isinstance(trainer.strategy, package.strategies.ParallelStrategy)
+    for arguments in (dict(strategy="farandole"), dict(strategy="horovod"), dict(accelerator="horovod")):
+        trainer = package.Trainer(**arguments, logger=False, enable_checkpointing=False)
+        assert type(trainer.strategy).__name__ == "FarandoleStrategy", (package, arguments)
+        assert isinstance(trainer.strategy, package.strategies.ParallelStrategy)
     assert package.__spec__.loader is package.__loader__ and "farandole" not in type(package.__loader__).__module__
     assert "horovod" in package.strategies.StrategyRegistry
+assert not any("farandole" in type(each).__module__ for each in sys.meta_path)
 print("SERVED")
 """
 
 
 @pytest.mark.parametrize(
     "order",
-    [("horovod.lightning",), ("lightning.pytorch", "horovod.lightning"), ("pytorch_lightning", "horovod.lightning")],
+    [
+        ("horovod.torch",),
+        ("horovod.lightning",),
+        ("lightning.pytorch", "horovod.torch"),
+        ("pytorch_lightning", "horovod.lightning"),
+    ],
     ids=" ".join,
 )
-def test_either_may_be_imported_first(order: Tuple[str, ...]) -> None:
-    script = ORDERS.format(order=order)
-    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, timeout=120)
+def test_lightning_and_farandole_may_be_imported_in_any_order(order: Tuple[str, ...]) -> None:
+    # Python without `site` reads no .pth files, so this is what the imports do by themselves.
+    done = run_python(ORDERS.format(order=order), "-S", path=sysconfig.get_path("purelib"))
     assert done.returncode == 0 and "SERVED" in done.stdout, done.stderr
+
+
+def test_lightning_alone_knows_the_strategy_and_other_programs_load_nothing() -> None:
+    done = run_python(ORDERS.format(order=()))
+    assert done.returncode == 0 and "SERVED" in done.stdout, done.stderr
+    loaded = run_python("import sys; print(sorted(each for each in sys.modules if each.startswith('farandole')))")
+    assert loaded.stdout == "['farandole', 'farandole._lightning']\n", loaded
+
+
+def test_a_lightning_that_farandole_does_not_fit_stays_usable(tmp_path: Path) -> None:
+    (tmp_path / "pytorch_lightning").mkdir()
+    (tmp_path / "pytorch_lightning" / "__init__.py").write_text("works = True\n")
+    done = run_python("import pytorch_lightning; print(pytorch_lightning.works)", path=str(tmp_path))
+    assert done.stdout == "True\n" and 'Trainer(strategy="horovod") is not available' in done.stderr, done

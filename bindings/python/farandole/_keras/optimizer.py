@@ -171,12 +171,16 @@ class _OfKeras2(_Distributed):
     def aggregate_gradients(self, grads_and_vars: Any) -> Any:
         """Reduces the gradients over all ranks; ``apply_gradients`` then does not."""
         reduced = self._farandole_aggregate(grads_and_vars)
-        return super().aggregate_gradients(reduced) if hasattr(super(), "aggregate_gradients") else reduced
+        if not hasattr(super(), "aggregate_gradients"):
+            return reduced
+        return super().aggregate_gradients(reduced)  # type: ignore[misc]
 
     def _aggregate_gradients(self, grads_and_vars: Any) -> Any:
         """As ``aggregate_gradients``: wrappers of older optimizers call it by this name."""
         reduced = self._farandole_aggregate(grads_and_vars)
-        return super()._aggregate_gradients(reduced) if hasattr(super(), "_aggregate_gradients") else reduced
+        if not hasattr(super(), "_aggregate_gradients"):
+            return reduced
+        return super()._aggregate_gradients(reduced)  # type: ignore[misc]
 
     def get_gradients(self, loss: Any, params: Any) -> Any:
         """In graphs of TensorFlow 1: the gradients, reduced over all ranks."""

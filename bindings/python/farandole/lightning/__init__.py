@@ -1,20 +1,22 @@
-"""Farandole for Lightning: ``import farandole.lightning``, before or after Lightning, is all that it takes for
+"""Farandole for Lightning. Scripts need no import of it for
 
     Trainer(strategy="farandole")      # or "horovod", or accelerator="horovod" as the manual has it
 
-in processes that ``horovodrun`` has started. Both packages that Lightning comes in are served, ``lightning`` and
-``pytorch_lightning``.
+in processes that ``horovodrun`` has started: ``farandole._lightning`` makes the names known. This package has the
+strategy's class, for options, and the state of elastic training. Both packages that Lightning comes in are served,
+``lightning`` and ``pytorch_lightning``.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
+from farandole._lightning import PACKAGES
 from farandole.common.util import check_extension
-from farandole.lightning.registration import PACKAGES, classes_for, serve
+from farandole.lightning.registration import classes_for, require_lightning
 
 check_extension("farandole.lightning", "", __file__, "_native")
-serve()
+require_lightning()
 
 from farandole.lightning.elastic import LightningState  # noqa: E402  (after the check, whose error gives the reason)
 
