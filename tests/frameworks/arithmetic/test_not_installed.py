@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import List
+from typing import List, Optional
 
 import pytest
 
@@ -40,6 +40,16 @@ def test_what_is_missing_is_named_and_how_to_get_it(root: str, door: str) -> Non
     said = imported(f"{root}.{door}", *(f"sys.modules[{each!r}] = None" for each in roots))
     assert "ImportError" in said[0], said
     assert "pip install" in said[1] and framework in said[1] and "needs" in said[1], said
+
+
+@pytest.mark.parametrize(("missing", "installed"), [("tensorflow", "torch"), ("jax", "torch"), ("torch", None)])
+def test_keras_without_its_backend_mentions_the_setting(missing: str, installed: Optional[str]) -> None:
+    setting = [f"import os; os.environ['KERAS_BACKEND'] = {missing!r}"]
+    gone = [f"sys.modules[{each!r}] = None" for each in ("tensorflow", "jax", "torch") if each != installed]
+    said = imported("horovod.keras", *setting, *gone)
+    assert "ImportError" in said[0], said
+    assert f"needs {missing}" in said[1] and f"pip install {missing}" in said[1], said
+    assert (f"set KERAS_BACKEND={installed}," if installed else "choose another by KERAS_BACKEND") in said[1], said
 
 
 @pytest.mark.parametrize("framework", list(OLD))

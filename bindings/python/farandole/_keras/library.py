@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from typing import Any, List, NamedTuple
 
+from farandole.common.util import require_framework, to_install
+
 _ROOTS = ("keras", "tf_keras")
+_BACKENDS = ("tensorflow", "torch", "jax")
 
 
 class Library(NamedTuple):
@@ -28,9 +32,28 @@ def library(keras: Any) -> Library:
     version = getattr(keras, "__version__", "")
     is_three = not version.startswith("2.") and hasattr(keras, "ops")
     backend = keras.backend.backend() if is_three else "tensorflow"
-    if backend not in ("tensorflow", "torch", "jax"):
+    if backend not in _BACKENDS:
         raise ImportError(f"Farandole has no adapter for Keras on {backend}: use tensorflow, torch or jax")
     return Library(keras, is_three, backend)
+
+
+def require_keras() -> None:
+    """``ImportError`` that says what to do where Keras is missing or too old, or the backend that it is set to use."""
+    try:
+        require_framework("keras", "2.13.0")
+    except ModuleNotFoundError as problem:
+        backend = str(problem.name).partition(".")[0]
+        if backend not in _BACKENDS:
+            raise
+        others = [each for each in _BACKENDS if each != backend and importlib.util.find_spec(each) is not None]
+        switch = (
+            f"set KERAS_BACKEND={' or KERAS_BACKEND='.join(others)}" if others else "choose another by KERAS_BACKEND"
+        )
+        raise ImportError(
+            f"farandole.keras needs {backend}, which Keras is set to use as its backend and which is not installed: "
+            f"{switch}, or pip install {to_install(backend)}",
+            name=backend,
+        ) from None
 
 
 def keras_of_tensorflow() -> Any:

@@ -66,6 +66,11 @@ _TO_INSTALL = {"mxnet": "mxnet==1.9.1 'numpy<1.24'", "tensorflow": "tensorflow-c
 """What to give pip, where it is not just the name."""
 
 
+def to_install(name: str) -> str:
+    """What to give pip for a framework."""
+    return _TO_INSTALL.get(name, name)
+
+
 def require_framework(name: str, minimum: str = "", version: Optional[str] = None) -> None:
     """The first thing that a framework's package does: ``ImportError`` that says what to install where the framework
     is missing or too old, and why the native module cannot be loaded if that is so.
@@ -75,7 +80,7 @@ def require_framework(name: str, minimum: str = "", version: Optional[str] = Non
     :param version: the one that is there, if its package does not say so under ``__version__``
     """
     check_extension(f"farandole.{name}", "", __file__, "_native")
-    install = f"pip install {_TO_INSTALL.get(name, name)}"
+    install = f"pip install {to_install(name)}"
     try:
         framework = importlib.import_module(name)
     except ModuleNotFoundError as problem:

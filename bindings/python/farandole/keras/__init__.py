@@ -3,9 +3,9 @@
 Keras 3 on TensorFlow, PyTorch or JAX; before it, the Keras that TensorFlow 2.15 comes with.
 """
 
-from farandole.common.util import require_framework as _require_framework
+from farandole._keras.library import require_keras as _require_keras
 
-_require_framework("keras", "2.13.0")
+_require_keras()
 
 import keras as _keras
 
