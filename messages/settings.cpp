@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <limits>
 
+#include "messages/nearest_name.hpp"
+
 namespace farandole {
 
 namespace {
@@ -246,7 +248,11 @@ error settings::load_file(const std::map<std::string, std::string>& file) {
       return !candidate.yaml_key.empty() && candidate.yaml_key == key;
     });
     if (row == table.end()) {
-      warnings_.push_back("config file: there is no setting '" + key + "'");
+      std::vector<std::string_view> keys;
+      for (const auto& candidate : table)
+        if (!candidate.yaml_key.empty())
+          keys.push_back(candidate.yaml_key);
+      warnings_.push_back("config file: there is no setting '" + key + "'" + did_you_mean(key, keys));
       continue;
     }
     if (auto problem = assign_typed(*row, setting_source::file, key, text, row->flag_factor))
@@ -347,6 +353,33 @@ std::string settings::shown(setting id) const {
 std::string settings::cited(setting id) const {
   const auto& row = row_of(id);
   return std::string(row.name) + " (" + std::string(row.environment) + ") = " + shown(id);
+}
+
+std::vector<std::string> settings::given_without_effect() const {
+  const auto defaults = built_in();
+  std::vector<std::string> names;
+  for (const auto& row : setting_table()) {
+    const auto from = source(row.id);
+    const bool default_switch = row.type == setting_type::flag && flag(row.id) == defaults.flag(row.id);
+    if (row.has_effect || default_switch)
+      continue;
+    if (from == setting_source::flag)
+      names.emplace_back(row.type != setting_type::flag || flag(row.id) ? row.flag : row.flag_off);
+    else if (from == setting_source::file)
+      names.push_back(std::string(row.yaml_key) + " (config file)");
+    else if (from == setting_source::environment)
+      names.emplace_back(row.environment);
+  }
+  return names;
+}
+
+std::string no_effect_warning(std::span<const std::string> names) {
+  std::string text;
+  for (std::size_t at = 0; at < names.size(); ++at)
+    text += (at == 0 ? "" : at + 1 == names.size() ? " and " : ", ") + names[at];
+  if (names.empty())
+    return text;
+  return text + (names.size() == 1 ? " has" : " have") + " no effect in this build";
 }
 
 std::vector<std::pair<std::string, std::string>> settings::job_wide() const {

@@ -65,10 +65,12 @@ enum class setting : std::uint16_t {
   log_level,
   log_hide_time,
   thread_affinity,
+  elastic_events,
   // Read by other parts or accepted for compatibility: see the table.
   // How a job is launched and which libraries it may use.
   controller,
   cpu_operations,
+  omp_threads,
   elastic,
   elastic_timeout,
   regroup_timeout,
@@ -125,6 +127,8 @@ struct setting_row {
   bool nonzero_is_on = false;     ///< flag: a negative number is on as well
   bool forgiving = false;         ///< an unknown choice is replaced by the default instead of refused
   std::string_view needs = {};    ///< the part without which it has no effect (and is accepted all the same)
+  /// false: nothing in this build reads it. It is accepted, and given_without_effect() names it.
+  bool has_effect = true;
   std::string_view doc;
 };
 
@@ -178,6 +182,9 @@ public:
   std::vector<std::string> override_with(std::span<const std::pair<std::string, std::string>> values);
 
   const std::vector<std::string>& warnings() const { return warnings_; }
+  /// Settings that were given although nothing in this build reads them, each by the flag, the key of the
+  /// config file or the variable that gave it. A switch that was given its default asks for nothing.
+  std::vector<std::string> given_without_effect() const;
 
 private:
   settings() = default;
@@ -191,5 +198,9 @@ private:
   std::vector<setting_source> sources_;
   std::vector<std::string> warnings_;
 };
+
+/// The one line that names them all: "--a, b.c (config file) and X have no effect in
+/// this build". Empty if there are none.
+std::string no_effect_warning(std::span<const std::string> names);
 
 } // namespace farandole

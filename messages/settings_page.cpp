@@ -22,7 +22,11 @@ A value that is out of range is refused at start. An environment variable that d
 warning. Switches take numbers (on when above 0) and the words true, yes, on, false, no and off. Named values are taken
 in any case.
 
-*Needs* names a part without which the setting has no effect: it is accepted all the same.
+*Needs* names a part without which the setting has no effect: it is accepted all the same. A setting marked *no effect in
+this build* is read by nothing yet. It is accepted too, and one warning at the start of a job names all of these that were
+given.
+
+A variable called `FARANDOLE_*` or `HOROVOD_*` that is not known is named in a warning, too, with the nearest known name.
 
 )";
 
@@ -77,6 +81,8 @@ std::string line_of(const setting_row& row, const settings& defaults) {
     doc += " *job*";
   if (!row.needs.empty())
     doc += " *Needs: " + std::string(row.needs) + ".*";
+  if (!row.has_effect)
+    doc += " *No effect in this build.*";
   return "| " + std::string(row.name) + " | " + code(row.environment) + " | " + flags_of(row) + " | " +
          defaults.shown(row.id) + " | " + kind_of(row) + " | " + doc + " |\n";
 }

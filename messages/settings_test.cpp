@@ -126,7 +126,8 @@ TEST_CASE("a flag or a value in the file that does not parse is refused", "[sett
 TEST_CASE("a key of the file that no row has is named in a warning and nothing else happens", "[settings]") {
   const auto values = loaded({{}, {{"params.fusion_treshold_mb", "3"}}, {}});
   REQUIRE(values.warnings().size() == 1);
-  CHECK(contains(values.warnings()[0], "params.fusion_treshold_mb"));
+  CHECK(values.warnings()[0] == "config file: there is no setting 'params.fusion_treshold_mb'; did you mean "
+                                "'params.fusion_threshold_mb'?");
 }
 
 TEST_CASE("flags and file count in their own unit", "[settings]") {
@@ -182,6 +183,31 @@ TEST_CASE("what is plain can be assigned again and means the same", "[settings]"
   }
 }
 
+TEST_CASE("settings that nothing reads are named as they were given, and switches that are off are not",
+          "[settings]") {
+  const auto values = loaded({environment_of({{"HOROVOD_TIMELINE", "t.json"},
+                                              {"HOROVOD_AUTOTUNE", "0"},
+                                              {"HOROVOD_CACHE_CAPACITY", "7"},
+                                              {"HOROVOD_NUM_NCCL_STREAMS", "1"}}),
+                              {{"autotune.log_file", "log.csv"}, {"autotune.enabled", "0"}},
+                              {{"--thread-affinity", "0"}, {"--timeline-mark-cycles", "1"}}});
+  CHECK(values.given_without_effect() ==
+        std::vector<std::string>{"HOROVOD_TIMELINE", "--timeline-mark-cycles", "--thread-affinity",
+                                 "HOROVOD_NUM_NCCL_STREAMS", "autotune.log_file (config file)"});
+  CHECK(settings::built_in().given_without_effect().empty());
+  // A switch that is on by default and was switched off.
+  CHECK(loaded({environment_of({{"HOROVOD_BATCH_D2D_MEMCOPIES", "0"}}), {}, {}}).given_without_effect() ==
+        std::vector<std::string>{"HOROVOD_BATCH_D2D_MEMCOPIES"});
+}
+
+TEST_CASE("one line names all settings without effect", "[settings]") {
+  using names = std::vector<std::string>;
+  CHECK(no_effect_warning(names{}).empty());
+  CHECK(no_effect_warning(names{"--a"}) == "--a has no effect in this build");
+  CHECK(no_effect_warning(names{"--a", "B"}) == "--a and B have no effect in this build");
+  CHECK(no_effect_warning(names{"--a", "B", "c"}) == "--a, B and c have no effect in this build");
+}
+
 TEST_CASE("job-wide values of the rendezvous win, and a line tells of each that was chosen differently here",
           "[settings]") {
   auto rendezvous =
@@ -210,4 +236,9 @@ TEST_CASE("the page has a line for every row", "[settings]") {
   for (const auto& row : setting_table())
     CHECK(contains(page, "| `" + std::string(row.environment) + "` |"));
   CHECK(contains(page, "| 134217728 bytes | 0 to 1099511627776 bytes |"));
+  for (const auto& row : setting_table()) {
+    const auto begin = page.find("`" + std::string(row.environment) + "`");
+    const auto line = page.substr(begin, page.find('\n', begin) - begin);
+    CHECK(contains(line, "*No effect in this build.*") == !row.has_effect);
+  }
 }

@@ -8,6 +8,7 @@
 #include "bindings/cxx/birth_mark.hpp"
 #include "bindings/cxx/farandole.hpp"
 #include "bindings/cxx/known_sets.hpp"
+#include "bindings/cxx/setting_warnings.hpp"
 #include "collectives/paths/mpi/mpi_library.hpp"
 #include "elastic/start_tries.hpp"
 #include "messages/membership.hpp"
@@ -175,8 +176,12 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
   start_tries tries(values->flag(setting::elastic), wanted.until, values->cited(patience));
   for (;;) {
     auto started = start_once(*values, wanted, lists, how.set_rules);
-    if (started)
+    if (started) {
+      logger log(log_of(*values));
+      for (const auto& line : setting_warnings(*values, how, (*started)->rank()))
+        log.warning(line);
       return started;
+    }
     if (auto problem = tries.after(started.error(), clock::now()))
       return problem;
     logger(log_of(*values))

@@ -48,6 +48,7 @@ constexpr setting_row rows[] = {
      .flag = "--timeline-filename",
      .yaml_key = "timeline.filename",
      .needs = "timeline",
+     .has_effect = false,
      .doc = "File that rank 0 writes its timeline to; DYNAMIC: started from the program."},
     {.id = setting::timeline_mark_cycles,
      .name = "timeline mark cycles",
@@ -58,6 +59,7 @@ constexpr setting_row rows[] = {
      .flag_off = "--no-timeline-mark-cycles",
      .yaml_key = "timeline.mark_cycles",
      .needs = "timeline",
+     .has_effect = false,
      .doc = "Marks each round of bundling in the timeline."},
     {.id = setting::autotune,
      .name = "autotune",
@@ -68,6 +70,7 @@ constexpr setting_row rows[] = {
      .flag_off = "--no-autotune",
      .yaml_key = "autotune.enabled",
      .needs = "tuner",
+     .has_effect = false,
      .doc = "Searches for better parameters while the job runs."},
     {.id = setting::log_level,
      .name = "log level",
@@ -96,7 +99,15 @@ constexpr setting_row rows[] = {
      .environment = "HOROVOD_THREAD_AFFINITY",
      .flag = "--thread-affinity",
      .yaml_key = "library_options.thread_affinity",
+     .has_effect = false,
      .doc = "Comma list of core ids: the runtime's threads of local rank i are pinned to entry i."},
+    {.id = setting::elastic_events,
+     .name = "elastic events",
+     .type = text,
+     .built_in = "",
+     .environment = "FARANDOLE_ELASTIC_EVENTS",
+     .doc = "File to which every worker of an elastic job appends what happens to it, a line of JSON each; see "
+            "guides/fault-injection.md."},
 };
 
 } // namespace

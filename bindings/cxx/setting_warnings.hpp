@@ -1,0 +1,17 @@
+// What people are told, once per job, about the settings that they gave: which of them nothing reads, and
+// which variables are probably mistyped. The launcher tells it where there is one, otherwise rank 0 does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "bindings/cxx/farandole.hpp"
+#include "messages/settings.hpp"
+
+namespace farandole {
+
+/// The lines for this rank to log; none on other ranks than 0, and none in a job that the launcher started.
+std::vector<std::string> setting_warnings(const settings& values, const options& given, std::int32_t rank);
+
+} // namespace farandole
