@@ -142,12 +142,15 @@ bool takes(const path_routes& routes, path_kind kind) {
   return std::find(routes.begin(), routes.end(), kind) != routes.end();
 }
 
-std::string path_report() {
+std::string path_report(std::span<const std::string_view> absent) {
   constexpr std::size_t first_column = 15;
   const auto padded = [](std::string_view text, std::size_t width) {
     std::string cell(text);
     cell.resize(std::max(width, cell.size()), ' ');
     return cell;
+  };
+  const auto is_absent = [&](const path_row& row) {
+    return std::find(absent.begin(), absent.end(), row.name) != absent.end();
   };
   std::string text = "    " + padded("", first_column), reasons;
   for (const auto& row : rows)
@@ -158,14 +161,18 @@ std::string path_report() {
       continue;
     std::string line = "    " + padded(asked.name, first_column);
     for (const auto& row : rows) {
-      line += "  " + padded(moves(row, asked.id) ? "[X]" : "[ ]", row.name.size());
-      if (!moves(row, asked.id))
+      const bool possible = moves(row, asked.id) && !is_absent(row);
+      line += "  " + padded(possible ? "[X]" : "[ ]", row.name.size());
+      if (!moves(row, asked.id) && !is_absent(row))
         reasons += "    " + std::string(asked.name) + " not by " + std::string(row.name) + ": " +
                    std::string(row.why_not[static_cast<std::size_t>(asked.id)]) + "\n";
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }
+  for (const auto& row : rows)
+    if (is_absent(row))
+      reasons += "    nothing by " + std::string(row.name) + ": it is not available here\n";
   return text + reasons;
 }
 

@@ -63,6 +63,7 @@ expected<path_routes> routes_for(const set_facts& set, const path_wishes& wishes
 bool takes(const path_routes& routes, path_kind kind);
 
 /// The table for people: a line for each operation, a mark for each path, then the reasons.
-std::string path_report();
+/// `absent` names the paths that this build or this machine does not have: they move nothing.
+std::string path_report(std::span<const std::string_view> absent = {});
 
 } // namespace farandole

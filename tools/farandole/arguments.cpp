@@ -1,8 +1,12 @@
 #include "tools/farandole/arguments.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <optional>
 #include <string_view>
+
+#include "messages/nearest_name.hpp"
 
 namespace farandole {
 
@@ -62,6 +66,15 @@ expected<match> by_prefix(std::span<const option_shape> shapes, const std::strin
   return found.empty() ? match{} : found.front();
 }
 
+std::string suggestion(std::span<const option_shape> shapes, const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& shape : shapes)
+    for (auto& candidate : names_of(shape))
+      if (candidate.size() > 2) // any letter is near to any other
+        names.push_back(std::move(candidate));
+  return did_you_mean(name, std::vector<std::string_view>(names.begin(), names.end()));
+}
+
 expected<match> find(std::span<const option_shape> shapes, const std::string& word) {
   if (const auto* shape = exact(shapes, word))
     return match{shape, word, {}};
@@ -84,7 +97,20 @@ expected<match> find(std::span<const option_shape> shapes, const std::string& wo
   if (word[1] != '-')
     if (const auto* shape = exact(shapes, word.substr(0, 2)); shape && shape->values == 1)
       return match{shape, word.substr(0, 2), word.substr(2)};
-  return wrong("unrecognized arguments: " + word);
+  return wrong("unrecognized arguments: " + word + suggestion(shapes, name));
+}
+
+/// Why a value is no 32-bit whole number; empty if it is one.
+std::string objection_to_number(const std::string& option, std::string_view text) {
+  std::int32_t value = 0;
+  const auto* end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, value);
+  if (result.ec == std::errc() && result.ptr == end)
+    return {};
+  const auto shown = "argument " + option + ": '" + std::string(text) + "' is ";
+  if (result.ec == std::errc::result_out_of_range && result.ptr == end)
+    return shown + "out of range";
+  return shown + "not a whole number; write it as in " + option + " 4";
 }
 
 } // namespace
@@ -110,6 +136,10 @@ expected<arguments> parse_arguments(std::span<const option_shape> shapes,
     if (given.values.size() != wanted)
       return wrong("argument " + found->name + ": expected " +
                    (wanted == 1 ? "one argument" : std::to_string(wanted) + " arguments"));
+    if (found->shape->whole_numbers)
+      for (const auto& value : given.values)
+        if (const auto problem = objection_to_number(found->name, value); !problem.empty())
+          return wrong(problem);
     result.options.push_back(std::move(given));
   }
   if (at < words.size() && words[at] == "--")

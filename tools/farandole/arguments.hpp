@@ -15,6 +15,7 @@ struct option_shape {
   std::string name;                 ///< "--num-proc": what it is called in the result
   std::vector<std::string> aliases; ///< "-np", "-p", "--min-np"
   int values = 0;                   ///< how many follow
+  bool whole_numbers = false;       ///< whether each value must be a 32-bit whole number
 };
 
 struct given_option {
@@ -29,7 +30,7 @@ struct arguments {
   std::vector<std::string> command; ///< from the first word on, as it is
 };
 
-/// `invalid_argument` in argparse's words.
+/// `invalid_argument` in argparse's words, with the nearest option where a word is none.
 expected<arguments> parse_arguments(std::span<const option_shape> shapes, std::span<const std::string> words);
 
 } // namespace farandole

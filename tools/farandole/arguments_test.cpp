@@ -9,14 +9,14 @@ using options = std::vector<given_option>;
 namespace {
 
 const std::vector<option_shape> shapes = {
-    {"--num-proc", {"-np"}, 1},
+    {"--num-proc", {"-np"}, 1, true},
     {"--ssh-port", {"-p"}, 1},
     {"--verbose", {}, 0},
     {"--hosts", {"-H"}, 1},
     {"--hostfile", {"-hostfile"}, 1},
     {"--log-level", {}, 1},
     {"--log-without-timestamp", {}, 0},
-    {"--cooldown-range", {}, 2},
+    {"--cooldown-range", {}, 2, true},
     {"--prefix-output-with-timestamp", {"-prefix-timestamp"}, 0},
     {"--min-num-proc", {"--min-np"}, 1},
     {"--mpi-args", {}, 1},
@@ -75,6 +75,22 @@ TEST_CASE("missing, superfluous and unknown pieces are refused", "[arguments]") 
   CHECK(refusal({"--cooldown-range", "1"}) == "argument --cooldown-range: expected 2 arguments");
   CHECK(refusal({"--verbose=1"}) == "argument --verbose: ignored explicit argument '1'");
   CHECK(refusal({"--nonsense"}) == "unrecognized arguments: --nonsense");
+}
+
+TEST_CASE("a mistyped option is answered by the nearest one", "[arguments]") {
+  CHECK(refusal({"--vrebose"}) == "unrecognized arguments: --vrebose; did you mean '--verbose'?");
+  CHECK(refusal({"--num-porc=2"}) == "unrecognized arguments: --num-porc=2; did you mean '--num-proc'?");
+}
+
+TEST_CASE("a value that must be a whole number is refused by its option's name where it is none",
+          "[arguments]") {
+  CHECK(refusal({"-np", "abc"}) == "argument -np: 'abc' is not a whole number; write it as in -np 4");
+  CHECK(refusal({"--num-proc=2.5"}) ==
+        "argument --num-proc: '2.5' is not a whole number; write it as in --num-proc 4");
+  CHECK(refusal({"-np", "4x"}).find("'4x' is not a whole number") != std::string::npos);
+  CHECK(refusal({"-np="}).find("'' is not a whole number") != std::string::npos);
+  CHECK(refusal({"-np", "99999999999"}) == "argument -np: '99999999999' is out of range");
+  CHECK(refusal({"--cooldown-range", "1", "x"}).find("'x'") != std::string::npos);
 }
 
 TEST_CASE("negative numbers and texts with spaces are values", "[arguments]") {

@@ -51,9 +51,10 @@ build_facts find_facts(const std::string& program) {
   else
     for (const char* label : {"TensorFlow", "PyTorch", "MXNet"})
       facts.frameworks.push_back({label, "", false, "no Python was found"});
-  // "Gloo" means launch without MPI, and data paths that need none of these libraries.
+  // "Gloo" means launch without MPI, and data paths that need none of these libraries. Ranks never agree by
+  // way of MPI, and --mpi is refused, wherever MPI is installed: it only moves tensors.
+  facts.controllers = {{"MPI", false}, {"Gloo", true}};
   const bool mpi = static_cast<bool>(load_mpi());
-  facts.controllers = {{"MPI", mpi}, {"Gloo", true}};
   const bool ccl = ccl_works();
   facts.operations = {{"NCCL", false}, {"DDL", false}, {"CCL", ccl}, {"MPI", mpi}, {"Gloo", true}};
   const bool ucx = ucx_works();
@@ -70,12 +71,17 @@ std::string build_report(const build_facts& facts) {
   text += block("Available Frameworks", frameworks);
   text += block("Available Controllers", facts.controllers);
   text += block("Available Tensor Operations", facts.operations);
+  text += "\nFarandole v" + facts.version + "\n";
   text += block("Farandole Data Paths", facts.paths);
   return text;
 }
 
-std::string operations_report() {
-  return "\nOperations and Their Data Paths:\n" + path_report();
+std::string operations_report(const build_facts& facts) {
+  std::vector<std::string_view> absent;
+  for (const auto& path : facts.paths)
+    if (!path.there)
+      absent.push_back(path.label);
+  return "\nOperations and Their Data Paths:\n" + path_report(absent);
 }
 
 std::string settings_report(const settings& values) {
@@ -96,6 +102,8 @@ std::string settings_report(const settings& values) {
             padded(values.shown(row.id), value_width) + "  " + std::string(to_string(values.source(row.id)));
     if (!row.needs.empty())
       text += ", needs " + std::string(row.needs);
+    if (!row.has_effect)
+      text += ", no effect in this build";
     text += "\n";
   }
   return text;

@@ -18,6 +18,7 @@ struct capability {
 
 /// What is reported, gathered.
 struct build_facts {
+  std::string version; ///< Farandole's own
   std::vector<framework> frameworks;
   std::vector<capability> controllers;
   std::vector<capability> operations;
@@ -26,10 +27,10 @@ struct build_facts {
 
 build_facts find_facts(const std::string& program);
 
-/// The first blocks are those of Horovod's report, letter for letter.
+/// The first blocks are those of Horovod's report, letter for letter; Farandole's version and paths follow.
 std::string build_report(const build_facts& facts);
-/// Which path can move which operation, and why another cannot.
-std::string operations_report();
+/// Which path can move which operation, and why another cannot. A path that is not there moves nothing.
+std::string operations_report(const build_facts& facts);
 std::string settings_report(const settings& values);
 /// For --verbose: why a framework does not load.
 std::string reasons_report(const build_facts& facts);

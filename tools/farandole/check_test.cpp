@@ -10,8 +10,30 @@
 
 using namespace farandole;
 
+namespace {
+
+/// A stand-in for Python in a folder of its own.
+struct stand_in {
+  std::string folder, path;
+  explicit stand_in(const std::string& script) {
+    char name[] = "/tmp/farandole-test-XXXXXX";
+    REQUIRE(::mkdtemp(name));
+    folder = name;
+    path = folder + "/python3";
+    std::ofstream(path) << "#!/bin/sh\n" << script;
+    ::chmod(path.c_str(), 0700);
+  }
+  ~stand_in() {
+    ::unlink(path.c_str());
+    ::rmdir(folder.c_str());
+  }
+};
+
+} // namespace
+
 TEST_CASE("the report has the blocks and marks that scripts look for", "[check]") {
   build_facts facts;
+  facts.version = "1.2.3";
   facts.frameworks = {{"TensorFlow", "", false, "no"}, {"PyTorch", "", true, ""}, {"MXNet", "", false, "no"}};
   facts.controllers = {{"MPI", false}, {"Gloo", true}};
   facts.operations = {{"NCCL", false}, {"DDL", false}, {"CCL", false}, {"MPI", false}, {"Gloo", true}};
@@ -34,8 +56,34 @@ TEST_CASE("the report has the blocks and marks that scripts look for", "[check]"
                                "    [ ] MPI\n"
                                "    [X] Gloo\n"
                                "\n"
+                               "Farandole v1.2.3\n"
+                               "\n"
                                "Farandole Data Paths:\n"
                                "    [X] local\n");
+}
+
+TEST_CASE("a path that is not there is shown as absent in both blocks", "[check]") {
+  build_facts facts;
+  facts.paths = {{"local", true}, {"mpi", true}, {"ccl", false}};
+  const auto report = operations_report(facts);
+  CHECK(report.find("    nothing by ccl: it is not available here\n") != std::string::npos);
+  CHECK(report.find("nothing by mpi") == std::string::npos);
+  CHECK(report.find("not by ccl: ") == std::string::npos);
+  const auto begin = report.find("    allreduce ");
+  const auto row = report.substr(begin, report.find('\n', begin) - begin);
+  const auto header = report.find("solo");
+  const auto first = report.rfind('\n', header) + 1;
+  const auto mark = [&](const std::string& path) {
+    return row.substr(report.find("  " + path, header) + 2 - first, 3);
+  };
+  CHECK(mark("mpi") == "[X]");
+  CHECK(mark("ccl") == "[ ]");
+}
+
+TEST_CASE("MPI is no controller as long as --mpi is refused", "[check]") {
+  const stand_in python("exit 1\n");
+  for (const auto& each : find_facts(python.folder + "/horovodrun").controllers)
+    CHECK(each.there == (each.label == "Gloo"));
 }
 
 TEST_CASE("every setting is shown with its value and where it came from", "[check]") {
@@ -52,28 +100,8 @@ TEST_CASE("every setting is shown with its value and where it came from", "[chec
   CHECK(line_of("HOROVOD_CYCLE_TIME").ends_with("command line"));
   CHECK(line_of("HOROVOD_START_TIMEOUT").ends_with("default"));
   CHECK(line_of("HOROVOD_CYCLE_TIME").find(" 2 ms ") != std::string::npos);
+  CHECK(line_of("HOROVOD_TIMELINE").ends_with("no effect in this build"));
 }
-
-namespace {
-
-/// A stand-in for Python in a folder of its own.
-struct stand_in {
-  std::string folder, path;
-  explicit stand_in(const std::string& script) {
-    char name[] = "/tmp/farandole-test-XXXXXX";
-    REQUIRE(::mkdtemp(name));
-    folder = name;
-    path = folder + "/python3";
-    std::ofstream(path) << "#!/bin/sh\n" << script;
-    ::chmod(path.c_str(), 0700);
-  }
-  ~stand_in() {
-    ::unlink(path.c_str());
-    ::rmdir(folder.c_str());
-  }
-};
-
-} // namespace
 
 TEST_CASE("the interpreter beside the program is found first", "[check]") {
   const stand_in python("exit 0\n");

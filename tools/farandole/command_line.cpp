@@ -9,10 +9,12 @@
 #include <set>
 #include <sstream>
 
+#include "messages/known_variables.hpp"
 #include "tools/farandole/arguments.hpp"
 #include "tools/farandole/config_file.hpp"
 #include "tools/farandole/elastic_options.hpp"
 #include "tools/farandole/help_layout.hpp"
+#include "tools/farandole/ignored_options.hpp"
 
 namespace farandole {
 
@@ -47,7 +49,10 @@ void add_setting(CLI::App& app, const setting_row& row, given& into) {
                        : row.type == setting_type::text  ? "TEXT"
                        : row.unit == "s"                 ? "SECONDS"
                                                          : "NUMBER";
-    app.add_option_function<std::string>(std::string(row.flag), keep(row.flag), doc)->type_name(type);
+    auto* option = app.add_option_function<std::string>(std::string(row.flag), keep(row.flag), doc);
+    option->type_name(type);
+    if (!row.has_effect)
+      option->group(ignored_group);
     return;
   }
   auto* on = app.add_flag_callback(
@@ -56,6 +61,8 @@ void add_setting(CLI::App& app, const setting_row& row, given& into) {
       std::string(row.flag_off), [set = keep(row.flag_off)] { set("1"); },
       "The opposite of " + std::string(row.flag) + ".");
   on->excludes(off);
+  if (!row.has_effect)
+    on->group(ignored_group);
   const bool shown = row.flag_off.starts_with("--no-") && row.needs != "tuner" && row.needs != "timeline" &&
                      row.needs != "MPI";
   if (!shown)
@@ -116,27 +123,6 @@ void add_launch_options(CLI::App& app, given& into) {
   mpi->excludes(jsrun);
 }
 
-/// Accepted so that command lines work; they tune what is not offered yet.
-void add_later_options(CLI::App& app, given& into) {
-  struct unused {
-    const char* names;
-    const char* doc;
-    bool number;
-  };
-  static constexpr unused rows[] = {
-      {"-p,--ssh-port", "Port of ssh on other hosts.", true},
-      {"-i,--ssh-identity-file", "Key for ssh.", false},
-      {"--mpi-args", "Arguments for mpirun; write --mpi-args=\"...\".", false},
-      {"--binding-args", "Arguments that bind processes to cores, for mpirun.", false},
-  };
-  for (const auto& row : rows) {
-    auto* option = app.add_option(row.names, row.doc)->group("Accepted without effect on one host");
-    option->type_name(row.number ? "INT" : "TEXT");
-    if (row.number)
-      option->check(CLI::TypeValidator<std::int32_t>(""));
-  }
-}
-
 std::unique_ptr<CLI::App> make_app(const std::string& program, given& into) {
   auto app = std::make_unique<CLI::App>("Starts a distributed training job.", program);
   app->formatter(help_layout());
@@ -151,10 +137,15 @@ std::unique_ptr<CLI::App> make_app(const std::string& program, given& into) {
   add_elastic_options(*app, into.elastic);
   app->get_option("--elastic-timeout")->group("Elastic jobs");
   app->option_defaults()->group("Options");
-  add_later_options(*app, into);
+  add_ignored_options(*app);
   app->get_option("--blacklist-cooldown-range")->multi_option_policy(CLI::MultiOptionPolicy::Throw);
   app->footer(help_footer(program));
   return app;
+}
+
+bool is_setting(const std::string& flag) {
+  const auto table = setting_table();
+  return std::any_of(table.begin(), table.end(), [&](const setting_row& row) { return row.flag == flag; });
 }
 
 std::vector<option_shape> shapes_of(const CLI::App& app) {
@@ -167,7 +158,10 @@ std::vector<option_shape> shapes_of(const CLI::App& app) {
       shape.aliases.push_back("-" + name);
     if (const char* also = alias_of(shape.name))
       shape.aliases.emplace_back(also);
-    shape.values = option->get_expected_min() == 0 ? 0 : shape.name == "--blacklist-cooldown-range" ? 2 : 1;
+    const bool is_cooldown = shape.name == "--blacklist-cooldown-range";
+    shape.values = option->get_expected_min() == 0 ? 0 : is_cooldown ? 2 : 1;
+    // The table of settings has its own words for its numbers.
+    shape.whole_numbers = (option->get_type_name() == "INT" && !is_setting(shape.name)) || is_cooldown;
     shapes.push_back(std::move(shape));
   }
   return shapes;
@@ -268,8 +262,12 @@ error find_interfaces(given& options) {
   return {};
 }
 
-error find_hosts(given& options) {
+error find_hosts(const CLI::App& app, given& options) {
   auto& request = options.request;
+  for (const char* name : {"--hosts", "--hostfile", "--host-discovery-script"})
+    if (app.count(name) > 0 && app.get_option(name)->results().back().empty())
+      return wrong(std::string("the value of ") + name + " is empty; name the hosts, as in -H localhost:4, or "
+                   "leave the option out to use this host");
   if (!request.discovery_script.empty())
     return find_script(request.discovery_script);
   if (request.elastic && options.hosts.empty() && options.hostfile.empty())
@@ -304,6 +302,10 @@ error conclude(given& options, const CLI::App& app, const surroundings& around) 
   }
   if (auto problem = load_settings(options, around))
     return problem;
+  for (const auto& text : {no_effect_warning(ignored_names(app, options.request.values)),
+                           unknown_variables_warning(around.variables)})
+    if (!text.empty())
+      options.warnings.push_back("WARNING: " + text);
   if (options.check_build) {
     request.what = run_request::kind::check;
     return {};
@@ -322,7 +324,7 @@ error conclude(given& options, const CLI::App& app, const surroundings& around) 
   request.processes = options.processes;
   if (auto problem = plan_elasticity(app, options.elastic, options.request, options.warnings))
     return problem;
-  return find_hosts(options);
+  return find_hosts(app, options);
 }
 
 } // namespace
@@ -331,20 +333,24 @@ expected<run_request> parse_run(const std::string& program, std::span<const std:
                                 const surroundings& around) {
   given options;
   const auto app = make_app(program, options);
+  const bool only_checks = program.ends_with(" check");
   const auto in_context = [&](const std::string& text) {
-    return wrong("usage: " + program + " [-h] -np NUM_PROC [options] command ...\n" + program +
-                 ": error: " + text);
+    return wrong("usage: " + program + (only_checks ? " [options]" : " [-h] -np NUM_PROC [options] command ...") +
+                 "\n" + program + ": error: " + text);
   };
   auto parsed = parse_arguments(shapes_of(*app), words);
   if (!parsed)
     return in_context(parsed.error().text);
   options.request.command = std::move(parsed->command);
+  if (only_checks && !options.request.command.empty())
+    return in_context("it takes no command (got: " + options.request.command.front() + "); see " + program +
+                      " --help");
   try { // CLI11 speaks in exceptions
     auto tokens = canonical(parsed->options);
     app->parse(tokens);
   } catch (const CLI::CallForHelp&) {
     options.request.what = run_request::kind::help;
-    options.request.text = app->help();
+    options.request.text = only_checks ? check_help(program) : app->help();
     return options.request;
   } catch (const CLI::ParseError& problem) {
     return in_context(problem.what());

@@ -43,10 +43,11 @@ struct run_request {
 /// What the parser needs to know of the world.
 struct surroundings {
   environment_lookup environment;
-  bool has_jsrun = false; ///< on PATH
+  bool has_jsrun = false;             ///< on PATH
+  std::vector<std::string> variables; ///< names of all that the environment has
 };
 
-/// `program` is what the usage line calls it. Reads the config file and the host file. The error's text
+/// `program` is what the usage line calls it; one that ends in "check" takes no command. Reads the config file and the host file. The error's text
 /// begins with the usage line, as argparse's does.
 expected<run_request> parse_run(const std::string& program, std::span<const std::string> words,
                                 const surroundings& around);

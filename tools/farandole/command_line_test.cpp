@@ -173,10 +173,68 @@ TEST_CASE("modes that are not offered yet are refused by name", "[command line]"
   CHECK(parsed({"-np", "1", "--gloo", "true"}, lsf).command == words{"true"});
 }
 
-TEST_CASE("options for later are read and change nothing", "[command line]") {
+TEST_CASE("options without effect are read, change nothing and are named in one warning", "[command line]") {
   const auto got = parsed({"-p", "22", "-i", "key", "--mpi-args=-x A", "--mpi-args=", "-np", "1", "true"});
   CHECK(got.command == words{"true"});
+  CHECK(got.warnings ==
+        words{"WARNING: -p/--ssh-port, -i/--ssh-identity-file and --mpi-args have no effect in this build"});
   refusal({"-np", "1", "-p", "x", "true"});
+}
+
+TEST_CASE("settings without effect are named in the same warning, wherever they were given",
+          "[command line]") {
+  const file config("timeline:\n  filename: t.json\nautotune:\n  warmup_samples: 1\n");
+  const auto got = parsed({"--autotune", "-p", "22", "--config-file", config.path, "-np", "1", "true"},
+                          around({{"HOROVOD_THREAD_AFFINITY", "0"}}));
+  CHECK(got.warnings == words{"WARNING: timeline.filename (config file), --autotune, HOROVOD_THREAD_AFFINITY, "
+                              "autotune.warmup_samples (config file) and -p/--ssh-port have no effect in this "
+                              "build"});
+  CHECK(parsed({"--no-autotune", "--cache-capacity", "1", "-np", "1", "true"}).warnings.empty());
+}
+
+TEST_CASE("unknown variables are named in one warning, of a job and of the report only", "[command line]") {
+  auto where = around();
+  where.variables = {"HOME", "HOROVOD_LOG_LEVL", "HOROVOD_RANK"};
+  const words wanted{"WARNING: unknown environment variable: HOROVOD_LOG_LEVL (did you mean "
+                     "HOROVOD_LOG_LEVEL?); nothing reads it"};
+  CHECK(parsed({"-np", "1", "true"}, where).warnings == wanted);
+  CHECK(parsed({"--check-build"}, where).warnings == wanted);
+  CHECK(parsed({"--version"}, where).warnings.empty());
+}
+
+TEST_CASE("a list of hosts that was given must not be empty", "[command line]") {
+  for (const words& options : {words{"-H", ""}, words{"--hosts="}, words{"--hostfile", ""},
+                               words{"--host-discovery-script", ""}, words{"--min-np", "1", "-H", ""}}) {
+    words given{"-np", "1"};
+    given.insert(given.end(), options.begin(), options.end());
+    given.emplace_back("true");
+    CHECK(contains(refusal(given), "is empty; name the hosts"));
+  }
+  const file hosts("# none\n");
+  CHECK(contains(refusal({"-np", "1", "--hostfile", hosts.path, "true"}), "0 slots"));
+}
+
+TEST_CASE("numbers that are none and options that do not exist are told in plain words", "[command line]") {
+  CHECK(contains(refusal({"-np", "abc", "true"}), "argument -np: 'abc' is not a whole number"));
+  CHECK(contains(refusal({"-np", "1", "--min-np", "x", "true"}), "argument --min-np: 'x'"));
+  CHECK(contains(refusal({"-np", "1", "--cache-capacity", "x", "true"}),
+                 "cache capacity (--cache-capacity) = 'x' is not a whole number"));
+  CHECK(contains(refusal({"-np", "1", "--fusion-treshold-mb", "1", "true"}),
+                 "did you mean '--fusion-threshold-mb'?"));
+}
+
+TEST_CASE("farandole check describes itself and takes no command", "[command line]") {
+  const auto help = parse_run("farandole check", words{"--check-build", "--help"}, around());
+  REQUIRE(help);
+  CHECK(help->what == run_request::kind::help);
+  CHECK(contains(help->text, "Usage: farandole check"));
+  CHECK(contains(help->text, "what this build can do"));
+  CHECK(contains(help->text, "Examples:\n  farandole check\n"));
+  CHECK_FALSE(contains(help->text, "-np"));
+  const auto refused = parse_run("farandole check", words{"--check-build", "torch"}, around());
+  REQUIRE_FALSE(refused);
+  CHECK(contains(refused.error().text, "usage: farandole check [options]\n"));
+  CHECK(contains(refused.error().text, "it takes no command (got: torch)"));
 }
 
 TEST_CASE("interfaces add up, once each, and the deprecated form warns", "[command line]") {

@@ -38,6 +38,33 @@ job ends; later on, what is wrong is told and the last good hosts stay. 'farando
 go by name.
 )";
 
+constexpr std::string_view check_text = R"(Usage: {program} [--verbose] [--config-file FILE] [settings]
+
+Shows what this build can do, and every setting. It starts no job.
+
+  Available Frameworks         frameworks whose package of Farandole can be imported by the Python beside this
+                               command, or else by the first on PATH; importing them takes some seconds
+  Available Controllers        ways in which ranks agree on what to do
+  Available Tensor Operations  libraries that can move tensors
+  Farandole Data Paths         ways in which Farandole moves tensors; FARANDOLE_CPU_PATH forces one
+  Operations and Their Data Paths
+                               which path can move which operation, and why another cannot
+  Settings                     each with its value, where that came from (default, environment, config file or
+                               command line), and whether it has an effect in this build
+
+The first four blocks are those of 'horovodrun --check-build', which prints the same report.
+
+Options:
+  --verbose           also tells why a framework cannot be imported
+  --config-file FILE  reads settings from a YAML file, as a job with this option would
+  any setting         an option of 'farandole run', to see what it comes to
+
+Examples:
+  {program}
+  {program} --verbose
+  {program} --config-file job.yaml --cycle-time-ms 2
+)";
+
 /// Long names behind one dash, as argparse has them.
 struct alias {
   const char* option;
@@ -64,6 +91,15 @@ std::string wrapped(const std::string& text, std::size_t width) {
     used += word.size();
   }
   return result;
+}
+
+/// `text` with the program's name in place of "{program}".
+std::string with_program(std::string_view pattern, const std::string& program) {
+  constexpr std::string_view place = "{program}";
+  std::string text(pattern);
+  for (auto at = text.find(place); at != std::string::npos; at = text.find(place, at + program.size()))
+    text.replace(at, place.size(), program);
+  return text;
 }
 
 /// Shows the aliases among an option's names, and no more of its rules than its type.
@@ -100,11 +136,11 @@ std::shared_ptr<CLI::FormatterBase> help_layout() {
 }
 
 std::string help_footer(const std::string& program) {
-  constexpr std::string_view place = "{program}";
-  std::string text(footer);
-  for (auto at = text.find(place); at != std::string::npos; at = text.find(place, at + program.size()))
-    text.replace(at, place.size(), program);
-  return text;
+  return with_program(footer, program);
+}
+
+std::string check_help(const std::string& program) {
+  return with_program(check_text, program);
 }
 
 } // namespace farandole

@@ -1,4 +1,4 @@
-// How the launcher's `--help` looks: lines that fit a terminal, all names of an option, and examples of jobs.
+// How the `--help` of the launcher and of `farandole check` looks: lines that fit a terminal, all names of an option, and examples of jobs.
 #pragma once
 
 #include <memory>
@@ -17,5 +17,8 @@ std::shared_ptr<CLI::FormatterBase> help_layout();
 
 /// What follows the options; `program` is what the user has called.
 std::string help_footer(const std::string& program);
+
+/// The help of `farandole check`.
+std::string check_help(const std::string& program);
 
 } // namespace farandole

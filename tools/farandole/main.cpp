@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "messages/known_variables.hpp"
+#include "messages/nearest_name.hpp"
 #include "messages/settings_page.hpp"
 #include "tools/farandole/build_xla.hpp"
 #include "tools/farandole/chaos/chaos.hpp"
@@ -43,6 +45,9 @@ usage: farandole <command> ...
 horovodrun is the same as farandole run.
 )";
 
+constexpr std::string_view command_names[] = {"run",      "rendezvous", "drain", "chaos", "build-xla", "check",
+                                              "settings", "operations", "help",  "version"};
+
 bool is_on_path(const std::string& name) {
   const char* variable = std::getenv("PATH");
   std::string_view path = variable ? variable : "";
@@ -56,8 +61,9 @@ bool is_on_path(const std::string& name) {
 }
 
 int show_check(const std::string& called_as, const run_request& request) {
-  const auto facts = find_facts(called_as);
-  std::cout << build_report(facts) << operations_report() << settings_report(request.values);
+  auto facts = find_facts(called_as);
+  facts.version = FARANDOLE_VERSION;
+  std::cout << build_report(facts) << operations_report(facts) << settings_report(request.values);
   if (request.verbose)
     std::cout << reasons_report(facts);
   std::cout.flush();
@@ -65,7 +71,7 @@ int show_check(const std::string& called_as, const run_request& request) {
 }
 
 int run(const std::string& called_as, const std::string& program, std::vector<std::string> words) {
-  const auto request = parse_run(program, words, {process_environment(), is_on_path("jsrun")});
+  const auto request = parse_run(program, words, {process_environment(), is_on_path("jsrun"), process_variables()});
   if (!request) {
     std::cerr << request.error().text << std::endl;
     return bad_usage;
@@ -119,7 +125,8 @@ int show_operations(const std::vector<std::string>& words) {
   const bool asked = words == std::vector<std::string>{"--help"} || words == std::vector<std::string>{"-h"};
   (asked ? std::cout : std::cerr)
       << "usage: farandole operations\n\nPrints, as Markdown, where every operation "
-         "runs and which element types and reductions it takes.\n";
+         "runs and which element types and reductions it takes.\nExample: farandole operations > "
+         "operations.md\n";
   return asked ? 0 : bad_usage;
 }
 
@@ -159,7 +166,8 @@ int choose(const std::string& called_as, std::vector<std::string> words) {
   }
   const bool asked = command == "help" || command == "--help" || command == "-h";
   if (!asked)
-    std::cerr << "farandole: error: there is no command '" << command << "'\n\n";
+    std::cerr << "farandole: error: there is no command '" << command << "'"
+              << did_you_mean(command, command_names) << "\n\n";
   (asked ? std::cout : std::cerr) << overview << std::flush;
   return asked ? 0 : bad_usage;
 }
