@@ -1,23 +1,10 @@
-# What tools/setup builds and installs. `deliverables` is everything that a user calls. Component "python" is made for
-# a site-packages folder (the packages and the native modules), component "commands" for the prefix above it (bin/, lib/).
-# `python_package` is the part of it that a wheel holds.
-add_custom_target(python_package)
-foreach(target farandole_native ${FARANDOLE_KERNELS})
-  if(TARGET ${target})
-    add_dependencies(python_package ${target})
-  endif()
-endforeach()
-add_custom_target(deliverables DEPENDS python_package)
-foreach(target farandole_command farandole_gloo farandole_ccl)
+# What a wheel holds, which pyproject.toml names: component "python" is made for a site-packages folder (the native
+# module, the modules that it loads, the kernels of frameworks; the Python files are added by the build backend), and
+# component "commands" for the environment's bin/ and lib/. `deliverables` builds all of it.
+add_custom_target(deliverables)
+foreach(target farandole_native farandole_command farandole_horovodrun farandole_gloo farandole_mpi farandole_ccl
+        ${FARANDOLE_KERNELS})
   if(TARGET ${target})
     add_dependencies(deliverables ${target})
   endif()
 endforeach()
-
-# `horovodrun` is the same program: it looks at the name by which it was called.
-if(TARGET farandole_command)
-  install(TARGETS farandole_command RUNTIME DESTINATION bin COMPONENT commands)
-  install(CODE [[
-    file(CREATE_LINK farandole "${CMAKE_INSTALL_PREFIX}/bin/horovodrun" SYMBOLIC)
-  ]] COMPONENT commands)
-endif()

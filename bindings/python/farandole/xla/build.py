@@ -16,7 +16,6 @@ import time
 from pathlib import Path
 from typing import IO, Any, List, Optional
 
-import farandole
 from farandole.common.util import require_framework
 from farandole.xla import OLDEST, built_path
 
@@ -53,9 +52,15 @@ def main(words: Optional[List[str]] = None) -> int:
     return 0
 
 
+def headers() -> Path:
+    """They lie beside the native module: in an editable installation, in another folder than this file."""
+    from farandole import _native
+
+    return Path(str(_native.__file__)).parent / "include"
+
+
 def _arguments(tf: Any) -> List[str]:
     include = tf.sysconfig.get_include()
-    own = Path(farandole.__file__).parent
     return [
         "-shared",
         "-fPIC",
@@ -65,8 +70,8 @@ def _arguments(tf: Any) -> List[str]:
         *tf.sysconfig.get_compile_flags(),
         f"-I{include}/external/highwayhash",
         f"-I{include}/external/farmhash_archive/src",
-        f"-I{own / 'include'}",
-        str(own / "xla" / "allreduce.cpp"),
+        f"-I{headers()}",
+        str(Path(__file__).with_name("allreduce.cpp")),
         *tf.sysconfig.get_link_flags(),
         "-l:libtensorflow_cc.so.2",
     ]

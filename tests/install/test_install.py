@@ -1,0 +1,139 @@
+"""pip installs Farandole from a clean clone, into an empty environment outside of the tree.
+
+The tests run in order and share one clone and one environment, so that the core is compiled once; with a warm ccache
+(the clone's paths do not count) this takes seconds. pip fetches the build tools from PyPI.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Iterator, List
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TRAIN = Path(__file__).with_name("train.py")
+
+
+class Environment:
+    """A virtual environment, and commands that run in it as a user's shell would run them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        # The interpreter behind .venv, so that nothing of .venv is in the new one.
+        base = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+        subprocess.run([base, "-m", "venv", folder], check=True)
+
+    def run(self, *command: object) -> str:
+        """What the command prints; it must end with 0."""
+        unset = ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+        variables = {name: value for name, value in os.environ.items() if name not in unset}
+        variables["PATH"] = f"{self.folder / 'bin'}:{variables['PATH']}"
+        words = [str(word) for word in command]
+        ran = subprocess.run(words, check=False, cwd=self.folder, env=variables, capture_output=True, text=True)
+        assert ran.returncode == 0, (
+            f"{command} ended with {ran.returncode}:\n{ran.stdout[-20000:]}{ran.stderr[-20000:]}"
+        )
+        return ran.stdout
+
+    def pip(self, *words: object) -> str:
+        return self.run("python", "-m", "pip", "--disable-pip-version-check", "--no-input", *words)
+
+    def python(self, code: str) -> str:
+        return self.run("python", "-c", code).strip()
+
+    def leftovers(self) -> List[str]:
+        """Files that mention us, by their paths in the environment."""
+        paths = (path.relative_to(self.folder) for path in self.folder.rglob("*") if not path.is_dir())
+        return sorted(str(path) for path in paths if "farandole" in str(path) or "horovod" in str(path))
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """What a clone of this tree would hold if all changes were committed: nothing that a build has left."""
+    folder = tmp_path_factory.mktemp("clone")
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in listed.stdout.split("\0"):
+        if name and (ROOT / name).exists():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name, follow_symlinks=False)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
+    made = Environment(tmp_path_factory.mktemp("environment"))
+    yield made
+    shutil.rmtree(made.folder)
+
+
+def check_installed(environment: Environment) -> None:
+    """Both distributions, both programs, and everything that a job looks for."""
+    versions = 'from importlib.metadata import version; print(version("farandole"), version("horovod"))'
+    packages = "import farandole, horovod; print(farandole.__version__, horovod.__version__)"
+    assert environment.python(versions) == environment.python(packages)
+    listed = environment.pip("list", "--format=freeze")
+    assert "farandole==" in listed and "horovod==" in listed
+    environment.pip("check")
+    assert environment.run("horovodrun", "--version").strip() == environment.python(packages).split()[1]
+    assert environment.run("farandole", "--version").startswith(f"farandole {environment.python(packages).split()[0]} ")
+    report = environment.run("farandole", "check")
+    for path in ("board", "local", "ucx", "gloo", "mpi"):
+        assert f"[X] {path}\n" in report, report
+    modules = "from pathlib import Path; from farandole import _native; folder = Path(_native.__file__).parent\n"
+    modules += 'print(*sorted(path.name for path in folder.rglob("*.so")))'
+    for name in ("gloo", "jax", "mpi", "mxnet", "tensorflow"):
+        assert f"libfarandole_{name}.so" in environment.python(modules)
+    headers = "from farandole.xla import build; print((build.headers() / 'bindings' / 'c' / 'kernel_door.h').exists())"
+    assert environment.python(headers) == "True"
+
+
+def test_a_wheel_trains_on_two_ranks_and_is_removed_whole(clone: Path, environment: Environment) -> None:
+    wheels = environment.folder / "wheels"
+    environment.pip("wheel", "--no-deps", "-w", wheels, clone)
+    (wheel,) = wheels.iterdir()
+    environment.pip("install", f"{wheel}[numpy]")
+    wheel.unlink()
+    check_installed(environment)
+    said = environment.run("horovodrun", "-np", "2", "python", TRAIN)
+    assert "rank 0 of 2 has trained" in said and "rank 1 of 2 has trained" in said
+    for path in ("gloo", "mpi"):
+        said = environment.run("env", f"FARANDOLE_CPU_PATH={path}", *launcher(path), "python", TRAIN)
+        assert said.count("has trained") == 2
+    environment.pip("uninstall", "-y", "farandole")
+    assert environment.leftovers() == []
+
+
+def launcher(path: str) -> List[str]:
+    """What starts 2 ranks that can use a data path."""
+    if path == "mpi":
+        return ["mpirun", "--oversubscribe", "--allow-run-as-root", "-np", "2"]
+    return ["horovodrun", "-np", "2"]
+
+
+def test_the_folder_is_installed(clone: Path, environment: Environment) -> None:
+    environment.pip("install", clone)
+    check_installed(environment)
+    assert environment.python("import horovod; print(horovod.__file__)").startswith(str(environment.folder))
+    environment.pip("uninstall", "-y", "farandole")
+    assert environment.leftovers() == []
+
+
+def test_an_editable_installation_follows_the_sources(clone: Path, environment: Environment) -> None:
+    environment.pip("install", "-e", clone)
+    check_installed(environment)
+    said = environment.run("horovodrun", "-np", "2", "python", TRAIN)
+    assert said.count("has trained") == 2
+    (clone / "bindings" / "python" / "farandole" / "added.py").write_text("value = 7\n")
+    assert environment.python("import horovod.added; print(horovod.added.value, horovod.added.__file__)") == (
+        f"7 {clone}/bindings/python/farandole/added.py"
+    )
+    environment.pip("uninstall", "-y", "farandole")
+    assert environment.leftovers() == []
