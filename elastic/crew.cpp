@@ -37,8 +37,9 @@ std::string change_text(const host_book::change& what) {
 std::string reset_limit_text(std::int32_t limit) {
   // bindings/python/farandole/runner/elastic/constants.py has the same words, for those who look for them.
   return "The job was ended because its reset limit is exceeded: its workers changed (failed, joined or "
-         "left) more often than --reset-limit " +
-         std::to_string(limit) + " allows. Look for the first failure above, or give a higher limit.";
+         "left) or started over after an error more often than --reset-limit " +
+         std::to_string(limit) +
+         " allows. Look for the first failure and the last error above, or give a higher limit.";
 }
 
 auto crew::take_over(const std::vector<failed_host>& failed, time_point now, wall_time wall) -> step {

@@ -17,7 +17,8 @@ from farandole.common.elastic import (
     run_fn,
     set_faults,
 )
-from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+from farandole.common.elastic.retry import LONGEST_DELAY_S, SHORTEST_DELAY_S, Decision, RetryPolicy
+from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt, MismatchError, make_error
 from scripted_membership import make_elastic
 
 pytestmark = pytest.mark.skipif("os.environ.get('HOROVOD_RANK', '0') != '0'", reason="one rank is enough")
@@ -28,6 +29,14 @@ def lost(kind: str = "disconnected", process_set: Optional[int] = None) -> Horov
     problem.kind = kind
     problem.process_set = process_set
     return problem
+
+
+@pytest.fixture(autouse=True)
+def delays(monkeypatch: pytest.MonkeyPatch) -> List[float]:
+    """How long the loop would have waited between its tries."""
+    waited: List[float] = []
+    monkeypatch.setattr(loop, "_sleep", waited.append)
+    return waited
 
 
 class Recorded(State):
@@ -148,6 +157,64 @@ def test_any_other_exception_ends_the_loop() -> None:
     apart.__context__, apart.__suppress_context__ = lost(), True
     with pytest.raises(KeyError):
         Played(apart).run()
+
+
+@pytest.mark.parametrize("kind", ["mismatch", "invalid argument", "unimplemented", "precondition"])
+def test_a_mistake_in_the_script_ends_the_loop_at_once(kind: str) -> None:
+    for problem in (make_error(kind, "shapes differ"), explicitly(make_error(kind, "shapes differ"))):
+        played = Played(problem)
+        with pytest.raises(type(problem)):
+            played.run()
+        assert played.said == START
+    with pytest.raises(HorovodInternalError, match="shapes differ"):
+        Played(in_sync=[make_error(kind, "shapes differ")]).run()
+    with pytest.raises(MismatchError):
+        Played(MismatchError("raised by a script")).run()
+
+
+def test_failures_without_progress_wait_longer_and_longer_and_a_step_starts_that_anew(delays: List[float]) -> None:
+    played = Played(*[lost() for _ in range(12)])
+    played.run()
+    assert len(delays) == 11  # the first failure is followed by a try at once
+    for repeated, delay in enumerate(delays):
+        longest = min(LONGEST_DELAY_S, SHORTEST_DELAY_S * 2 ** (repeated + 1))
+        assert longest / 2 <= delay < longest
+    delays.clear()
+
+    class Stepping(Played):
+        def train(self, state: State, value: str) -> str:
+            state.commit()
+            return super().train(state, value)
+
+    Stepping(*[lost() for _ in range(5)]).run()
+    assert delays == []
+
+
+def test_a_job_that_makes_no_progress_ends_at_the_reset_limit_with_the_last_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FARANDOLE_RESET_LIMIT", "2")
+    played = Played(lost(), lost("unknown"), make_error("timed out", "the deadline has passed"), lost())
+    with pytest.raises(HorovodInternalError, match=r"--reset-limit 2 allows; .*: the deadline has passed") as ended:
+        played.run()
+    assert ended.value.kind == "timed out"
+    assert played.said == [*START, *2 * WHOLE_RESET, "restore"]
+    make_elastic(monkeypatch)
+    with pytest.raises(HorovodInternalError, match="--reset-limit 2 allows"):
+        Played(lost(), in_reset=[lost() for _ in range(5)]).run()
+
+
+def test_the_policy_decides_by_what_happened_alone() -> None:
+    policy = RetryPolicy(3, uniform=lambda: 0.5)
+    assert policy.failed() == Decision(0.0, False)
+    assert policy.failed() == Decision(pytest.approx(0.15), False)
+    policy.changed()
+    assert policy.failed() == Decision(0.0, False)  # over the limit, but members have made steps: the launcher decides
+    assert policy.failed() == Decision(pytest.approx(0.15), True)
+    unlimited = RetryPolicy(None, uniform=lambda: 0.999)
+    assert not any(unlimited.failed().gives_up for _ in range(1000))
+    assert unlimited.failed().delay_s <= LONGEST_DELAY_S
+    assert RetryPolicy(0).failed().gives_up
 
 
 def test_a_process_without_a_place_leaves_in_order() -> None:

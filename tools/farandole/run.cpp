@@ -226,6 +226,8 @@ expected<int> try_run(const run_request& request) {
   job.secret_descriptor = kept->get();
   job.interfaces = std::move(*interfaces);
   job.most = request.elastic ? request.crew.most : 0;
+  if (request.elastic)
+    job.reset_limit = request.crew.reset_limit;
   job.tcp_only = request.tcp_only;
   job.launcher = request.elastic ? ::getpid() : 0;
   if (request.verbose)

@@ -60,6 +60,8 @@ void add_place(changes& what, const placement& place, const job_facts& job) {
   what["NCCL_SOCKET_IFNAME"] = all;
   if (job.most > 0)
     what["FARANDOLE_MAX_NP"] = std::to_string(job.most);
+  if (job.reset_limit)
+    what["FARANDOLE_RESET_LIMIT"] = std::to_string(*job.reset_limit);
   if (job.launcher > 0)
     what["FARANDOLE_LAUNCHER_PROCESS"] = std::to_string(job.launcher);
   if (job.tcp_only)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -19,8 +20,9 @@ struct job_facts {
   std::uint16_t rendezvous_port = 0;
   int secret_descriptor = -1;
   std::vector<std::string> interfaces = {"lo"};
-  std::int32_t most = 0;     ///< members that an elastic job may have; 0: it is not elastic
-  bool tcp_only = false;     ///< --tcp: NCCL stays off InfiniBand
+  std::int32_t most = 0;                   ///< members that an elastic job may have; 0: it is not elastic
+  std::optional<std::int32_t> reset_limit; ///< of an elastic job
+  bool tcp_only = false;                   ///< --tcp: NCCL stays off InfiniBand
   std::int64_t launcher = 0; ///< process that ends an elastic job by SIGTERM; 0: it is not elastic
 };
 

@@ -89,10 +89,15 @@ TEST_CASE("what was not given is not set", "[environment]") {
   CHECK_FALSE(value(got, "HOROVOD_AUTOTUNE"));
 }
 
-TEST_CASE("workers of an elastic job know how many they may come to be", "[environment]") {
+TEST_CASE("workers of an elastic job know how many they may come to be, and the reset limit",
+          "[environment]") {
   auto elastic = job;
   elastic.most = 8;
-  CHECK(value(worker_environment({}, second, elastic, settings::built_in()), "FARANDOLE_MAX_NP") == "8");
+  auto got = worker_environment({}, second, elastic, settings::built_in());
+  CHECK(value(got, "FARANDOLE_MAX_NP") == "8");
+  CHECK_FALSE(value(got, "FARANDOLE_RESET_LIMIT"));
+  elastic.reset_limit = 0;
+  CHECK(value(worker_environment({}, second, elastic, settings::built_in()), "FARANDOLE_RESET_LIMIT") == "0");
 }
 
 TEST_CASE("a tuner that is switched off is not spoken of, and its log goes with it", "[environment]") {

@@ -72,6 +72,12 @@ def max_size(size: int) -> int:
     return max(int(text), size) if text.isdigit() else size
 
 
+def reset_limit() -> Optional[int]:
+    """How often members may change before the job ends; None: any number of times."""
+    text = os.environ.get("FARANDOLE_RESET_LIMIT", "").strip()
+    return int(text) if text.isdigit() else None
+
+
 def change() -> Change:
     """What this member has been told since it joined the generation.
 

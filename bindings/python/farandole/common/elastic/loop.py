@@ -12,8 +12,9 @@ from farandole.common import job, membership, set_generations
 from farandole.common.basics import HorovodBasics
 from farandole.common.elastic import events, set_faults
 from farandole.common.elastic.notices import notification_manager
+from farandole.common.elastic.retry import RetryPolicy, is_fault_of_the_call
 from farandole.common.elastic.state import State
-from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt, make_error
 
 Result = TypeVar("Result")
 Event = Union[HorovodInternalError, HostsUpdatedInterrupt]
@@ -22,6 +23,7 @@ TRIES_IN_A_ROW = 100
 """A process that finds no place so often, with no generation between, is not helped by another try."""
 
 _log = logging.getLogger("farandole.elastic")
+_sleep = time.sleep
 
 
 class _Next(NamedTuple):
@@ -36,6 +38,7 @@ def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[.
 
     It starts from rank 0's state. When members were lost it is called again with the state of the last commit, when
     members join or leave as planned with the state as it is; ``reset`` brings the process into the next generation.
+    Errors that show a mistake in the script (``MismatchError``, for example) end the loop on every rank that gets them.
     """
 
     @functools.wraps(func)
@@ -45,7 +48,8 @@ def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[.
         membership.enter_loop()
         try:
             with membership.sigterm_is_a_wish():
-                return _run(functools.partial(func, state, *args, **kwargs), state, reset)
+                policy = RetryPolicy(membership.reset_limit())
+                return _run(functools.partial(func, state, *args, **kwargs), state, reset, policy)
         finally:
             notification_manager.remove_listener(state)
 
@@ -65,12 +69,13 @@ def restart() -> None:
     basics.init()
 
 
-def _run(train: Callable[[], Result], state: State, reset: Callable[[], None]) -> Result:
+def _run(train: Callable[[], Result], state: State, reset: Callable[[], None], policy: RetryPolicy) -> Result:
     coming = _Next(reset=False, sync=True)
     while True:
         if coming.reset:
-            _regroup(reset)
+            _regroup(reset, policy)
         training = False
+        completed_before = state._completed_steps
         try:
             if coming.reset:
                 state.on_reset()
@@ -87,16 +92,19 @@ def _run(train: Callable[[], Result], state: State, reset: Callable[[], None]) -
             return result
         except Exception as problem:
             event = _event_behind(problem)
-            if event is None:
+            if event is None or (isinstance(event, HorovodInternalError) and is_fault_of_the_call(event)):
                 raise
             _leave_if_dismissed(event)
         # After the handler, so that what comes next does not drag this error, and what its frames hold, along.
-        coming = _after(event, state, training)
+        if state._completed_steps != completed_before:
+            policy.progressed()
+        coming = _after(event, state, training, policy)
         del event
 
 
-def _after(event: Event, state: State, training: bool) -> _Next:
+def _after(event: Event, state: State, training: bool, policy: RetryPolicy) -> _Next:
     if isinstance(event, HostsUpdatedInterrupt):
+        policy.changed()
         events.tell("changed")
         _log.info("members change; training goes on with the others")
         return _Next(reset=True, sync=not event.skip_sync)
@@ -110,6 +118,7 @@ def _after(event: Event, state: State, training: bool) -> _Next:
     else:
         membership.rolled_back()
     _log.warning("back to the last commit%s: %s", ", without a reset" if alone else "", event)
+    _wait_before_retry(event, policy)
     return _Next(reset=not alone, sync=not alone)
 
 
@@ -128,6 +137,21 @@ def _event_behind(problem: BaseException) -> Optional[Event]:
     return None
 
 
+def _wait_before_retry(event: HorovodInternalError, policy: RetryPolicy) -> None:
+    """Raises the error once more if there is to be no other try."""
+    decision = policy.failed()
+    if decision.gives_up:
+        limit = policy.reset_limit
+        text = (
+            f"the training made no progress and was started over more often than --reset-limit {limit} allows; "
+            f"the last error was: {event}"
+        )
+        raise make_error(event.kind, text, event.process_set) from event
+    if decision.delay_s > 0:
+        _log.warning("no step was completed since the last failure; the next try is in %.1f s", decision.delay_s)
+        _sleep(decision.delay_s)
+
+
 def _leave_if_dismissed(event: Event) -> None:
     if isinstance(event, HorovodInternalError) and event.kind == "dismissed":
         _log.info("%s", event)
@@ -135,16 +159,16 @@ def _leave_if_dismissed(event: Event) -> None:
         raise SystemExit(0) from event
 
 
-def _regroup(reset: Callable[[], None]) -> None:
+def _regroup(reset: Callable[[], None], policy: RetryPolicy) -> None:
     """Into the next generation, with the process sets of this one."""
     events.tell("reset")
     try:
-        _reset_with_others(reset)
+        _reset_with_others(reset, policy)
     finally:
         set_generations.drop()
 
 
-def _reset_with_others(reset: Callable[[], None]) -> None:
+def _reset_with_others(reset: Callable[[], None], policy: RetryPolicy) -> None:
     """Members that are lost on the way make it another try, in an elastic job."""
     until = time.monotonic() + _patience_s()
     for left in reversed(range(TRIES_IN_A_ROW)):
@@ -163,6 +187,7 @@ def _reset_with_others(reset: Callable[[], None]) -> None:
             if not lost_another or not membership.is_elastic() or not left or time.monotonic() >= until:
                 raise
             _log.warning("members changed again before all had come together: %s", event)
+            _wait_before_retry(event, policy)
 
 
 def _patience_s() -> float:

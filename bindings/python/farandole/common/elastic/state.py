@@ -14,6 +14,10 @@ from farandole.common.membership import Change
 class State:
     """What all ranks must agree on when members have changed."""
 
+    _completed_steps = 0
+    """How often the training has come to a commit or to ``check_host_updates``: the elastic loop tells by it whether
+    it makes progress."""
+
     def __init__(self, bcast_object: Callable[[Any], Any], get_rank: Callable[[], int]) -> None:
         self._bcast_object = bcast_object
         self._rank = get_rank
@@ -51,6 +55,7 @@ class State:
 
     def _keep(self) -> None:
         self.save()
+        self._completed_steps += 1
         membership.committed()
         events.tell("commit", self)
 
@@ -59,7 +64,9 @@ class State:
 
         Collective in an elastic job. Each change interrupts once, however close together they come.
         """
-        self._interrupt_for(self._agreed())
+        agreed = self._agreed()
+        self._completed_steps += 1
+        self._interrupt_for(agreed)
 
     def _agreed(self) -> Change:
         told = membership.change()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 RESET_LIMIT_EXCEEDED_MESSAGE = (
     "The job was ended because its reset limit is exceeded: its workers changed (failed, joined or left) "
-    "more often than --reset-limit {} allows. Look for the first failure above, or give a higher limit."
+    "or started over after an error more often than --reset-limit {} allows. Look for the first failure and the last "
+    "error above, or give a higher limit."
 )
 """Why a job of too many resets has ended; to be formatted with the limit."""

@@ -1,0 +1,76 @@
+"""When the elastic loop tries again after a failure, and when it gives up.
+
+A loss is followed by another try at once, since the members that are left can go on. A failure that comes back before
+any step was completed is another matter: the next try would most likely fail as the last one did. So such tries wait
+for each other longer and longer (exponential backoff with jitter), and end at the job's reset limit.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Callable, NamedTuple, Optional
+
+from farandole.common.exceptions import HorovodInternalError
+
+SHORTEST_DELAY_S = 0.1
+LONGEST_DELAY_S = 10.0
+
+FAULTS_OF_THE_CALL = ("mismatch", "invalid argument", "unimplemented", "precondition")
+"""Kinds of errors that come back however often the same call is tried: the script has to be changed."""
+
+
+def is_fault_of_the_call(problem: HorovodInternalError) -> bool:
+    """Whether the script is at fault, and not the loss of a worker."""
+    return problem.kind in FAULTS_OF_THE_CALL
+
+
+class Decision(NamedTuple):
+    """What to do after a failure."""
+
+    delay_s: float
+    """How long to wait before the next try; 0 after a failure that follows a completed step."""
+    gives_up: bool
+    """There is no next try: the reset limit is exceeded."""
+
+
+class RetryPolicy:
+    """Counts what happens to one elastic loop. It neither waits nor looks at a clock.
+
+    :param reset_limit: the most resets of the job (``--reset-limit``); None: any number
+    :param uniform: draws from [0, 1)
+    """
+
+    def __init__(self, reset_limit: Optional[int], uniform: Callable[[], float] = random.random) -> None:
+        self.reset_limit = reset_limit
+        self.resets = 0
+        """Planned changes and tries after failures, as the launcher counts them too."""
+        self._uniform = uniform
+        self._has_progressed = False
+        self._failures_in_a_row = 0
+
+    def progressed(self) -> None:
+        """A step was completed since the last failure."""
+        self._has_progressed = True
+        self._failures_in_a_row = 0
+
+    def changed(self) -> None:
+        """Members change as planned, between two steps."""
+        self.resets += 1
+        self.progressed()
+
+    def failed(self) -> Decision:
+        """The last try has failed."""
+        self.resets += 1
+        # With steps between failures the launcher alone ends the job: it knows which workers were lost.
+        is_over = self.reset_limit is not None and self.resets > self.reset_limit
+        gives_up = is_over and not self._has_progressed
+        self._has_progressed = False
+        self._failures_in_a_row += 1
+        return Decision(self._delay_s(), gives_up)
+
+    def _delay_s(self) -> float:
+        repeated = self._failures_in_a_row - 1
+        if repeated == 0:
+            return 0.0
+        longest = min(LONGEST_DELAY_S, SHORTEST_DELAY_S * 2.0 ** min(repeated, 32))
+        return longest / 2 * (1 + self._uniform())
