@@ -270,6 +270,10 @@ void define_termination(nb::module_& module) {
   module.def("termination_came", &termination_came, "Whether SIGTERM was remembered.");
   module.def("release_termination", &release_termination,
              "SIGTERM kills again, unless somebody else handles it.");
+  module.def(
+      "guard_forked_child", &guard_forked_child,
+      "In a forked child: ignores SIGTERM as long as the member is inside of its elastic loop, and ends "
+      "with its parent then. Whether it does.");
 }
 
 } // namespace

@@ -1,50 +1,151 @@
 #include "bindings/native/termination.hpp"
 
 #include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <new>
 
 namespace farandole::native {
 
 namespace {
 
 static_assert(std::atomic<pid_t>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
-std::atomic<pid_t> owner{0};
+
+// ---- of the member, and copied into its forked children ----
+
+std::atomic<pid_t> owner{0}; ///< the member
 std::atomic<pid_t> launching{0};
 std::atomic<bool> came{false};
 
+/// In memory that the member shares with its forked children: whether it is inside of its elastic loop.
+/// Mapped once and never unmapped, for children may look at it at any time. Null: it could not be mapped.
+std::atomic<bool>* in_loop = nullptr;
+
+std::atomic<bool>* map_shared_flag() {
+  void* memory =
+      ::mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : new (memory) std::atomic<bool>(false);
+}
+
+// ---- of a guarded child ----
+
+/// Sent by the kernel when the thread that forked the child has ended. Programs that the child executes
+/// ignore it by default.
+constexpr int parent_signal = SIGURG;
+
+std::atomic<pid_t> guarded{0}; ///< the process whose values these are: a child, or before that the member
+std::atomic<pid_t> parent{0};
+std::atomic<bool> owed{false}; ///< a SIGTERM was ignored: the child ends with its parent
+struct sigaction passed_on {}; ///< what the child does about a SIGTERM that is not ignored
+
+bool has_parent() {
+  return ::getppid() == parent;
+}
+
+/// SIGTERM of a scheduler, which tells all processes of the member. The parent, the launcher and the child
+/// itself mean this child, and so does whoever sends one after the member has left its loop.
+bool is_ignored(const siginfo_t& info) {
+  const bool means_child = info.si_code <= 0 && info.si_pid > 0 &&
+                           (info.si_pid == parent || info.si_pid == launching || info.si_pid == ::getpid());
+  return !means_child && in_loop->load() && has_parent();
+}
+
+void end_by(int number) {
+  ::signal(number, SIG_DFL);
+  ::kill(::getpid(), number); // comes once this handler has returned
+}
+
+void pass_on(int number, siginfo_t* info, void* context) {
+  if ((passed_on.sa_flags & SA_SIGINFO) != 0)
+    passed_on.sa_sigaction(number, info, context);
+  else if (passed_on.sa_handler == SIG_DFL)
+    end_by(number);
+  else if (passed_on.sa_handler != SIG_IGN)
+    passed_on.sa_handler(number);
+}
+
 /// Async-signal-safe calls only.
-void remember(int number, siginfo_t* info, void*) {
+void remember(int number, siginfo_t* info, void* context) {
   const int kept = errno;
-  const bool ends_job = info->si_code == SI_USER && info->si_pid > 0 && info->si_pid == launching;
-  if (ends_job || ::getpid() != owner || came.exchange(true)) {
-    ::signal(number, SIG_DFL);
-    ::kill(::getpid(), number); // comes once this handler has returned
+  if (::getpid() == owner) {
+    const bool ends_job = info->si_code == SI_USER && info->si_pid > 0 && info->si_pid == launching;
+    if (ends_job || came.exchange(true))
+      end_by(number);
+  } else if (::getpid() != guarded) {
+    end_by(number);
+  } else if (is_ignored(*info)) {
+    owed = true;
+  } else {
+    pass_on(number, info, context);
   }
   errno = kept;
 }
 
-bool is_ours(const struct sigaction& action) {
-  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == &remember;
+/// A thread of the parent may have ended, and not the parent.
+void look_for_parent(int, siginfo_t*, void*) {
+  const int kept = errno;
+  if (owed && !has_parent())
+    ::_exit(128 + SIGTERM);
+  errno = kept;
+}
+
+using handler = void (*)(int, siginfo_t*, void*);
+
+bool handles(const struct sigaction& action, handler by) {
+  return (action.sa_flags & SA_SIGINFO) != 0 && action.sa_sigaction == by;
+}
+
+bool is_default(const struct sigaction& action) {
+  return (action.sa_flags & SA_SIGINFO) == 0 && action.sa_handler == SIG_DFL;
+}
+
+struct sigaction action_for(int number) {
+  struct sigaction now {};
+  ::sigaction(number, nullptr, &now);
+  return now;
+}
+
+bool install(int number, handler by) {
+  struct sigaction ours {};
+  ours.sa_sigaction = by;
+  ours.sa_flags = SA_SIGINFO | SA_RESTART;
+  sigemptyset(&ours.sa_mask);
+  return ::sigaction(number, &ours, nullptr) == 0;
+}
+
+/// False where the child may use the signal for something else, or where the parent has ended already.
+bool watch_parent() {
+  const auto now = action_for(parent_signal);
+  if (!is_default(now) && !handles(now, &look_for_parent))
+    return false;
+  if (!install(parent_signal, &look_for_parent))
+    return false;
+  sigset_t awaited;
+  sigemptyset(&awaited);
+  sigaddset(&awaited, parent_signal);
+  ::pthread_sigmask(SIG_UNBLOCK, &awaited, nullptr);
+  return ::prctl(PR_SET_PDEATHSIG, parent_signal) == 0 && has_parent();
 }
 
 } // namespace
 
 bool catch_termination(pid_t launcher) {
-  struct sigaction before {};
-  ::sigaction(SIGTERM, nullptr, &before);
-  if ((before.sa_flags & SA_SIGINFO) != 0 || before.sa_handler != SIG_DFL)
+  if (!is_default(action_for(SIGTERM)))
     return false;
+  if (!in_loop)
+    in_loop = map_shared_flag();
   came = false;
   launching = launcher;
-  owner = ::getpid();
-  struct sigaction ours {};
-  ours.sa_sigaction = &remember;
-  ours.sa_flags = SA_SIGINFO | SA_RESTART;
-  sigemptyset(&ours.sa_mask);
-  return ::sigaction(SIGTERM, &ours, nullptr) == 0;
+  owner = guarded = ::getpid();
+  if (!install(SIGTERM, &remember))
+    return false;
+  if (in_loop)
+    *in_loop = true;
+  return true;
 }
 
 bool termination_came() {
@@ -52,11 +153,32 @@ bool termination_came() {
 }
 
 void release_termination() {
-  struct sigaction now {};
-  ::sigaction(SIGTERM, nullptr, &now);
-  if (is_ours(now))
+  if (in_loop && ::getpid() == owner)
+    *in_loop = false;
+  if (handles(action_for(SIGTERM), &remember))
     ::signal(SIGTERM, SIG_DFL);
   came = false;
+}
+
+bool guard_forked_child() {
+  if (!in_loop || !*in_loop || ::getpid() == owner)
+    return false;
+  const auto now = action_for(SIGTERM);
+  if (guarded == ::getpid()) {
+    if (handles(now, &remember))
+      return true;
+    passed_on = now;
+    return install(SIGTERM, &remember);
+  }
+  if (!handles(now, &remember))
+    return false;
+  parent = guarded.load();
+  owed = false;
+  passed_on = {};
+  if (!watch_parent())
+    return false;
+  guarded = ::getpid();
+  return true;
 }
 
 } // namespace farandole::native

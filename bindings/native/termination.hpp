@@ -10,7 +10,7 @@ namespace farandole::native {
 
 /// From now on SIGTERM is remembered, unless the process handles or ignores it already; whether it is. It
 /// kills as ever when it comes a second time, when `launcher` sends it, which then ends the job, and in
-/// forked children.
+/// forked children that are not guarded.
 bool catch_termination(pid_t launcher);
 
 /// Whether it came since.
@@ -18,5 +18,14 @@ bool termination_came();
 
 /// SIGTERM kills again, unless somebody else has taken it over meanwhile.
 void release_termination();
+
+/// To be called in a forked child of a member. Schedulers send SIGTERM to all processes of the member, which
+/// still needs its children (a data loader's workers, for example) until it has left the job. So the child
+/// ignores it as long as the member is inside of its elastic loop, and ends with its parent if it has ignored
+/// one. SIGTERM of the parent, of the launcher and of the child itself has its usual effect. It is a handler,
+/// and not SIG_IGN, because programs that the child executes must not inherit it. May be called again when
+/// the child has installed a handler of its own: that one then gets what is not ignored. False: the child is
+/// not guarded, because the member is outside of its loop or handles SIGTERM itself.
+bool guard_forked_child();
 
 } // namespace farandole::native

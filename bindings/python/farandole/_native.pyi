@@ -237,6 +237,11 @@ def termination_came() -> bool:
 def release_termination() -> None:
     """SIGTERM kills again, unless somebody else handles it."""
 
+def guard_forked_child() -> bool:
+    """
+    In a forked child: ignores SIGTERM as long as the member is inside of its elastic loop, and ends with its parent then. Whether it does.
+    """
+
 def kernel_door() -> int:
     """
     Address of the table of functions that kernel libraries connect to (bindings/c/kernel_door.h).

@@ -11,7 +11,7 @@ import logging
 import os
 from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
 
-from farandole.common import job
+from farandole.common import forked_children, job
 
 CHANGES = "elastic.changes"
 """What members agree under. The operations of the interface begin with their own names, so that none is called this."""
@@ -137,7 +137,8 @@ _withdrawn_from: object = None
 
 @contextlib.contextmanager
 def sigterm_is_a_wish() -> Iterator[None]:
-    """Who gets SIGTERM leaves at the next commit. A handler of the script's own is left alone.
+    """Who gets SIGTERM leaves at the next commit, and its forked children ignore it until then. A handler of the
+    script's own is left alone.
 
     What comes from the launcher, which ends the job by it, kills as ever, and so does a second one.
     """
@@ -148,6 +149,8 @@ def sigterm_is_a_wish() -> Iterator[None]:
 
     launcher = os.environ.get("FARANDOLE_LAUNCHER_PROCESS", "")
     caught = _native.catch_termination(int(launcher) if launcher.isdigit() else 0)
+    if caught:
+        forked_children.guard()
     try:
         yield
     finally:
