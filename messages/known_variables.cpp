@@ -17,6 +17,7 @@ constexpr std::string_view other_variables[] = {
     // Set by the launcher for workers of elastic jobs.
     "FARANDOLE_MAX_NP",
     "FARANDOLE_LAUNCHER_PROCESS",
+    "FARANDOLE_RESET_LIMIT",
     // For tests of Farandole itself.
     "FARANDOLE_TEST_*",
     "FARANDOLE_TESTING",
@@ -109,8 +110,8 @@ std::string unknown_variables_warning(std::span<const std::string> variables) {
   if (unknown.empty())
     return {};
   std::sort(unknown.begin(), unknown.end());
-  std::string text = unknown.size() == 1 ? "unknown environment variable: "
-                                         : "unknown environment variables: ";
+  std::string text =
+      unknown.size() == 1 ? "unknown environment variable: " : "unknown environment variables: ";
   for (std::size_t at = 0; at < std::min(unknown.size(), most_named); ++at) {
     const auto nearest = nearest_variable(unknown[at]);
     text += (at == 0 ? "" : ", ") + unknown[at];
