@@ -44,8 +44,8 @@ const exchange_table* table_of(PyTypeObject* type) {
     while (found && found->major > 1)
       found = found->older;
   }
-  Py_INCREF(type);
-  Py_XDECREF(last_type);
+  Py_INCREF(reinterpret_cast<PyObject*>(type));
+  Py_XDECREF(reinterpret_cast<PyObject*>(last_type));
   last_type = type;
   last_table = found;
   return found;
@@ -125,7 +125,7 @@ constexpr const char* not_an_array =
     "an array must offer DLPack's exchange table or be given as (address, dtype, shape, owner)";
 
 bool is_described(nb::handle array) {
-  return PyTuple_CheckExact(array.ptr()) && PyTuple_GET_SIZE(array.ptr()) == 4;
+  return PyTuple_CheckExact(array.ptr()) && NB_TUPLE_GET_SIZE(array.ptr()) == 4;
 }
 
 array_view look_at_tuple(nb::handle described) {
@@ -133,11 +133,11 @@ array_view look_at_tuple(nb::handle described) {
     raise_type_error(not_an_array);
   array_view view;
   view.data = address_of(described);
-  const auto type = dtype_from(nb::cast<std::uint32_t>(nb::handle(PyTuple_GET_ITEM(described.ptr(), 1))));
+  const auto type = dtype_from(nb::cast<std::uint32_t>(nb::handle(NB_TUPLE_GET_ITEM(described.ptr(), 1))));
   if (!type)
     raise_value_error("no dtype has this number");
   view.dtype = *type;
-  for (nb::handle extent : nb::handle(PyTuple_GET_ITEM(described.ptr(), 2)))
+  for (nb::handle extent : nb::handle(NB_TUPLE_GET_ITEM(described.ptr(), 2)))
     view.shape.push_back(nb::cast<std::int64_t>(extent));
   return view;
 }
@@ -145,7 +145,7 @@ array_view look_at_tuple(nb::handle described) {
 } // namespace
 
 nb::object owner_of(nb::handle array) {
-  return nb::borrow(is_described(array) ? nb::handle(PyTuple_GET_ITEM(array.ptr(), 3)) : array);
+  return nb::borrow(is_described(array) ? nb::handle(NB_TUPLE_GET_ITEM(array.ptr(), 3)) : array);
 }
 
 array_view look_at(nb::handle array) {
@@ -166,7 +166,7 @@ array_view look_at(nb::handle array) {
 
 std::byte* address_of(nb::handle array) {
   if (is_described(array)) {
-    void* address = PyLong_AsVoidPtr(PyTuple_GET_ITEM(array.ptr(), 0));
+    void* address = PyLong_AsVoidPtr(NB_TUPLE_GET_ITEM(array.ptr(), 0));
     if (!address && PyErr_Occurred())
       throw nb::python_error();
     return static_cast<std::byte*>(address);

@@ -12,7 +12,7 @@ import inspect
 import re
 import sys
 from pathlib import Path
-from typing import Any, Callable, Dict, Sequence
+from typing import Any, Callable, Dict, List, Sequence
 
 PACKAGES = Path(__file__).resolve().parent
 # Python looks beside the script first, where the packages are without their native module.
@@ -21,20 +21,65 @@ HEADER = "# Made by bindings/python/stubs_check.py --write from the code; not ed
 TYPING_NAMES = ("Any", "Callable", "Dict", "Iterable", "Iterator", "List", "Optional", "Sequence", "Tuple", "Union")
 IMPORTS = {"torch": "import torch", "tf": "import tensorflow as tf", "mx": "import mxnet as mx", "jax": "import jax"}
 """How the code of adapters calls their frameworks in annotations."""
+TYPES = {"WrappedOptimizer": "from farandole.torch.optimizer import WrappedOptimizer\n"}
+"""Classes that stand in annotations and are for type checkers alone."""
 DEFAULT = ("torch", "numpy")
+MADE_FOR_KERAS = ("callbacks", "elastic")
+"""Modules whose classes are made when the Keras in use is known; their source tells a type checker nothing."""
+ALIASES = {
+    **{
+        name: name
+        for name in (
+            *("common.basics", "common.elastic", "common.exceptions", "common.process_sets", "common.util"),
+            *("data", "data.data_loader_base", "jax", "jax.elastic", "lightning", "lightning.elastic", "numpy"),
+            *("keras", "keras.callbacks", "keras.elastic", "mxnet", "mxnet.compression", "mxnet.functions"),
+            *("numpy.elastic", "runner", "runner.elastic", "runner.elastic.worker"),
+            *("tensorflow", "tensorflow.compression", "tensorflow.elastic", "tensorflow.functions"),
+            *("tensorflow.gradient_aggregation", "tensorflow.gradient_aggregation_eager", "tensorflow.keras"),
+            *("tensorflow.keras.callbacks", "tensorflow.keras.elastic", "tensorflow.sync_batch_norm"),
+            *("tensorflow.util", "torch", "torch.compression", "torch.elastic", "torch.elastic.sampler"),
+            *("torch.elastic.state", "torch.functions", "torch.optimizer", "torch.sync_batch_norm"),
+        )
+    },
+    # These gather the names of other modules; to a type checker, the package's own stub says what they are.
+    **{f"{name}.mpi_ops": name for name in ("mxnet", "tensorflow", "torch")},
+}
+"""The modules that the Horovod interface has, and ours beside them; each with the module of ``farandole`` whose names
+it has."""
 
 
-def function_stub(name: str, function: Callable[..., Any]) -> str:
-    """One function as a stub, with its documentation."""
+def header_of(name: str, function: Callable[..., Any]) -> str:
+    """The first line of a function as a stub."""
     pieces = []
     signature = inspect.signature(function)
     for each in signature.parameters.values():
         prefix = {each.VAR_POSITIONAL: "*", each.VAR_KEYWORD: "**"}.get(each.kind, "")
-        text = f"{prefix}{each.name}: {each.annotation}"
+        text = f"{prefix}{each.name}"
+        if each.annotation is not each.empty:
+            text += f": {each.annotation}"
         pieces.append(text if each.default is each.empty else f"{text} = ...")
-    documentation = inspect.getdoc(function) or ""
-    body = "\n".join(f"    {line}" if line else "" for line in f'"""{documentation}\n"""'.splitlines())
-    return f"def {name}({', '.join(pieces)}) -> {signature.return_annotation}:\n{body}\n"
+    return f"def {name}({', '.join(pieces)}) -> {signature.return_annotation}:"
+
+
+def documentation_of(value: Any) -> str:
+    """The documentation of a function or a class as an indented block."""
+    block = f'"""{inspect.getdoc(value) or ""}\n"""'
+    return "\n".join(f"    {line}" if line else "" for line in block.splitlines())
+
+
+def function_stub(name: str, function: Callable[..., Any]) -> str:
+    """One function as a stub, with its documentation."""
+    return f"{header_of(name, function)}\n{documentation_of(function)}\n"
+
+
+def without_documentation(stub: str) -> str:
+    return re.sub(r'""".*?"""', "", stub, flags=re.DOTALL)
+
+
+def typing_imports(code: str) -> str:
+    """The import of what code takes from ``typing``."""
+    names = [name for name in TYPING_NAMES if re.search(rf"\b{name}\b", code)]
+    return f"from typing import {', '.join(names)}\n\n" if names else ""
 
 
 def framework_stub(module: Any) -> str:
@@ -62,11 +107,48 @@ def framework_stub(module: Any) -> str:
     body = "".join(constants + functions)
     if "Parameters" in body:
         body = "Parameters = Union[Dict[str, Any], Iterable[Tuple[str, Any]], Iterable[torch.Tensor]]\n" + body
-    code = re.sub(r'""".*?"""', "", body, flags=re.DOTALL)
-    typing = [name for name in TYPING_NAMES if re.search(rf"\b{name}\b", code)]
-    head = f"from typing import {', '.join(typing)}\n\n" if typing else ""
+    code = without_documentation(body)
+    head = typing_imports(code)
     head += "".join(f"{line}\n" for short, line in IMPORTS.items() if re.search(rf"\b{short}\.", code)) + "\n"
+    imports += [line for name, line in TYPES.items() if re.search(rf"\b{name}\b", code)]
     return HEADER + head + "".join(sorted(imports)) + "\n" + body
+
+
+def class_stub(name: str, value: type) -> str:
+    """The constructor and the documentation of a class whose base depends on the environment."""
+    constructor = header_of("__init__", value.__init__)  # type: ignore[misc]
+    return f"class {name}(Any):\n{documentation_of(value)}\n    {constructor} ...\n"
+
+
+def keras_stub(module: Any) -> str:
+    """A module whose classes are made for the Keras in use: those of the table of signatures."""
+    from farandole.common import signatures
+
+    imports: List[str] = []
+    classes: List[str] = []
+    for name in sorted(signatures.PACKAGES[module.__name__.partition(".")[2]]):
+        value = getattr(module, name)
+        if name == "run":
+            imports.append("from farandole.common.elastic import run as run\n")
+        elif value.__module__.startswith("farandole._keras.") and "<locals>" not in value.__qualname__:
+            imports.append(f"from {value.__module__} import {name} as {name}\n")
+        else:
+            classes.append(class_stub(name, value))
+    body = "\n".join(classes)
+    return HEADER + typing_imports(without_documentation(body)) + "".join(imports) + "\n" + body
+
+
+def horovod_stubs() -> Dict[Path, str]:
+    """The stubs of the package ``horovod``: each module has the names of the module that it is an alias of."""
+    stubs = {}
+    for name, source in ALIASES.items():
+        folder = PACKAGES.joinpath("horovod", *name.split("."))
+        is_package = PACKAGES.joinpath("farandole", *name.split(".")).is_dir()
+        path = folder / "__init__.pyi" if is_package else folder.with_suffix(".pyi")
+        stubs[path] = f"{HEADER}from farandole.{source} import *\n"
+        if folder.parent.name == "common":
+            stubs[folder.parent / "__init__.pyi"] = HEADER
+    return stubs
 
 
 def native_stub() -> str:
@@ -96,7 +178,12 @@ def made(packages: Sequence[str] = DEFAULT) -> Dict[Path, str]:
     for package in packages:
         module = importlib.import_module(f"farandole.{package}")
         stubs[PACKAGES.joinpath("farandole", *package.split("."), "__init__.pyi")] = framework_stub(module)
+        if package.endswith("keras"):
+            for part in MADE_FOR_KERAS:
+                path = PACKAGES.joinpath("farandole", *package.split("."), f"{part}.pyi")
+                stubs[path] = keras_stub(importlib.import_module(f"farandole.{package}.{part}"))
     if tuple(packages) == DEFAULT:
+        stubs.update(horovod_stubs())
         stubs[PACKAGES / "farandole" / "_native.pyi"] = native_stub()
     return {path: tidied(text, path) for path, text in stubs.items()}
 
@@ -115,6 +202,7 @@ def main() -> int:
             continue
         if "--write" in sys.argv[1:]:
             print(f"writing {path.relative_to(PACKAGES)}")
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
         else:
             problems.append(f"{path.relative_to(PACKAGES)} is not what the code makes today; --write makes it anew")

@@ -11,6 +11,7 @@ from farandole.common.meetings import barrier, join
 from farandole.common.names import *
 from farandole.common.names import basics as _basics
 from farandole.common.objects import allgather_object, broadcast_object
+from farandole.common.public_names import show_public_names as _show_public_names
 from farandole.jax.compression import Compression
 from farandole.jax.functions import broadcast_parameters
 from farandole.jax.ops import (
@@ -35,3 +36,5 @@ def shutdown() -> None:
 
 
 from farandole.jax import elastic  # isort: skip  (it is built on all of the above)
+
+_show_public_names(globals(), modules=["elastic"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from typing import Any, Callable, Iterator, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, TypeVar
 
 import jax
 
@@ -16,7 +16,14 @@ from farandole.common.objects import broadcast_object
 from farandole.jax.functions import broadcast_parameters
 from farandole.jax.program import finish
 
+if TYPE_CHECKING:
+    from typing_extensions import Concatenate
+
+    from farandole.common.elastic.loop import Rest, StateType
+
 Result = TypeVar("Result")
+
+__all__ = ["JaxState", "ObjectState", "State", "run"]
 
 _basics = HorovodBasics(__file__, "mpi_lib_v2")
 
@@ -62,12 +69,12 @@ def translated() -> Iterator[None]:
         raise known from problem
 
 
-def run(func: Callable[..., Result]) -> Callable[..., Result]:
+def run(func: Callable[Concatenate[StateType, Rest], Result]) -> Callable[Concatenate[StateType, Rest], Result]:
     """Decorates a training function that takes a state first: it starts from rank 0's state, and goes on with those
     that are there when members have changed."""
 
     @functools.wraps(func)
-    def train(state: State, *args: object, **kwargs: object) -> Result:
+    def train(state: StateType, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
         with translated():
             result = func(state, *args, **kwargs)
             # What was called and not looked at may fail as well.

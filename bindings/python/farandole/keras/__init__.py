@@ -14,6 +14,7 @@ from farandole.common.meetings import barrier, join
 from farandole.common.names import *
 from farandole.common.names import basics as _basics
 from farandole.common.objects import allgather_object, broadcast_object
+from farandole.common.public_names import show_public_names as _show_public_names
 
 _functions = _functions_for(_keras)
 
@@ -29,3 +30,5 @@ load_model = _functions.load_model
 
 
 from farandole.keras import callbacks, elastic  # isort: skip  (they are those of the same Keras)
+
+_show_public_names(globals(), modules=["callbacks", "elastic"])

@@ -9,7 +9,7 @@ strategy's class, for options, and the state of elastic training. Both packages 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, List
 
 from farandole._lightning import PACKAGES
 from farandole.common.util import check_extension
@@ -21,6 +21,10 @@ require_lightning()
 from farandole.lightning.elastic import LightningState  # noqa: E402  (after the check, whose error gives the reason)
 
 __all__ = ["FarandoleStrategy", "LightningState", "classes_for"]
+
+
+def __dir__() -> List[str]:
+    return __all__
 
 
 def __getattr__(name: str) -> Any:

@@ -8,6 +8,7 @@ except AttributeError as _problem:  # NumPy has dropped what MXNet uses
     raise ImportError(f"MXNet cannot be imported ({_problem}): it needs pip install 'numpy<1.24'") from _problem
 
 from farandole.common.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from farandole.common.public_names import show_public_names as _show_public_names
 from farandole.mxnet.compression import Compression
 from farandole.mxnet.functions import allgather_object, broadcast_object, broadcast_parameters
 from farandole.mxnet.mpi_ops import (
@@ -57,3 +58,5 @@ from farandole.mxnet.optimizer import DistributedOptimizer
 from farandole.mxnet.trainer import DistributedTrainer
 
 AdaSum = Adasum  # the manual spells it both ways
+
+_show_public_names(globals())

@@ -13,6 +13,7 @@ from farandole.common.meetings import barrier, join
 from farandole.common.names import *
 from farandole.common.names import basics as _basics
 from farandole.common.objects import allgather_object, broadcast_object
+from farandole.common.public_names import show_public_names as _show_public_names
 from farandole.numpy.ops import (
     allgather,
     allgather_async,
@@ -39,3 +40,5 @@ from farandole.numpy.ops import (
 )
 
 from farandole.numpy import elastic  # isort: skip  (beside the operations, as in the other doors)
+
+_show_public_names(globals(), modules=["elastic"])

@@ -12,6 +12,7 @@ from farandole.common.exceptions import (
     WorkerLostError,
 )
 from farandole.common.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from farandole.common.public_names import show_public_names as _show_public_names
 from farandole.tensorflow import gradients as _gradients
 from farandole.tensorflow.compression import Compression
 from farandole.tensorflow.functions import (
@@ -85,3 +86,6 @@ def __getattr__(name: str) -> _Any:
 
         return SyncBatchNormalization
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+_show_public_names(globals(), modules=["elastic"], lazy=["SyncBatchNormalization"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-from typing import Any, Callable, Iterator, List, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional, TypeVar
 
 from farandole.common.elastic import State, VariablesState, run_fn
 from farandole.common.elastic.loop import restart
@@ -14,7 +14,14 @@ from farandole.tensorflow import functions
 from farandole.tensorflow.framework import Verbs
 from farandole.tensorflow.kernels import tf
 
+if TYPE_CHECKING:
+    from typing_extensions import Concatenate
+
+    from farandole.common.elastic.loop import Rest, StateType
+
 Result = TypeVar("Result")
+
+__all__ = ["State", "TensorFlowKerasState", "TensorFlowState", "run"]
 
 _OPERATION = re.compile(r"\bHorovod(?:Grouped)?(?:Allreduce|Allgather|Broadcast|Alltoall|Reducescatter|Join|Barrier)")
 _KIND = re.compile(_OPERATION.pattern + r" \(([a-z ]+)\): ")
@@ -48,12 +55,12 @@ def translated() -> Iterator[None]:
         raise known from problem
 
 
-def run(func: Callable[..., Result]) -> Callable[..., Result]:
+def run(func: Callable[Concatenate[StateType, Rest], Result]) -> Callable[Concatenate[StateType, Rest], Result]:
     """Decorates a training function that takes a state first: it starts from rank 0's state, and goes on with those
     that are there when members have changed."""
 
     @functools.wraps(func)
-    def train(state: State, *args: object, **kwargs: object) -> Result:
+    def train(state: StateType, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
         with translated():
             return func(state, *args, **kwargs)
 

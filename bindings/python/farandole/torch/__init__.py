@@ -12,6 +12,7 @@ from farandole.common.exceptions import (
     WorkerLostError,
 )
 from farandole.common.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
+from farandole.common.public_names import show_public_names as _show_public_names
 from farandole.torch.compression import Compression
 from farandole.torch.functions import (
     allgather_object,
@@ -83,3 +84,5 @@ from farandole.torch.sync_batch_norm import SyncBatchNorm
 from farandole.torch import elastic  # isort: skip  (it is built on all of the above)
 
 AdaSum = Adasum  # the manual spells it both ways
+
+_show_public_names(globals(), modules=["elastic"])

@@ -12,6 +12,7 @@ from farandole.common.process_sets import ProcessSet as ProcessSet
 from farandole.common.process_sets import global_process_set as global_process_set
 from farandole.torch import elastic as elastic
 from farandole.torch.compression import Compression as Compression
+from farandole.torch.optimizer import WrappedOptimizer
 from farandole.torch.sync_batch_norm import SyncBatchNorm as SyncBatchNorm
 
 Parameters = Union[Dict[str, Any], Iterable[Tuple[str, Any]], Iterable[torch.Tensor]]
@@ -34,7 +35,7 @@ def DistributedOptimizer(
     groups: Any = ...,
     sparse_as_dense: bool = ...,
     process_set: ProcessSet = ...,
-) -> torch.optim.Optimizer:
+) -> WrappedOptimizer:
     """Wraps an optimizer so that its gradients are reduced over all ranks before each step.
 
     :param optimizer: computes the step

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Optional, Tuple
+from typing import TYPE_CHECKING, Any, Iterable, Optional, Tuple
 
 import torch
 
@@ -18,6 +18,12 @@ from farandole.torch.reducing_optimizer import _DistributedOptimizer
 
 __all__ = ["DistributedOptimizer", "_DistributedOptimizer"]
 
+if TYPE_CHECKING:
+
+    class WrappedOptimizer(_DistributedOptimizer, Any):
+        """What ``DistributedOptimizer`` returns, to type checkers: it is an instance of the wrapped optimizer's class
+        too, which they cannot be told, so it may stand for any class and has its attributes."""
+
 
 @public
 def DistributedOptimizer(
@@ -31,7 +37,7 @@ def DistributedOptimizer(
     groups: Any = None,
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
-) -> torch.optim.Optimizer:
+) -> WrappedOptimizer:
     scales(op, gradient_predivide_factor)
     groups = chosen_groups(num_groups, groups, torch.Tensor)
     front: type = _DistributedOptimizer

@@ -15,3 +15,15 @@ from farandole.common.elastic.notices import (
 )
 from farandole.common.elastic.state import ObjectState, State
 from farandole.common.elastic.variables import VariablesState
+
+__all__ = [
+    "HostUpdateResult",
+    "HostsUpdatedRequest",
+    "ObjectState",
+    "State",
+    "VariablesState",
+    "WorkerNotificationManager",
+    "notification_manager",
+    "run",
+    "run_fn",
+]

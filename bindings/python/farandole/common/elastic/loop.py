@@ -6,7 +6,7 @@ import functools
 import logging
 import os
 import time
-from typing import Callable, NamedTuple, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, TypeVar, Union
 
 from farandole.common import job, membership, set_generations
 from farandole.common.basics import HorovodBasics
@@ -16,6 +16,14 @@ from farandole.common.elastic.retry import RetryPolicy, is_fault_of_the_call
 from farandole.common.elastic.state import State
 from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt, make_error
 
+if TYPE_CHECKING:
+    # Type checkers bring this module along; Python 3.9 has none of its own.
+    from typing_extensions import Concatenate, ParamSpec
+
+    Rest = ParamSpec("Rest")
+    """The parameters of a training function after its state."""
+
+StateType = TypeVar("StateType", bound=State)
 Result = TypeVar("Result")
 Event = Union[HorovodInternalError, HostsUpdatedInterrupt]
 
@@ -33,7 +41,9 @@ class _Next(NamedTuple):
     sync: bool
 
 
-def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[..., Result]:
+def run_fn(
+    func: Callable[Concatenate[StateType, Rest], Result], reset: Callable[[], None]
+) -> Callable[Concatenate[StateType, Rest], Result]:
     """Makes a training function, which takes a state first, go on when members have changed.
 
     It starts from rank 0's state. When members were lost it is called again with the state of the last commit, when
@@ -42,7 +52,7 @@ def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[.
     """
 
     @functools.wraps(func)
-    def wrapper(state: State, *args: object, **kwargs: object) -> Result:
+    def wrapper(state: StateType, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
         notification_manager.init()
         notification_manager.register_listener(state)
         membership.enter_loop()
@@ -56,7 +66,7 @@ def run_fn(func: Callable[..., Result], reset: Callable[[], None]) -> Callable[.
     return wrapper
 
 
-def run(func: Callable[..., Result]) -> Callable[..., Result]:
+def run(func: Callable[Concatenate[StateType, Rest], Result]) -> Callable[Concatenate[StateType, Rest], Result]:
     """Decorates a training function that takes a state first: it starts from rank 0's state, and goes on with those
     that are there when members have changed."""
     return run_fn(func, restart)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List
+from typing import TYPE_CHECKING, Any, Callable, Dict, List
 
 from farandole.common import membership
 from farandole.common.elastic import events, set_faults
@@ -110,6 +110,12 @@ def _copied(value: Any) -> Any:
 
 class ObjectState(State):
     """State made of plain Python values: each keyword becomes an attribute."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
+
+        def __setattr__(self, name: str, value: Any) -> None: ...
 
     def __init__(self, bcast_object: Callable[[Any], Any], get_rank: Callable[[], int], **kwargs: Any) -> None:
         self._saved_state: Dict[str, Any] = kwargs

@@ -13,6 +13,26 @@ from farandole.torch.compression.powersgd import PowerSGDCompressor
 from farandole.torch.compression.topk import TopKCompressor
 from farandole.torch.compression.wire import BytesOnWire
 
+__all__ = [
+    "MIN_ELEMENTS",
+    "Allgather",
+    "Allreduce",
+    "BF16Compressor",
+    "BytesOnWire",
+    "Compression",
+    "Compressor",
+    "ErrorFeedback",
+    "FP16Compressor",
+    "GradientCompressor",
+    "MeasuredCompressor",
+    "NoneCompressor",
+    "PowerSGDCompressor",
+    "Reduction",
+    "TopKCompressor",
+    "check",
+    "own",
+]
+
 
 class Compression:
     """The compressors that come with Farandole. Those that are functions make an instance for one optimizer; what an

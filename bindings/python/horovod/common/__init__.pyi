@@ -1,0 +1,1 @@
+# Made by bindings/python/stubs_check.py --write from the code; not edited by hand.
