@@ -139,15 +139,15 @@ def keras_stub(module: Any) -> str:
 
 
 def horovod_stubs() -> Dict[Path, str]:
-    """The stubs of the package ``horovod``: each module has the names of the module that it is an alias of."""
-    stubs = {}
+    """The stubs of the package ``horovod``: each module has the names of the module that it is an alias of.
+
+    Each is a folder: pyright misses the source of a stub that is a file, and tells the user.
+    """
+    stubs = {PACKAGES / "horovod" / "common" / "__init__.pyi": HEADER}
     for name, source in ALIASES.items():
-        folder = PACKAGES.joinpath("horovod", *name.split("."))
-        is_package = PACKAGES.joinpath("farandole", *name.split(".")).is_dir()
-        path = folder / "__init__.pyi" if is_package else folder.with_suffix(".pyi")
-        stubs[path] = f"{HEADER}from farandole.{source} import *\n"
-        if folder.parent.name == "common":
-            stubs[folder.parent / "__init__.pyi"] = HEADER
+        stubs[PACKAGES.joinpath("horovod", *name.split("."), "__init__.pyi")] = (
+            f"{HEADER}from farandole.{source} import *\n"
+        )
     return stubs
 
 
