@@ -36,6 +36,16 @@ def test_two_names_for_one_package(hvd: ModuleType) -> None:
     assert hvd is importlib.import_module(f"farandole.{DRIVER.name}")
 
 
+def test_dir_lists_the_interface_alone(hvd: ModuleType) -> None:
+    shown = dir(hvd)
+    table = {name for name in signatures.PACKAGES[DRIVER.name] if not name.startswith("_")}
+    assert {"init", "rank", "ProcessSet", "Average", *table} <= {*shown}
+    assert [name for name in shown if name.startswith("_")] == []
+    modules = [name for name in shown if isinstance(getattr(hvd, name), ModuleType)]
+    assert {f"{DRIVER.name}.{name}" for name in modules} <= {*signatures.PACKAGES}
+    assert {"mpi_ops", "sys"}.isdisjoint(shown)
+
+
 def test_everybody_has_a_place(hvd: ModuleType, rank: int, size: int) -> None:
     assert hvd.is_initialized()
     assert (hvd.rank(), hvd.size(), hvd.local_rank(), hvd.cross_size()) == (rank, size, rank, 1)
