@@ -28,6 +28,7 @@ def parse_arguments():
     parser.add_argument("--momentum", type=float, default=0.9)
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--fp16-allreduce", action="store_true", help="let gradients travel in half precision")
+    parser.add_argument("--use-adasum", action="store_true", help="combine steps with Adasum")
     return parser.parse_args()
 
 
@@ -80,7 +81,7 @@ class Clock:
         return passed
 
 
-def train(epoch, model, optimizer, loader, clock):
+def train(epoch, model, optimizer, loader, clock, adasum):
     model.train()
     loader.sampler.set_epoch(epoch)  # (distributed) shuffle anew, the same way on all workers
     begin, total_loss, images = time.perf_counter(), 0.0, 0
@@ -92,11 +93,14 @@ def train(epoch, model, optimizer, loader, clock):
         loss = F.cross_entropy(model(data), target)
         loss.backward()
         clock.compute += clock.lap()
-        # step() alone would wait, too; waiting here shows how long it takes.
-        optimizer.synchronize()
-        clock.waiting += clock.lap()
-        with optimizer.skip_synchronize():
+        if adasum:
             optimizer.step()
+        else:
+            # step() alone would wait, too; waiting here shows how long it takes.
+            optimizer.synchronize()
+            clock.waiting += clock.lap()
+            with optimizer.skip_synchronize():
+                optimizer.step()
         total_loss += loss.item() * len(data)
         images += len(data) * hvd.size()
         bar.set_postfix(loss=f"{loss.item():.3f}", refresh=False)
@@ -120,7 +124,7 @@ def evaluate(model, dataset):
 def main():
     args = parse_arguments()
     hvd.init()  # (distributed)
-    torch.manual_seed(args.seed)
+    torch.manual_seed(args.seed + hvd.rank())  # (distributed) dropout differs between workers
     torch.set_num_threads(1)  # several workers share the cores
     begin = time.perf_counter()
 
@@ -132,8 +136,9 @@ def main():
     loader = torch.utils.data.DataLoader(training, batch_size=args.batch_size, sampler=sampler)
 
     model = Net()
-    # (distributed) with more workers a step sees more images, so it may be larger
-    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr * hvd.size(), momentum=args.momentum)
+    # (distributed) with more workers a step sees more images, so it may be larger; Adasum finds its own length
+    rate = args.lr * (1 if args.use_adasum else hvd.size())
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=args.momentum)
     # (distributed) all workers start alike
     hvd.broadcast_parameters(model.state_dict(), root_rank=0)
     hvd.broadcast_optimizer_state(optimizer, root_rank=0)
@@ -142,13 +147,14 @@ def main():
         optimizer,
         named_parameters=model.named_parameters(),
         compression=hvd.Compression.fp16 if args.fp16_allreduce else hvd.Compression.none,
+        op=hvd.Adasum if args.use_adasum else hvd.Average,
     )
 
     if hvd.rank() == 0:
         print(f"{hvd.size()} workers, {len(training)} training images, {len(held_out)} held out", flush=True)
     clock = Clock()
     for epoch in range(args.epochs):
-        loss, speed = train(epoch, model, optimizer, loader, clock)
+        loss, speed = train(epoch, model, optimizer, loader, clock, args.use_adasum)
         accuracy = evaluate(model, held_out)
         if hvd.rank() == 0:
             print(f"epoch {epoch + 1}: loss {loss:.4f}, {speed:.0f} images/s, accuracy {accuracy:.4f}", flush=True)

@@ -23,6 +23,9 @@ def parse_arguments():
     parser.add_argument("--lr", type=float, default=0.005, help="learning rate of one worker")
     parser.add_argument("--momentum", type=float, default=0.9)
     parser.add_argument("--seed", type=int, default=42)
+    parser.add_argument(
+        "--use-adasum", action="store_true", help="combine steps with Adasum, on 1, 2, 4, 8 ... workers"
+    )
     return parser.parse_args()
 
 
@@ -66,12 +69,18 @@ def main():
     training, held_out = load_digits(args.seed)
     model = Net()
     hvd.init()
+    torch.manual_seed(args.seed + hvd.rank())  # dropout differs between workers
     # (elastic) deals out what is left of an epoch to those who are there
     sampler = hvd.elastic.ElasticSampler(training, seed=args.seed)
     loader = torch.utils.data.DataLoader(training, batch_size=args.batch_size, sampler=sampler)
 
-    optimizer = torch.optim.SGD(model.parameters(), lr=args.lr * hvd.size(), momentum=args.momentum)
-    optimizer = hvd.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+    def rate():
+        return args.lr * (1 if args.use_adasum else hvd.size())
+
+    optimizer = torch.optim.SGD(model.parameters(), lr=rate(), momentum=args.momentum)
+    optimizer = hvd.DistributedOptimizer(
+        optimizer, named_parameters=model.named_parameters(), op=hvd.Adasum if args.use_adasum else hvd.Average
+    )
 
     # (elastic) what all workers must agree on. Nothing is broadcast here: a worker that joins later would be alone with
     # it. The state is given to all when train() begins, and each time that members have changed.
@@ -79,7 +88,7 @@ def main():
 
     def follow_the_size():
         for group in optimizer.param_groups:
-            group["lr"] = args.lr * hvd.size()
+            group["lr"] = rate()
 
     state.register_reset_callbacks([follow_the_size])
 

@@ -75,3 +75,28 @@ class Hosts:
         fresh = self.answer.with_suffix(".new")
         fresh.write_text(commands)
         fresh.rename(self.answer)
+
+
+_LOSES_A_WORKER = """
+import os, runpy, signal, sys
+from horovod.common.elastic import State
+
+commits, commit = 0, State.commit
+
+def commit_and_end(self):
+    global commits
+    commit(self)
+    commits += 1
+    if os.environ["HOROVOD_RANK"] == "1" and commits == {commits}:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+State.commit = commit_and_end
+sys.argv = {command}
+sys.path[0] = os.path.dirname(sys.argv[0])
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def losing_a_worker(script: Path, arguments: str, commits: int) -> str:
+    """A script that runs this one, and in which the worker of slot 1 dies after so many commits."""
+    return _LOSES_A_WORKER.format(command=[str(script), *arguments.split()], commits=commits)
