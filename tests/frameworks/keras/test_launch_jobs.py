@@ -9,7 +9,7 @@ from typing import List
 
 import pytest
 from conftest import DOOR
-from elastic_jobs import Hosts
+from elastic_jobs import Hosts, losing_a_worker
 from launched import Job, clean_environment, needs_launcher, write_script
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "keras_mnist.py"
@@ -143,3 +143,17 @@ def test_the_example_learns(jobs: List[Job]) -> None:
     assert jobs[-1].end() == 0, jobs[-1].text
     accuracy = re.search(r"accuracy (0\.\d+) on", jobs[-1].text)
     assert accuracy and float(accuracy[1]) > 0.5, jobs[-1].text
+
+
+@pytest.mark.skipif(DOOR != "keras", reason="the example imports keras")
+def test_the_elastic_example_goes_on_when_a_worker_is_lost(tmp_path: Path, jobs: List[Job]) -> None:
+    environment = {**clean_environment(), "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
+    example = EXAMPLE.with_name("keras_mnist_elastic.py")
+    script = write_script(tmp_path, losing_a_worker(example, "--epochs 2 --steps 20", commits=2))
+    flags = ["-np", "2", "--min-np", "1", "-H", "localhost:2"]
+    jobs.append(Job([*flags, sys.executable, script], environment))
+    assert jobs[-1].end() == 0, jobs[-1].text
+    assert "epoch 0, batch 0: 2 workers" in jobs[-1].text, jobs[-1].text
+    assert re.search(r"epoch 0, batch [89]: 1 workers", jobs[-1].text), jobs[-1].text
+    accuracy = re.search(r"1 workers at the end, epoch 2, accuracy (0\.\d+)", jobs[-1].text)
+    assert accuracy and float(accuracy[1]) > 0.3, jobs[-1].text

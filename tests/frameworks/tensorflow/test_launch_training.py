@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from elastic_jobs import losing_a_worker
 from launched import Job, clean_environment, needs_launcher, run_script, write_script
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
@@ -132,6 +133,16 @@ def test_the_example_learns_digits(tmp_path):
     assert job.end() == 0, job.text
     found = re.search(r"accuracy on the held-out images: ([0-9.]+)", job.text)
     assert found is not None and float(found.group(1)) > 0.6, job.text
+
+
+def test_the_elastic_example_goes_on_when_a_worker_is_lost(tmp_path):
+    example = EXAMPLES / "tensorflow_mnist_elastic.py"
+    script = write_script(tmp_path, losing_a_worker(example, "--steps 60 --batches-per-commit 5", commits=2))
+    job = Job(["-np", "2", "--min-np", "1", "-H", "localhost:2", sys.executable, script])
+    assert job.end() == 0, job.text
+    # Of 60 steps of one worker, each of two has 30, and who is left makes all.
+    found = re.search(r"1 workers at the end, step 60, accuracy on the held-out images: ([0-9.]+)", job.text)
+    assert found is not None and float(found.group(1)) > 0.5, job.text
 
 
 def test_the_benchmark_has_horovods_options():
