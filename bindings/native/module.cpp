@@ -122,7 +122,8 @@ void define_request(nb::module_& module) {
       "What a call asks for, apart from its tensors; made once and used again. With `waits` the "
       "caller waits at once, and may then move the bytes itself.")
       .def(nb::new_(&make_request), "operation"_a, "prefix"_a, "reduce_op"_a = 1, "root"_a = -1,
-           "prescale"_a = 1.0, "postscale"_a = 1.0, "waits"_a = false);
+           "prescale"_a = 1.0, "postscale"_a = 1.0, "waits"_a = false)
+      .def_ro("prefix", &request::prefix, "What names begin with: the operation, as callers know it.");
 }
 
 void define_handle(nb::module_& module) {
@@ -162,10 +163,10 @@ void define_kept(nb::module_& module) {
   nb::class_<kept_calls>(module, "Kept", "Calls by their numbers, until somebody asks for their results.")
       .def(nb::init<>())
       .def("add", &kept_calls::add_call, "call"_a, "Keeps a call under its number, which it returns.")
-      .def("output_of_settled", &kept_calls::output_of_settled, "number"_a,
+      .def("output_of_settled", &kept_calls::output_of_settled, "number"_a.none(),
            "Of an operation that has ended well: forgets it and gives the array that was given as output. "
            "NotImplemented for everything else.")
-      .def("get", &kept_calls::get, "number"_a, "What is kept under a number, or None.")
+      .def("get", &kept_calls::get, "number"_a.none(), "What is kept under a number, or None.")
       .def("forget", &kept_calls::forget, "number"_a)
       .def("clear", &kept_calls::clear);
 }

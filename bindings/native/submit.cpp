@@ -17,7 +17,16 @@ namespace nb = nanobind;
 namespace farandole::native {
 namespace {
 
-std::string_view text_of(nb::handle name) {
+/// How a value that is none of the accepted types reads in an error: "the int 5".
+std::string shown(nb::handle value) {
+  return "the " + std::string(nb::str(nb::handle(value.type()).attr("__name__")).c_str()) + " " +
+         nb::repr(value).c_str();
+}
+
+std::string_view text_of(const request& what, nb::handle name) {
+  if (!PyUnicode_Check(name.ptr()))
+    raise_type_error(what.prefix + " takes a str or None as name, not " + shown(name) +
+                     "; pass a name that is the same on all ranks");
   Py_ssize_t length = 0;
   const char* text = PyUnicode_AsUTF8AndSize(name.ptr(), &length);
   if (!text)
@@ -42,7 +51,7 @@ std::string& full_name(const request& what, nb::handle name, const std::uint32_t
     built.append(".noname.");
     append_number(built, *count);
   } else {
-    built.append(".").append(text_of(name));
+    built.append(".").append(text_of(what, name));
   }
   return built;
 }
@@ -84,6 +93,8 @@ submission describe(const request& what, nb::handle input, nb::handle output, st
     described.input = seen.data;
     if (!output.is_none())
       described.output = output.is(input) ? seen.data : address_of(output);
+  } else if (what.operation != operation::barrier && what.operation != operation::join) {
+    raise_type_error(what.prefix + " takes a tensor, not None");
   }
   described.signature = signature_of(what, seen);
   described.set = set;

@@ -11,6 +11,7 @@ from typing import Any, List, Optional, Sequence, Tuple
 import numpy
 
 from farandole.common import job as _job
+from farandole.common.arguments import head, kind, member_name, require_process_set, wrong_dtype, wrong_dtype_remedy
 from farandole.common.calls import Call
 from farandole.common.process_sets import ProcessSet
 
@@ -28,6 +29,8 @@ _NUMBERS = {
     "bool": 10,
 }
 
+_BOOL = 10
+
 Described = Tuple[int, int, Tuple[int, ...], Any]
 
 
@@ -36,36 +39,66 @@ def contiguous(array: Any) -> Any:
     return numpy.asarray(array, order="C")
 
 
-def _describe(array: Any) -> Described:
+def _describe(array: Any, request: Any, name: Optional[str]) -> Described:
     number = _NUMBERS.get(array.dtype.name) if array.dtype.isnative else None
-    if number is None:
-        raise ValueError(f"arrays of this type cannot travel: {array.dtype!r}")
+    if number is None or (number == _BOOL and "reduce" in request.prefix):
+        raise _wrong_dtype(request.prefix, name, array.dtype)
     if not array.flags.c_contiguous:
-        raise ValueError("the array must be contiguous; call numpy.ascontiguousarray() first")
+        raise ValueError(
+            f"{head(request.prefix, name)} takes arrays in C order, and this one of shape {list(array.shape)} has "
+            f"strides of {list(array.strides)} bytes, so it is not contiguous; reduce numpy.ascontiguousarray(array), and "
+            "copy the result back, or use the function that returns a new array"
+        )
     return array.__array_interface__["data"][0], number, array.shape, array
 
 
-def in_place(array: Any) -> Any:
+def _wrong_dtype(operation: str, name: Optional[str], dtype: Any) -> Exception:
+    if dtype.kind in "OSUV":
+        return TypeError(
+            f"{head(operation, name)} takes what NumPy makes an array of numbers of, not one of {dtype.name}; convert it "
+            "to numbers, or call allgather_object() or broadcast_object()"
+        )
+    if not dtype.isnative:
+        remedy = "convert it with array.astype(array.dtype.newbyteorder('='))"
+        return wrong_dtype(operation, name, f"{dtype.name} in the other byte order", remedy)
+    return wrong_dtype(operation, name, dtype.name, wrong_dtype_remedy(operation, dtype.name, "array.astype('{}')"))
+
+
+def _number(process_set: Any, request: Any, name: Optional[str]) -> Any:
+    """The process set's number."""
+    require_process_set(request.prefix, name, process_set)
+    return process_set.process_set_id
+
+
+def in_place(array: Any, operation: str, name: Optional[str]) -> Any:
     """The array, if an operation may write to it."""
     if not isinstance(array, numpy.ndarray):
-        raise ValueError(f"only a numpy.ndarray can be written to in place, not {type(array).__name__}")
+        raise TypeError(
+            f"{head(operation, name)} takes a numpy.ndarray to write the result to, not {kind(array)}; call the function "
+            "that returns a new array, whose name has no underscore at its end"
+        )
     if not array.flags.writeable:
-        raise ValueError("the array is read-only; use the function that returns a new one")
+        raise ValueError(
+            f"{head(operation, name)} cannot write its result to this array, which is read-only; call the function that "
+            "returns a new array, whose name has no underscore at its end"
+        )
     return array
 
 
 def start(request: Any, name: Optional[str], array: Any, output: Any, process_set: ProcessSet) -> Any:
     """Hands in an array, and memory for what comes out."""
-    described = _describe(array)
-    target = described if output is array else _describe(output)
-    return _job.runtime.submit(request, name, described, target, process_set.process_set_id)
+    number = _number(process_set, request, name)
+    described = _describe(array, request, name)
+    target = described if output is array else _describe(output, request, name)
+    return _job.runtime.submit(request, name, described, target, number)
 
 
 def start_unsized(
     request: Any, name: Optional[str], array: Any, process_set: ProcessSet, splits: Optional[List[int]] = None
 ) -> Call:
     """Hands in an array; memory for what comes out is made by the core, which learns its size from the other ranks."""
-    handle = _job.runtime.submit(request, name, _describe(array), None, process_set.process_set_id, splits)
+    number = _number(process_set, request, name)
+    handle = _job.runtime.submit(request, name, _describe(array, request, name), None, number, splits)
     return Call([handle], lambda: _received(handle, array.dtype))
 
 
@@ -78,10 +111,12 @@ def start_group(
 ) -> Call:
     """Hands several arrays in, all or none. Without ``outputs``, the core makes the memory for what comes out."""
     if not arrays:
-        raise ValueError("a group needs at least one array")
-    described = [_describe(each) for each in arrays]
-    targets = None if outputs is None else [_describe(each) for each in outputs]
-    handles = _job.runtime.submit_group(request, name, described, targets, process_set.process_set_id)
+        raise ValueError(f"{request.prefix} takes at least one array, not an empty list; leave out the call")
+    number = _number(process_set, request, name)
+    names = [member_name(name, index, len(arrays)) for index in range(len(arrays))]
+    described = [_describe(each, request, own) for each, own in zip(arrays, names)]
+    targets = None if outputs is None else [_describe(each, request, own) for each, own in zip(outputs, names)]
+    handles = _job.runtime.submit_group(request, name, described, targets, number)
     if outputs is not None:
         return Call(handles, lambda: list(outputs))
     return Call(handles, lambda: [_received(handle, each.dtype) for handle, each in zip(handles, arrays)])

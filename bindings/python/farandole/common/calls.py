@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 from farandole import _native
 from farandole.common import job as _job
 from farandole.common import operations
+from farandole.common.arguments import shown
 from farandole.common.basics import HorovodBasics
 from farandole.common.exceptions import make_error
 from farandole.common.process_sets import ProcessSet
@@ -71,14 +72,24 @@ class Reductions(Dict[Tuple[int, float, float], Any]):
             raise self.refusal(op)
         if len(self) >= _REQUESTS_KEPT:
             self.clear()
-        self[key] = request = _native.Request(self._operation, self.prefix, op, -1, prescale, postscale)
+        try:
+            request = _native.Request(self._operation, self.prefix, op, -1, prescale, postscale)
+        except TypeError:
+            raise TypeError(
+                f"{self.prefix} takes numbers as prescale_factor and postscale_factor, not {shown(prescale)} and "
+                f"{shown(postscale)}"
+            ) from None
+        self[key] = request
         if prescale == 1.0 and postscale == 1.0:
             self.unscaled[op] = request
         return request
 
     def refusal(self, op: int) -> Exception:
         """What is raised for something that is no reduction."""
-        return ValueError(f"{op!r} is no reduction: use Average, Sum, Adasum, Min, Max or Product")
+        return ValueError(
+            f"{self.prefix} takes a reduction as op, and {shown(op)} is no reduction; pass Average, Sum, Adasum, Min, Max "
+            "or Product"
+        )
 
 
 class Scatters(Reductions):
@@ -89,8 +100,8 @@ class Scatters(Reductions):
     def refusal(self, op: int) -> Exception:
         return make_error(
             "aborted",
-            f"{self.prefix} cannot reduce with {'Adasum' if op == HorovodBasics.Adasum else repr(op)}: "
-            "use Average, Sum, Min, Max or Product",
+            f"{self.prefix} cannot reduce with {'Adasum' if op == HorovodBasics.Adasum else shown(op)}; pass Average, "
+            "Sum, Min, Max or Product",
         )
 
 
@@ -98,7 +109,13 @@ class Broadcasts(Dict[int, Any]):
     """What a broadcast asks for, by the global rank that it comes from."""
 
     def __missing__(self, root_rank: int) -> Any:
-        self[root_rank] = request = _native.Request(operations.BROADCAST, "broadcast", HorovodBasics.Sum, root_rank)
+        try:
+            request = _native.Request(operations.BROADCAST, "broadcast", HorovodBasics.Sum, root_rank)
+        except TypeError:
+            raise TypeError(
+                f"broadcast takes the number of a rank as root_rank, not {shown(root_rank)}; pass an int"
+            ) from None
+        self[root_rank] = request
         return request
 
 
@@ -125,7 +142,7 @@ def reduction(average: Optional[bool], op: Optional[int], prescale: float, posts
 def grouped_reduction(average: Optional[bool], op: Optional[int], prescale: float, postscale: float) -> Any:
     """What a grouped allreduce asks for."""
     if op is None or average is not None:
-        op = handle_average_backwards_compatibility(op, average)
+        op = handle_average_backwards_compatibility(op, average, "grouped_allreduce")
     return _grouped_requests[op, prescale, postscale]
 
 

@@ -5,10 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from farandole import _native
+from farandole.common.arguments import shown
 from farandole.common.exceptions import HorovodInternalError
 from farandole.common.operations import public
 
 kept: Any = _native.Kept()
+
+
+def require_handle(function: str, handle: Any) -> None:
+    """``ValueError`` for what cannot be a handle, whatever numbers are in use."""
+    if isinstance(handle, int) and not isinstance(handle, bool):
+        return
+    remedy = "pass what an asynchronous function such as allreduce_async returned"
+    if callable(handle):
+        remedy = "call what sparse_allreduce_async returned, or pass what another asynchronous function returned"
+    elif not isinstance(handle, (bool, float, str)) and handle is not None:
+        remedy += "; what a function without _async returns is complete already"
+    raise ValueError(f"{function} takes a handle, which is an int, not {shown(handle)}; {remedy}")
 
 
 def keep(call: Any) -> int:
@@ -21,6 +34,7 @@ def keep(call: Any) -> int:
 def poll(handle: int) -> bool:
     call = kept.get(handle)
     if call is None:
+        require_handle("poll", handle)
         raise ValueError(f"no operation has the handle {handle}: it was never given out, or has been synchronized")
     settled: bool = call.settled()
     return settled
@@ -33,6 +47,7 @@ def synchronize(handle: int) -> Any:
         return output
     call = kept.get(handle)
     if call is None:
+        require_handle("synchronize", handle)
         return None
     try:
         result = call.finish()

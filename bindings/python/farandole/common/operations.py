@@ -28,7 +28,7 @@ PARAMETER_DOCS: Dict[str, str] = {
     "postscale_factor": "multiplies the result",
     "process_set": "who takes part; everybody by default",
     "root_rank": "the global rank whose tensor all receive",
-    "splits": "how many rows go to each rank: int32, on any device, or a list; equally many by default",
+    "splits": "how many rows go to each rank: int32 or int64, on any device, or a list; equally many by default",
     "device": "where a rank that has joined makes the zeros that it contributes; the CPU for -1",
     "handle": "what an asynchronous function returned",
     "device_dense": "the device that a dense tensor is reduced on; the framework's choice by default",
@@ -152,7 +152,7 @@ def _meetings() -> Dict[str, PublicFunction]:
         ),
         "synchronize": PublicFunction(
             "Waits for an operation; Ctrl-C interrupts the wait, not the operation.",
-            "what came out of it; None for an unknown handle",
+            "what came out of it; None for a number that no operation has, ``ValueError`` for what is no number",
         ),
         "join": PublicFunction(
             "Says that this rank has no more data; waits until all ranks have said so, and takes part in their "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Iterable, List, Tuple
 
+from farandole.common.arguments import kind
 from farandole.common.calls import broadcasts
 from farandole.common.framework import HoldsArrays
 from farandole.common.process_sets import ProcessSet, global_process_set
@@ -19,13 +20,19 @@ def named_parameters(params: Any, is_tensor: Callable[[Any], bool]) -> Named:
     if isinstance(params, dict):
         return sorted(params.items())
     if not isinstance(params, (list, tuple)) and not hasattr(params, "__next__"):
-        raise ValueError(f"invalid params: a dict, or a list of tensors or (name, tensor), not {type(params).__name__}")
+        raise ValueError(
+            "invalid params: broadcast_parameters takes a dict of tensors by name, or a list of tensors or of pairs "
+            f"(name, tensor), not {kind(params)}; pass the model's state_dict()"
+        )
     listed = list(params)
     if all(is_tensor(each) for each in listed):
         return [(str(index), each) for index, each in enumerate(listed)]
     if all(isinstance(each, tuple) and len(each) == 2 for each in listed):
         return listed
-    raise ValueError("invalid params: the list holds something else than tensors or (name, tensor)")
+    raise ValueError(
+        "invalid params: broadcast_parameters takes a list of tensors or of pairs (name, tensor), and this list holds "
+        f"{' and '.join(sorted({kind(each) for each in listed}))}; pass the model's state_dict()"
+    )
 
 
 def broadcast_named(

@@ -162,10 +162,24 @@ def env(**kwargs: Optional[str]) -> Iterator[None]:
 def get_average_backwards_compatibility_fun(reduce_ops: Any) -> Callable[[Optional[int], Optional[bool]], int]:
     """The rule for ``op`` and its deprecated predecessor ``average``, for an object that has Average and Sum."""
 
-    def handle_average_backwards_compatibility(op: Optional[int], average: Optional[bool]) -> int:
+    names = {
+        getattr(reduce_ops, name): name
+        for name in ("Average", "Sum", "Adasum", "Min", "Max", "Product")
+        if hasattr(reduce_ops, name)
+    }
+
+    def handle_average_backwards_compatibility(
+        op: Optional[int], average: Optional[bool], operation: str = "allreduce"
+    ) -> int:
+        if average is not None and not isinstance(average, bool):
+            reduction = names.get(average) if type(average) is int else None
+            raise TypeError(
+                f"{operation} takes True, False or None as average, not the {type(average).__name__} {average!r}; pass a "
+                f"reduction by its keyword, such as op={reduction or 'Sum'}"
+            )
         if op is not None:
             if average is not None:
-                raise ValueError("give op or average, not both; average is deprecated")
+                raise ValueError(f"{operation} takes op or average, not both; average is deprecated, so leave it out")
             return op
         if average is None:
             return int(reduce_ops.Average)

@@ -4,7 +4,7 @@ one, the same call becomes an instruction (``program``). Both have gradients.
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +12,7 @@ import numpy
 
 from farandole.common import arrays as entry
 from farandole.common import calls
+from farandole.common.arguments import head, kind
 from farandole.common.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST
 from farandole.jax.program import Asked, is_traced, put
 from farandole.numpy import ops
@@ -55,6 +56,14 @@ def _request(asked: Asked) -> Any:
     return scatters[asked.reduce_op, asked.prescale, asked.postscale]
 
 
-def as_array(tensor: Any) -> Any:
+def as_array(tensor: Any, operation: str, name: Optional[str]) -> Any:
     """A JAX array, or a program's value, of anything that JAX makes one of."""
-    return tensor if isinstance(tensor, (jax.Array, jax.core.Tracer)) else jnp.asarray(tensor)
+    if isinstance(tensor, (jax.Array, jax.core.Tracer)):
+        return tensor
+    try:
+        return jnp.asarray(tensor)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{head(operation, name)} takes a jax.Array, or what jax.numpy.asarray() makes one of, not {kind(tensor)}; "
+            "convert it to numbers first"
+        ) from None

@@ -11,12 +11,13 @@ import jax.numpy as jnp
 import numpy
 
 from farandole.common import calls
+from farandole.common.arguments import listed, pack, row_counts
 from farandole.common.basics import HorovodBasics
 from farandole.common.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER, public
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.jax.compression import Compression
 from farandole.jax.entry import as_array, run
-from farandole.jax.program import Asked, is_traced, seat_in
+from farandole.jax.program import PREFIXES, Asked, is_traced, seat_in
 from farandole.numpy import ops as numpy_ops
 
 Average = HorovodBasics.Average
@@ -131,7 +132,8 @@ _BACKWARD = {
 
 
 def _compressed(asked: Asked, tensors: Sequence[Any], compression: Any) -> List[Any]:
-    packed = [compression.compress(as_array(each)) for each in tensors]
+    operation = f"grouped_{PREFIXES[asked.operation]}" if asked.grouped else PREFIXES[asked.operation]
+    packed = [pack(operation, asked.name, compression, as_array(each, operation, asked.name)) for each in tensors]
     outputs = _collective(asked, tuple(each for each, _ in packed))
     return [compression.decompress(each, context) for each, (_, context) in zip(outputs, packed)]
 
@@ -167,9 +169,10 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> List[Any]:
+    tensors = listed("grouped_allreduce", name, tensors)
     if not tensors:
         return []
-    chosen = calls.handle_average_backwards_compatibility(op, average)
+    chosen = calls.handle_average_backwards_compatibility(op, average, "grouped_allreduce")
     calls.requests[chosen, prescale_factor, postscale_factor]
     asked = Asked(ALLREDUCE, name, process_set, chosen, -1, prescale_factor, postscale_factor, grouped=True)
     return _compressed(asked, tensors, compression)
@@ -180,16 +183,17 @@ def grouped_allreduce(
 
 @public
 def allgather(tensor: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Any:
-    return _collective(Asked(ALLGATHER, name, process_set), (as_array(tensor),))[0]
+    return _collective(Asked(ALLGATHER, name, process_set), (as_array(tensor, "allgather", name),))[0]
 
 
 @public
 def grouped_allgather(
     tensors: Sequence[Any], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Tuple[Any, ...]:
+    tensors = listed("grouped_allgather", name, tensors)
     if not tensors:
         return ()
-    arrays = tuple(as_array(each) for each in tensors)
+    arrays = tuple(as_array(each, "grouped_allgather", name) for each in tensors)
     return tuple(_collective(Asked(ALLGATHER, name, process_set, grouped=True), arrays))
 
 
@@ -200,7 +204,7 @@ def grouped_allgather(
 def broadcast(
     tensor: Any, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Any:
-    return _collective(Asked(BROADCAST, name, process_set, root=root_rank), (as_array(tensor),))[0]
+    return _collective(Asked(BROADCAST, name, process_set, root=root_rank), (as_array(tensor, "broadcast", name),))[0]
 
 
 # ---- alltoall
@@ -241,12 +245,12 @@ def alltoall(
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
 ) -> Union[Any, Tuple[Any, Any]]:
-    array = as_array(tensor)
+    array = as_array(tensor, "alltoall", name)
     if is_traced([splits]):
         raise ValueError(_SPLITS_INSIDE)
     if splits is None:
         return _collective(Asked(ALLTOALL, name, process_set), (array,))[0]
-    return _deal(array, tuple(int(each) for each in splits), name, process_set)
+    return _deal(array, tuple(row_counts("alltoall", name, splits) or ()), name, process_set)
 
 
 # ---- reducescatter
@@ -277,6 +281,7 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> List[Any]:
+    tensors = listed("grouped_reducescatter", name, tensors)
     if not tensors:
         return []
     calls.scatters[op, prescale_factor, postscale_factor]

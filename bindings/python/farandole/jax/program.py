@@ -21,6 +21,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from farandole.common import kernels
+from farandole.common.arguments import require_process_set, wrong_dtype, wrong_dtype_remedy
 from farandole.common.exceptions import make_error
 from farandole.common.job import NOT_STARTED, is_started, refusal
 from farandole.common.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER
@@ -90,10 +91,11 @@ def seat_in(process_set: ProcessSet) -> Seat:
 
 def put(asked: Asked, tensors: Sequence[Any]) -> Tuple[Any, ...]:
     """Writes the instruction into the program that is being traced. What comes out, one for each tensor."""
+    base = ("grouped_" if asked.grouped else "") + PREFIXES[asked.operation]
+    require_process_set(base, asked.name, asked.process_set)
     seat = seat_in(asked.process_set)
     for each in tensors:
         _check(asked, each)
-    base = ("grouped_" if asked.grouped else "") + PREFIXES[asked.operation]
     name = f"{base}.{asked.name or numbered()}"
     if asked.grouped and len(tensors) == 1:
         name += "_1of1"
@@ -116,7 +118,8 @@ def _check(asked: Asked, tensor: Any) -> None:
     kind = PREFIXES[asked.operation]
     dtype = str(tensor.dtype)
     if dtype not in (REDUCIBLE_TYPES if asked.operation in (ALLREDUCE, REDUCESCATTER) else KNOWN_TYPES):
-        raise ValueError(f"{kind} {asked.name or '(without a name)'}: tensors of this type cannot travel: {dtype}")
+        remedy = wrong_dtype_remedy(kind, dtype, "tensor.astype('{}')")
+        raise wrong_dtype(kind, asked.name, dtype, remedy)
     if asked.operation in (ALLGATHER, ALLTOALL) and not tensor.ndim:
         raise make_error("invalid argument", f"{kind} {asked.name or '(without a name)'}: a scalar has no rows")
     if asked.operation == REDUCESCATTER and not tensor.ndim:

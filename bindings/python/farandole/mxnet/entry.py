@@ -18,6 +18,16 @@ from mxnet.ndarray import NDArray
 
 from farandole import _native
 from farandole.common import job, kernels
+from farandole.common.arguments import (
+    head,
+    kind,
+    listed,
+    member_name,
+    require_process_set,
+    shown,
+    wrong_dtype,
+    wrong_dtype_remedy,
+)
 from farandole.common.exceptions import HorovodInternalError
 from farandole.common.process_sets import ProcessSet
 
@@ -78,11 +88,16 @@ _numbers = _Numbers()
 
 def name_of(operation: str, name: Optional[str]) -> str:
     """The name that the core knows a call by."""
+    if name is not None and not isinstance(name, str):
+        raise TypeError(
+            f"{operation} takes a str or None as name, not {shown(name)}; pass a name that is the same on all ranks"
+        )
     return f"horovod_{operation}.noname.{_numbers.next()}" if name is None else f"horovod_{operation}.{name}"
 
 
-def set_number(process_set: ProcessSet) -> int:
+def set_number(operation: str, process_set: ProcessSet) -> int:
     """The number of a set that can be used."""
+    require_process_set(operation, None, process_set)
     number = process_set.process_set_id
     if number is None:
         raise MXNetError(f"the process set of ranks {process_set.ranks} is not registered; see add_process_set()")
@@ -91,15 +106,26 @@ def set_number(process_set: ProcessSet) -> int:
     return number
 
 
-def _checked(array: Any) -> NDArray:
+def require_array(operation: str, name: Optional[str], array: Any) -> None:
+    """``TypeError`` unless it is an array of MXNet."""
     if not isinstance(array, NDArray):
-        raise ValueError(f"only MXNet arrays can travel, not {type(array).__name__}")
-    return array
+        raise TypeError(
+            f"{head(operation, name)} takes an mxnet.nd.NDArray, not {kind(array)}; convert it with mxnet.nd.array(), or "
+            "use farandole.numpy for NumPy arrays"
+        )
+
+
+def require_arrays(operation: str, name: Optional[str], arrays: Any) -> Sequence[NDArray]:
+    """The arrays of a group; ``TypeError`` for anything but a list of arrays."""
+    members = listed(operation, name, arrays)
+    for index, each in enumerate(members):
+        require_array(operation, member_name(name, index, len(members)), each)
+    return members
 
 
 def like(array: NDArray, rows: int = -1) -> NDArray:
     """A new array of any content, of the same type and on the same device; its first extent is ``rows`` if given."""
-    handle = _library.farandole_mxnet_like(_checked(array).handle, rows)
+    handle = _library.farandole_mxnet_like(array.handle, rows)
     if not handle:
         raise MXNetError(_problem())
     return type(array)(ctypes.c_void_p(handle))
@@ -114,7 +140,7 @@ def push(request: Request, name: str, array: NDArray, output: NDArray) -> None:
     the output is told.
     """
     _require_job()
-    handle = _checked(array).handle
+    handle = array.handle
     target = handle if output is array else output.handle
     if _push(ctypes.byref(request), 1, _text(name), ctypes.byref(handle), ctypes.byref(target)):
         return
@@ -130,8 +156,8 @@ def push_group(request: Request, name: str, arrays: Sequence[NDArray], outputs: 
 
 def _push_all(request: Request, names: List[str], arrays: Sequence[NDArray], outputs: Sequence[NDArray]) -> None:
     handles = ctypes.c_void_p * len(names)
-    sources = handles(*(_checked(each).handle for each in arrays))
-    targets = handles(*(_checked(each).handle for each in outputs))
+    sources = handles(*(each.handle for each in arrays))
+    targets = handles(*(each.handle for each in outputs))
     text = b"\0".join(_text(name) for name in names)
     if not _push(ctypes.byref(request), len(names), text, sources, targets):
         _refused(request, names, arrays, outputs)
@@ -139,6 +165,10 @@ def _push_all(request: Request, names: List[str], arrays: Sequence[NDArray], out
 
 def _refused(request: Request, names: List[str], arrays: Sequence[NDArray], outputs: Sequence[NDArray]) -> None:
     problem = _problem()
+    for name, array in zip(names, arrays):
+        operation, _, own = name.partition(".")
+        _require_dense(operation, own, array)
+        _dtype_number(operation, own, array)
     if not _on_gpu(arrays):
         raise MXNetError(problem)
     hosts = [each.as_in_context(mxnet.cpu()) for each in arrays]
@@ -177,8 +207,8 @@ def gather(
 ) -> Any:
     """Waits for an array, hands it in and waits for what comes out: a native handle. ``splits``: rows for each rank."""
     _require_job()
-    number = set_number(process_set)
-    described = _describe(_checked(array))
+    number = set_number(request.prefix, process_set)
+    described = _describe(request.prefix, name, array)
     with mxnet_errors():
         handle = job.runtime.submit(request, name, described, None, number, splits)
         handle.wait()
@@ -188,8 +218,10 @@ def gather(
 def gather_group(request: Any, name: Optional[str], arrays: Sequence[NDArray], process_set: ProcessSet) -> List[Any]:
     """The same for several arrays, which become ready together, all or none."""
     _require_job()
-    number = set_number(process_set)
-    described = [_describe(_checked(each)) for each in arrays]
+    number = set_number(request.prefix, process_set)
+    described = [
+        _describe(request.prefix, member_name(name, index, len(arrays)), each) for index, each in enumerate(arrays)
+    ]
     with mxnet_errors():
         handles: List[Any] = job.runtime.submit_group(request, name, described, None, number)
         _native.wait_all(handles)
@@ -205,18 +237,26 @@ def mxnet_errors() -> Iterator[None]:
         raise MXNetError(str(problem)) from problem
 
 
-def _dtype_number(array: NDArray) -> int:
+def _require_dense(operation: str, name: Optional[str], array: NDArray) -> None:
+    if array.stype != "default":
+        raise MXNetError(
+            f"{head(operation, name)} takes dense arrays, and this one is sparse ({array.stype}); call "
+            "array.tostype('default') first"
+        )
+
+
+def _dtype_number(operation: str, name: Optional[str], array: NDArray) -> int:
     dtype = numpy.dtype(array.dtype)
     number = _BFLOAT16 if dtype.names == ("bfloat16",) else _DTYPES.get(dtype.name)
     if number is None:
-        raise MXNetError(f"arrays of this type cannot travel: {dtype}")
+        remedy = wrong_dtype_remedy(operation, str(dtype), "array.astype('{}')")
+        raise MXNetError(str(wrong_dtype(operation, name, str(dtype), remedy)))
     return number
 
 
-def _describe(array: NDArray) -> Any:
-    number = _dtype_number(array)
-    if array.stype != "default":
-        raise MXNetError(f"the array is sparse ({array.stype}); use .tostype('default')")
+def _describe(operation: str, name: Optional[str], array: NDArray) -> Any:
+    number = _dtype_number(operation, name, array)
+    _require_dense(operation, name, array)
     host = array.as_in_context(mxnet.cpu()) if _on_gpu([array]) else array
     host.wait_to_read()
     address = ctypes.c_void_p()
@@ -226,7 +266,7 @@ def _describe(array: NDArray) -> Any:
 
 def received(handle: Any, source: NDArray) -> NDArray:
     """What an operation brought, as an array of the same kind and on the same device as ``source``."""
-    if _dtype_number(source) in _LENT_BY_DLPACK and 0 not in source.shape[1:] and sum(handle.first_dims) > 0:
+    if _dtype_number("", None, source) in _LENT_BY_DLPACK and 0 not in source.shape[1:] and sum(handle.first_dims) > 0:
         array = mxnet.nd.from_dlpack(handle.dlpack())
     else:
         array = _copied(handle, source)

@@ -9,6 +9,7 @@ import numpy
 from mxnet.base import MXNetError
 from mxnet.ndarray.sparse import BaseSparseNDArray
 
+from farandole.common.arguments import pack
 from farandole.common.basics import HorovodBasics
 from farandole.common.framework import Reduction
 from farandole.common.ledger import check_groups
@@ -48,7 +49,7 @@ class _Verbs:
     def _reduced(self, gradients: Sequence[Any], name: str, how: Reduction, together: bool) -> List[Any]:
         if any(self.is_sparse(each) for each in gradients):
             raise MXNetError(f"gradient {name} is sparse, and sparse gradients are not reduced: use sparse_grad=False")
-        packed = [how.compression.compress(each) for each in gradients]
+        packed = [pack("allreduce", name, how.compression, each) for each in gradients]
         keywords: Dict[str, Any] = {
             "name": name,
             "op": how.op,

@@ -18,6 +18,7 @@ from mxnet.base import MXNetError
 
 from farandole import _native
 from farandole.common import job, meetings, operations
+from farandole.common.arguments import shown
 from farandole.common.calls import handle_average_backwards_compatibility, rows_of_share
 from farandole.common.names import *
 from farandole.common.names import basics as _basics
@@ -32,6 +33,8 @@ from farandole.mxnet.entry import (
     name_of,
     push,
     push_group,
+    require_array,
+    require_arrays,
     received,
     set_number,
 )
@@ -77,15 +80,19 @@ def _end_in_order() -> None:
 
 
 def _reduction(
-    operation: int, op: int, prescale: float, postscale: float, process_set: ProcessSet, priority: int
+    operation: str, op: int, prescale: float, postscale: float, process_set: ProcessSet, priority: int
 ) -> Request:
     assert op != Adasum, "MXNet's operations do not offer Adasum: use Average, Sum, Min, Max or Product"
     if op not in _PLAIN:
-        raise ValueError(f"{op!r} is no reduction: use Average, Sum, Min, Max or Product")
-    return Request(operation, op, -1, set_number(process_set), prescale, postscale, priority)
+        raise ValueError(
+            f"{operation} takes a reduction as op, and {shown(op)} is no reduction; pass Average, Sum, Min, Max or Product"
+        )
+    number = operations.REDUCESCATTER if "reducescatter" in operation else operations.ALLREDUCE
+    return Request(number, op, -1, set_number(operation, process_set), prescale, postscale, priority)
 
 
 def _allreduction(
+    operation: str,
     average: Optional[bool],
     op: Optional[int],
     prescale: float,
@@ -94,8 +101,8 @@ def _allreduction(
     priority: int,
 ) -> Request:
     if op is None or average is not None:
-        op = handle_average_backwards_compatibility(op, average)
-    return _reduction(operations.ALLREDUCE, op, prescale, postscale, process_set, priority)
+        op = handle_average_backwards_compatibility(op, average, operation)
+    return _reduction(operation, op, prescale, postscale, process_set, priority)
 
 
 @public
@@ -109,7 +116,8 @@ def allreduce(
     process_set: ProcessSet = global_process_set,
     op: Optional[int] = None,
 ) -> mx.nd.NDArray:
-    request = _allreduction(average, op, prescale_factor, postscale_factor, process_set, priority)
+    require_array("allreduce", name, tensor)
+    request = _allreduction("allreduce", average, op, prescale_factor, postscale_factor, process_set, priority)
     output = like(tensor)
     push(request, name_of("allreduce", name), tensor, output)
     return output
@@ -126,7 +134,8 @@ def allreduce_(
     process_set: ProcessSet = global_process_set,
     op: Optional[int] = None,
 ) -> mx.nd.NDArray:
-    request = _allreduction(average, op, prescale_factor, postscale_factor, process_set, priority)
+    require_array("allreduce", name, tensor)
+    request = _allreduction("allreduce", average, op, prescale_factor, postscale_factor, process_set, priority)
     push(request, name_of("allreduce", name), tensor, tensor)
     return tensor
 
@@ -142,7 +151,8 @@ def grouped_allreduce(
     process_set: ProcessSet = global_process_set,
     op: Optional[int] = None,
 ) -> List[mx.nd.NDArray]:
-    request = _allreduction(average, op, prescale_factor, postscale_factor, process_set, priority)
+    tensors = require_arrays("grouped_allreduce", name, tensors)
+    request = _allreduction("grouped_allreduce", average, op, prescale_factor, postscale_factor, process_set, priority)
     outputs = [like(each) for each in tensors]
     if outputs:
         push_group(request, name_of("grouped_allreduce", name), tensors, outputs)
@@ -160,7 +170,8 @@ def grouped_allreduce_(
     process_set: ProcessSet = global_process_set,
     op: Optional[int] = None,
 ) -> Sequence[mx.nd.NDArray]:
-    request = _allreduction(average, op, prescale_factor, postscale_factor, process_set, priority)
+    tensors = require_arrays("grouped_allreduce", name, tensors)
+    request = _allreduction("grouped_allreduce", average, op, prescale_factor, postscale_factor, process_set, priority)
     if len(tensors) > 0:
         push_group(request, name_of("grouped_allreduce", name), tensors, tensors)
     return tensors
@@ -170,7 +181,7 @@ def grouped_allreduce_(
 
 
 def _from(root_rank: int, process_set: ProcessSet, priority: int) -> Request:
-    return Request(operations.BROADCAST, Sum, root_rank, set_number(process_set), 1.0, 1.0, priority)
+    return Request(operations.BROADCAST, Sum, root_rank, set_number("broadcast", process_set), 1.0, 1.0, priority)
 
 
 @public
@@ -181,6 +192,7 @@ def broadcast(
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
 ) -> mx.nd.NDArray:
+    require_array("broadcast", name, tensor)
     output = like(tensor)
     push(_from(root_rank, process_set, priority), name_of("broadcast", name), tensor, output)
     return output
@@ -194,6 +206,7 @@ def broadcast_(
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
 ) -> mx.nd.NDArray:
+    require_array("broadcast", name, tensor)
     push(_from(root_rank, process_set, priority), name_of("broadcast", name), tensor, tensor)
     return tensor
 
@@ -219,7 +232,8 @@ def reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> mx.nd.NDArray:
-    request = _reduction(operations.REDUCESCATTER, op, prescale_factor, postscale_factor, process_set, priority)
+    require_array("reducescatter", name, tensor)
+    request = _reduction("reducescatter", op, prescale_factor, postscale_factor, process_set, priority)
     output = _share_of(tensor, process_set)
     push(request, name_of("reducescatter", name), tensor, output)
     return output
@@ -235,7 +249,8 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> List[mx.nd.NDArray]:
-    request = _reduction(operations.REDUCESCATTER, op, prescale_factor, postscale_factor, process_set, priority)
+    tensors = require_arrays("grouped_reducescatter", name, tensors)
+    request = _reduction("grouped_reducescatter", op, prescale_factor, postscale_factor, process_set, priority)
     outputs = [_share_of(each, process_set) for each in tensors]
     if outputs:
         push_group(request, name_of("grouped_reducescatter", name), tensors, outputs)
@@ -253,6 +268,7 @@ _ALLTOALL = _native.Request(operations.ALLTOALL, "horovod_alltoall")
 def allgather(
     tensor: mx.nd.NDArray, name: Optional[str] = None, priority: int = 0, process_set: ProcessSet = global_process_set
 ) -> mx.nd.NDArray:
+    require_array("allgather", name, tensor)
     return received(gather(_ALLGATHER, name, tensor, process_set), tensor)
 
 
@@ -263,6 +279,7 @@ def grouped_allgather(
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
 ) -> List[mx.nd.NDArray]:
+    tensors = require_arrays("grouped_allgather", name, tensors)
     if len(tensors) == 0:
         return []
     handles = gather_group(_GROUPED_ALLGATHER, name, tensors, process_set)
@@ -277,6 +294,7 @@ def alltoall(
     priority: int = 0,
     process_set: ProcessSet = global_process_set,
 ) -> Union[mx.nd.NDArray, Tuple[mx.nd.NDArray, mx.nd.NDArray]]:
+    require_array("alltoall", name, tensor)
     handle = gather(_ALLTOALL, name, tensor, process_set, _rows(splits))
     rows = received(handle, tensor)
     return rows if splits is None else (rows, mx.nd.array(handle.first_dims, ctx=mx.cpu(), dtype="int32"))

@@ -4,11 +4,11 @@ place; what comes out is always an array of the caller's own.
 
 from __future__ import annotations
 
-import operator
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import numpy
 
+from farandole.common.arguments import listed, member_name, require_process_set, row_counts
 from farandole.common.arrays import contiguous, in_place, start, start_group, start_unsized
 from farandole.common.basics import HorovodBasics
 from farandole.common.calls import (
@@ -30,6 +30,11 @@ from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
 
 Average = HorovodBasics.Average
+
+
+def _all_in_place(operation: str, name: Optional[str], tensors: Any) -> List[Any]:
+    arrays = listed(operation, name, tensors)
+    return [in_place(each, operation, member_name(name, index, len(arrays))) for index, each in enumerate(arrays)]
 
 
 # ---- allreduce
@@ -76,7 +81,7 @@ def allreduce_async_(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     request = reduction(average, op, prescale_factor, postscale_factor)
-    return keep(start(request, name, in_place(tensor), tensor, process_set))
+    return keep(start(request, name, in_place(tensor, "allreduce", name), tensor, process_set))
 
 
 @public
@@ -90,7 +95,7 @@ def allreduce_(
     process_set: ProcessSet = global_process_set,
 ) -> Any:
     request = reduction(average, op, prescale_factor, postscale_factor)
-    return start(request, name, in_place(tensor), tensor, process_set).finish()
+    return start(request, name, in_place(tensor, "allreduce", name), tensor, process_set).finish()
 
 
 @public
@@ -103,7 +108,7 @@ def grouped_allreduce_async(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    arrays = [contiguous(each) for each in tensors]
+    arrays = [contiguous(each) for each in listed("grouped_allreduce", name, tensors)]
     request = grouped_reduction(average, op, prescale_factor, postscale_factor)
     return keep(start_group(request, name, arrays, [numpy.empty_like(each) for each in arrays], process_set))
 
@@ -118,7 +123,7 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> List[Any]:
-    arrays = [contiguous(each) for each in tensors]
+    arrays = [contiguous(each) for each in listed("grouped_allreduce", name, tensors)]
     if not arrays:
         return []
     request = grouped_reduction(average, op, prescale_factor, postscale_factor)
@@ -135,7 +140,7 @@ def grouped_allreduce_async_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> int:
-    arrays = [in_place(each) for each in tensors]
+    arrays = _all_in_place("grouped_allreduce", name, tensors)
     request = grouped_reduction(average, op, prescale_factor, postscale_factor)
     return keep(start_group(request, name, arrays, arrays, process_set))
 
@@ -150,7 +155,7 @@ def grouped_allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> Tuple[Any, ...]:
-    arrays = [in_place(each) for each in tensors]
+    arrays = _all_in_place("grouped_allreduce", name, tensors)
     request = grouped_reduction(average, op, prescale_factor, postscale_factor)
     return tuple(start_group(request, name, arrays, arrays, process_set).finish())
 
@@ -172,14 +177,15 @@ def allgather(tensor: Any, name: Optional[str] = None, process_set: ProcessSet =
 def grouped_allgather_async(
     tensors: Sequence[Any], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    return keep(start_group(GROUPED_ALLGATHER, name, [contiguous(each) for each in tensors], None, process_set))
+    arrays = [contiguous(each) for each in listed("grouped_allgather", name, tensors)]
+    return keep(start_group(GROUPED_ALLGATHER, name, arrays, None, process_set))
 
 
 @public
 def grouped_allgather(
     tensors: Sequence[Any], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Tuple[Any, ...]:
-    arrays = [contiguous(each) for each in tensors]
+    arrays = [contiguous(each) for each in listed("grouped_allgather", name, tensors)]
     if not arrays:
         return ()
     return tuple(start_group(GROUPED_ALLGATHER, name, arrays, None, process_set).finish())
@@ -208,30 +214,21 @@ def broadcast(
 def broadcast_async_(
     tensor: Any, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    return keep(start(broadcasts[root_rank], name, in_place(tensor), tensor, process_set))
+    return keep(start(broadcasts[root_rank], name, in_place(tensor, "broadcast", name), tensor, process_set))
 
 
 @public
 def broadcast_(
     tensor: Any, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Any:
-    return start(broadcasts[root_rank], name, in_place(tensor), tensor, process_set).finish()
+    return start(broadcasts[root_rank], name, in_place(tensor, "broadcast", name), tensor, process_set).finish()
 
 
 # ---- alltoall
 
 
-def _rows(splits: Any) -> Optional[List[int]]:
-    if splits is None:
-        return None
-    try:
-        return [operator.index(each) for each in splits] or None
-    except TypeError:
-        raise ValueError(f"splits must be a list or a flat array of whole numbers, not {splits!r}") from None
-
-
 def _deal(request: Any, tensor: Any, splits: Any, name: Optional[str], process_set: ProcessSet) -> Call:
-    call = start_unsized(request, name, contiguous(tensor), process_set, _rows(splits))
+    call = start_unsized(request, name, contiguous(tensor), process_set, row_counts("alltoall", name, splits))
     handle = call.handles[0]
     return Call(call.handles, lambda: (call.finish(), numpy.array(handle.first_dims, dtype=numpy.int32)))
 
@@ -261,12 +258,14 @@ def _share_of(array: Any, process_set: ProcessSet) -> Any:
 
 
 def _scatter(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Any:
+    require_process_set(request.prefix, name, process_set)
     array = contiguous(tensor)
     return start(request, name, array, _share_of(array, process_set), process_set)
 
 
 def _scatter_group(request: Any, name: Optional[str], tensors: Sequence[Any], process_set: ProcessSet) -> Call:
-    arrays = [contiguous(each) for each in tensors]
+    require_process_set(request.prefix, name, process_set)
+    arrays = [contiguous(each) for each in listed(request.prefix, name, tensors)]
     return start_group(request, name, arrays, [_share_of(each, process_set) for each in arrays], process_set)
 
 
@@ -315,6 +314,7 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> List[Any]:
+    tensors = listed("grouped_reducescatter", name, tensors)
     if not tensors:
         return []
     return _scatter_group(grouped_scatters[op, prescale_factor, postscale_factor], name, tensors, process_set).finish()

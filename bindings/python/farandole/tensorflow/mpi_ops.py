@@ -33,7 +33,8 @@ def _normalize_name(name: str) -> str:
     return _NOT_IN_NAMES.sub("_", name)
 
 
-def _set_id(process_set: ProcessSet) -> int:
+def _set_id(operation: str, name: Optional[str], process_set: ProcessSet) -> int:
+    require_process_set(operation, name, process_set)
     if process_set.gone is not None:
         raise tf.errors.InvalidArgumentError(None, None, process_set.gone)
     return -1 if process_set.process_set_id is None else process_set.process_set_id
@@ -83,7 +84,7 @@ def _allreduce(
         reduce_op=op,
         prescale_factor=prescale_factor,
         postscale_factor=postscale_factor,
-        process_set_id=_set_id(process_set),
+        process_set_id=_set_id("allreduce", name, process_set),
         **_node("HorovodAllreduce", name, [tensor], ignore_name_scope),
     )
 
@@ -107,7 +108,7 @@ def _grouped_allreduce(
         reduce_op=op,
         prescale_factor=prescale_factor,
         postscale_factor=postscale_factor,
-        process_set_id=_set_id(process_set),
+        process_set_id=_set_id("grouped_allreduce", name, process_set),
         **_node("HorovodGroupedAllreduce", name, tensors, ignore_name_scope),
     )
     if not tf.executing_eagerly():
@@ -126,7 +127,7 @@ def allgather(
     tensor = tf.convert_to_tensor(tensor)
     return raw.horovod_allgather(
         tensor,
-        process_set_id=_set_id(process_set),
+        process_set_id=_set_id("allgather", name, process_set),
         **_node("HorovodAllgather", name, [tensor], ignore_name_scope),
     )
 
@@ -148,7 +149,7 @@ def grouped_allgather(
         own = group_name(name, places, len(kinds) > 1)
         outputs = raw.horovod_grouped_allgather(
             some,
-            process_set_id=_set_id(process_set),
+            process_set_id=_set_id("grouped_allgather", name, process_set),
             **_node("HorovodGroupedAllgather", own, some, ignore_name_scope),
         )
         for place, output in zip(places, _known_rows(outputs, some)):
@@ -168,7 +169,7 @@ def broadcast(
     return raw.horovod_broadcast(
         tensor,
         root_rank=root_rank,
-        process_set_id=_set_id(process_set),
+        process_set_id=_set_id("broadcast", name, process_set),
         **_node("HorovodBroadcast", name, [tensor], ignore_name_scope),
     )
 
@@ -214,7 +215,7 @@ def alltoall(
     output, received = raw.horovod_alltoall(
         tensor,
         splits=tf.zeros([0], tf.int32) if splits is None else tf.convert_to_tensor(splits, dtype=tf.int32),
-        process_set_id=_set_id(process_set),
+        process_set_id=_set_id("alltoall", name, process_set),
         **_node("HorovodAlltoall", name, [tensor], ignore_name_scope),
     )
     return output if splits is None else (output, received)
@@ -236,7 +237,7 @@ def _reducescatter(
         reduce_op=op,
         prescale_factor=prescale_factor,
         postscale_factor=postscale_factor,
-        process_set_id=_set_id(process_set),
+        process_set_id=_set_id("reducescatter", name, process_set),
         **_node("HorovodReducescatter", name, [tensor], ignore_name_scope),
     )
 
@@ -257,7 +258,7 @@ def _grouped_reducescatter(
         reduce_op=op,
         prescale_factor=prescale_factor,
         postscale_factor=postscale_factor,
-        process_set_id=_set_id(process_set),
+        process_set_id=_set_id("grouped_reducescatter", name, process_set),
         **_node("HorovodGroupedReducescatter", name, tensors, ignore_name_scope),
     )
     return _known_rows(outputs, tensors)
@@ -270,7 +271,7 @@ def join() -> Any:
 
 @public
 def barrier(process_set: ProcessSet = global_process_set) -> Any:
-    return raw.horovod_barrier(process_set_id=_set_id(process_set), blocking=tf.executing_eagerly())
+    return raw.horovod_barrier(process_set_id=_set_id("barrier", None, process_set), blocking=tf.executing_eagerly())
 
 
 @public
@@ -301,5 +302,5 @@ def local_rank_op(name: Optional[str] = None) -> Any:
 def divisor(process_set: ProcessSet, dtype: Any) -> Any:
     """What a sum is divided by for the mean: the number of members, when the graph runs where it may change."""
     if membership.is_elastic():
-        return tf.cast(size_op(_set_id(process_set)), dtype)
+        return tf.cast(size_op(_set_id("allreduce", None, process_set)), dtype)
     return tf.cast(process_set.size(), dtype)

@@ -10,6 +10,7 @@ from typing import Any, Callable, NoReturn, Optional
 
 import torch
 
+from farandole.common.arguments import pack
 from farandole.torch import entry
 from farandole.torch.reducing_optimizer import _DistributedOptimizer, _Reduction
 
@@ -25,7 +26,7 @@ class _DistributedAdasumOptimizer(_DistributedOptimizer):
         with torch.no_grad():
             delta = (parameter - before).contiguous()
             parameter.copy_(before)
-        packed, context = self._compression.compress(delta)
+        packed, context = pack("allreduce", self._names[index], self._compression, delta)
         call = entry.start(self._request, self._names[index], packed, packed, self._process_set)
 
         def put_back(reduced: torch.Tensor) -> None:

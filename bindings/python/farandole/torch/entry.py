@@ -11,27 +11,17 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 
 from farandole.common import job as _job
+from farandole.common.arguments import FAILURES
 from farandole.common.calls import Call
 from farandole.common.exceptions import make_error
 from farandole.common.process_sets import ProcessSet
-
-_DTYPE_NUMBERS = {
-    torch.uint8: 0,
-    torch.int8: 1,
-    torch.int16: 3,
-    torch.int32: 4,
-    torch.int64: 5,
-    torch.float16: 6,
-    torch.bfloat16: 7,
-    torch.float32: 8,
-    torch.float64: 9,
-    torch.bool: 10,
-}
+from farandole.torch.arguments import explain, explain_group, require_tensors
+from farandole.torch.dtypes import NUMBERS
 
 
 def _describe(tensor: torch.Tensor) -> Tuple[int, int, Tuple[int, ...], torch.Tensor]:
     """A tensor for the native module, where this PyTorch does not offer DLPack's exchange table."""
-    number = _DTYPE_NUMBERS.get(tensor.dtype)
+    number = NUMBERS.get(tensor.dtype)
     if number is None:
         raise ValueError(f"tensors of this type cannot travel: {tensor.dtype}")
     if tensor.layout != torch.strided:
@@ -80,7 +70,8 @@ def start(
     """Hands in a tensor, and memory for what comes out; ``apart`` if the two must never be the same."""
     try:
         return _submit(request, name, tensor, output, process_set.process_set_id)
-    except ValueError:
+    except FAILURES:
+        explain(request.prefix, name, tensor, process_set, output is tensor)
         if not is_on_gpu(tensor):
             raise
     host = _in_host_memory(tensor)
@@ -89,13 +80,28 @@ def start(
     return Call([handle], lambda: _copied([output], [target])[0])
 
 
+def start_new(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Any:
+    """Hands in a tensor, and new memory like it for what comes out."""
+    try:
+        output = like(tensor)
+    except (TypeError, RuntimeError):
+        explain(request.prefix, name, tensor, process_set)
+        raise
+    return start(request, name, tensor, output, process_set)
+
+
 def start_unsized(
     request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet, splits: Optional[List[int]] = None
 ) -> Call:
     """Hands in a tensor; memory for what comes out is made by the core, which learns its size from the other ranks."""
     if not is_on_gpu(tensor):
-        handle = _submit(request, name, tensor, None, process_set.process_set_id, splits)
+        try:
+            handle = _submit(request, name, tensor, None, process_set.process_set_id, splits)
+        except FAILURES:
+            explain(request.prefix, name, tensor, process_set)
+            raise
         return Call([handle], lambda: gathered(handle))
+    explain(request.prefix, name, tensor, process_set)
     handle = _submit(request, name, _in_host_memory(tensor), None, process_set.process_set_id, splits)
     return Call([handle], lambda: gathered(handle).to(tensor.device))
 
@@ -109,10 +115,37 @@ def start_group(
     apart: bool = False,
 ) -> Call:
     """Hands several tensors in, all or none. Without ``outputs``, the core makes the memory for what comes out."""
-    tensors = list(tensors)
+    tensors = list(require_tensors(request.prefix, name, tensors))
     if not tensors:
-        raise ValueError("a group needs at least one tensor")
-    if any(isinstance(each, torch.Tensor) and each.device != tensors[0].device for each in tensors):
+        raise ValueError(f"{request.prefix} takes at least one tensor, not an empty list; leave out the call")
+    try:
+        return _start_group(request, name, tensors, outputs, process_set, apart)
+    except FAILURES:
+        in_place = outputs is not None and outputs[0] is tensors[0]
+        explain_group(request.prefix, name, tensors, process_set, in_place)
+        raise
+
+
+def start_group_new(request: Any, name: Optional[str], tensors: Sequence[Any], process_set: ProcessSet) -> Call:
+    """Hands several tensors in, and new memory like them for what comes out."""
+    tensors = require_tensors(request.prefix, name, tensors)
+    try:
+        outputs = [like(each) for each in tensors]
+    except RuntimeError:
+        explain_group(request.prefix, name, tensors, process_set)
+        raise
+    return start_group(request, name, tensors, outputs, process_set)
+
+
+def _start_group(
+    request: Any,
+    name: Optional[str],
+    tensors: List[Any],
+    outputs: Optional[List[Any]],
+    process_set: ProcessSet,
+    apart: bool,
+) -> Call:
+    if any(each.device != tensors[0].device for each in tensors):
         raise make_error("invalid argument", "all tensors of a group must be on the same device")
     if not is_on_gpu(tensors[0]):
         handles = _submit_group(request, name, tensors, outputs, process_set.process_set_id)
@@ -144,16 +177,13 @@ def _copied(outputs: Sequence[torch.Tensor], hosts: Sequence[torch.Tensor]) -> T
 
 def like(tensor: torch.Tensor) -> torch.Tensor:
     """Memory for the result of an operation that is not done in place."""
-    try:
-        return torch.empty_like(tensor, memory_format=torch.contiguous_format, requires_grad=False)
-    except RuntimeError:
-        raise ValueError(f"the tensor has no plain memory (it is sparse, or has no data): {tensor.layout}") from None
+    return torch.empty_like(tensor, memory_format=torch.contiguous_format, requires_grad=False)
 
 
 def warm_memory(dtype: torch.dtype, elements: int) -> Optional[torch.Tensor]:
     """A vector of any content, in memory that was used before where there is some; None before ``init()``, and for
     types that cannot travel."""
-    number = _DTYPE_NUMBERS.get(dtype)
+    number = NUMBERS.get(dtype)
     capsule = None if number is None else _job.runtime.memory(number, elements)
     return None if capsule is None else torch.utils.dlpack.from_dlpack(capsule)
 

@@ -9,6 +9,7 @@ import torch
 from farandole.common import calls
 from farandole.common.process_sets import ProcessSet
 from farandole.torch import entry
+from farandole.torch.arguments import require_tensor
 from farandole.torch.compression.gradient import Allgather, Allreduce, GradientCompressor, Message, Reduction, check
 from farandole.torch.compression.wire import bytes_of
 
@@ -202,6 +203,8 @@ def reduce(
     if op is None or average is not None:
         op = calls.handle_average_backwards_compatibility(op, average)
     check(compressor, op)
+    for name, each in zip(names, tensors):
+        require_tensor("allreduce", name, each)
     if entry.records_gradients(tensors):
         raise ValueError(f"{type(compressor).__name__} lets no gradients through: detach() the tensor first")
     return Exchange(compressor, names, tensors, wanted(op, prescale, postscale, process_set), process_set).finish()

@@ -6,6 +6,7 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple, Union
 
 import torch
 
+from farandole.common.arguments import kind
 from farandole.common.objects import allgather_object, broadcast_object
 from farandole.common.operations import public
 from farandole.common.parameters import named_parameters
@@ -40,6 +41,11 @@ def broadcast_optimizer_state(
     model: Optional[torch.nn.Module] = None,
     process_set: ProcessSet = global_process_set,
 ) -> None:
+    if not hasattr(optimizer, "param_groups"):
+        raise TypeError(
+            f"broadcast_optimizer_state takes a torch.optim.Optimizer, not {kind(optimizer)}; call broadcast_parameters "
+            "for a model's state_dict()"
+        )
     if isinstance(optimizer, torch.optim.LBFGS):
         # Its state is made of lists of tensors whose number changes from step to step.
         raise ValueError("cannot broadcast the state of torch.optim.LBFGS")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Iterable, Optional, Tuple
 import torch
 
 from farandole.common import membership
+from farandole.common.arguments import kind, require_process_set
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.reduction import chosen_groups, require_adasum, scales
@@ -38,9 +39,11 @@ def DistributedOptimizer(
     sparse_as_dense: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> WrappedOptimizer:
+    _require_plain(optimizer)
     scales(op, gradient_predivide_factor)
     groups = chosen_groups(num_groups, groups, torch.Tensor)
     front: type = _DistributedOptimizer
+    require_process_set("DistributedOptimizer", None, process_set)
     if op == Adasum and (mpi_ops.size() > 1 or membership.is_elastic()):
         require_adasum(process_set, mpi_ops.size())
         front = _DistributedAdasumOptimizer
@@ -62,3 +65,18 @@ def DistributedOptimizer(
         process_set,
     )
     return wrapper
+
+
+def _require_plain(optimizer: Any) -> None:
+    """``TypeError`` unless it is an optimizer, ``ValueError`` if it is a distributed one: its gradients would be
+    reduced twice."""
+    if isinstance(optimizer, _DistributedOptimizer):
+        raise ValueError(
+            f"DistributedOptimizer was given a {type(optimizer).__name__} that is a DistributedOptimizer already; wrap "
+            "each optimizer once, and use the wrapped one from then on"
+        )
+    if isinstance(optimizer, type) or not hasattr(optimizer, "param_groups"):
+        raise TypeError(
+            f"DistributedOptimizer takes a torch.optim.Optimizer, not {kind(optimizer)}; make one first, such as "
+            "torch.optim.SGD(model.parameters(), lr=0.01)"
+        )

@@ -6,6 +6,11 @@ from typing import Any, Dict, Iterable, List, Optional, Tuple
 
 import torch
 
+from farandole.common.arguments import kind
+
+_MOST_LISTED = 5
+"""Parameters that an error describes."""
+
 
 def names_of(
     param_groups: List[Dict[str, Any]], named_parameters: Optional[Iterable[Tuple[str, torch.Tensor]]]
@@ -17,24 +22,41 @@ def names_of(
             for i, group in enumerate(param_groups)
             for j, parameter in enumerate(group["params"])
         }
-    named = list(named_parameters)
-    if any(not isinstance(each, tuple) or len(each) != 2 for each in named):
-        raise ValueError(
-            "named_parameters should be a sequence of tuples (name, parameter), usually produced by "
-            "model.named_parameters()."
-        )
+    named = _pairs(named_parameters)
     names = [name for name, _ in named]
     repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if repeated:
-        raise ValueError(f"Parameter names in named_parameters must be unique. Found duplicates: {', '.join(repeated)}")
+        raise ValueError(
+            f"DistributedOptimizer: the names in named_parameters must be unique, and {', '.join(repeated)} occurs more "
+            "than once; put something in front of the names of each model"
+        )
     known = {id(parameter) for _, parameter in named}
     nameless = [parameter for group in param_groups for parameter in group["params"] if id(parameter) not in known]
     if nameless:
+        shapes = ", ".join(str(list(parameter.shape)) for parameter in nameless[:_MOST_LISTED])
         raise ValueError(
-            f"named_parameters was specified, but {len(nameless)} model parameters were not named. Python object ids: "
-            + ", ".join(str(id(parameter)) for parameter in nameless)
+            f"DistributedOptimizer: named_parameters does not name {len(nameless)} parameters of the optimizer (of shape "
+            f"{shapes}{', …' if len(nameless) > _MOST_LISTED else ''}); pass the named parameters of all models that the "
+            "optimizer trains"
         )
     return {parameter: name for name, parameter in named}
+
+
+def _pairs(named_parameters: Any) -> List[Tuple[str, torch.Tensor]]:
+    """A list of ``(name, parameter)``; ``TypeError`` for a module and the like, ``ValueError`` for another list."""
+    if isinstance(named_parameters, torch.nn.Module) or not hasattr(named_parameters, "__iter__"):
+        raise TypeError(
+            "DistributedOptimizer takes pairs (name, parameter) as named_parameters, not "
+            f"{kind(named_parameters)}; pass model.named_parameters()"
+        )
+    named = list(named_parameters)
+    for each in named:
+        if not isinstance(each, tuple) or len(each) != 2 or not isinstance(each[0], str):
+            raise ValueError(
+                "DistributedOptimizer takes a sequence of tuples (name, parameter) as named_parameters, not of "
+                f"{kind(each)}; pass model.named_parameters()"
+            )
+    return named
 
 
 def names_of_new(param_groups: List[Dict[str, Any]], known: Dict[torch.Tensor, str]) -> Dict[torch.Tensor, str]:

@@ -11,6 +11,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 import torch
 
 from farandole.common import calls, ledger, membership
+from farandole.common.arguments import pack, require_process_set
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.reduction import partition, scales
 from farandole.torch import entry, mpi_ops
@@ -83,7 +84,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     ) -> None:
         ledger.check_passes(backward_passes_per_step)
         ledger.check_groups(groups, torch.Tensor)
-        check(compression, op)
+        check(compression, op, "DistributedOptimizer")
+        require_process_set("DistributedOptimizer", None, process_set)
         self._compression = compression
         self._sparse_as_dense = sparse_as_dense
         self._process_set = process_set
@@ -109,9 +111,9 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         self._ledger: ledger.Ledger[int] = ledger.Ledger(backward_passes_per_step, grouped)
         if isinstance(compression, GradientCompressor):
             compression.serve(self)
+        self._request = calls.reduction(None, op, self._prescale, self._postscale)
+        self._grouped_request = calls.grouped_reduction(None, op, self._prescale, self._postscale)
         if active:
-            self._request = calls.reduction(None, op, self._prescale, self._postscale)
-            self._grouped_request = calls.grouped_reduction(None, op, self._prescale, self._postscale)
             for index in range(len(self._parameters)):
                 self._register_hook(index)
             self._frozen = [each for group in self.param_groups for each in group["params"] if not each.requires_grad]
@@ -265,9 +267,9 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         assert gradient is not None and not gradient.requires_grad
         was_sparse = gradient.is_sparse
         plain = gradient.to_dense() if was_sparse else gradient
-        packed, context = self._compression.compress(plain)
-        if self._compression is Compression.none and packed is gradient and packed.is_contiguous():
-            return packed, lambda reduced: None
+        if self._compression is Compression.none and plain is gradient and plain.is_contiguous():
+            return plain, lambda reduced: None
+        packed, context = pack("allreduce", self._parameter_names[parameter], self._compression, plain)
         if not packed.is_contiguous():
             packed = packed.contiguous()
 

@@ -13,6 +13,7 @@ from typing import Any, Dict, Generator, List, NamedTuple, Optional, Tuple, Unio
 
 import torch
 
+from farandole.common.arguments import require_compressor
 from farandole.common.basics import HorovodBasics
 from farandole.torch.compression.wire import Metered
 
@@ -80,7 +81,8 @@ class GradientCompressor(Metered):
         before = None if self._owner is None else self._owner()
         if before is not None and before is not owner:
             raise ValueError(
-                f"this {type(self).__name__} serves another optimizer, and remembers by name: make one for each"
+                f"DistributedOptimizer: this {type(self).__name__} serves another optimizer already, and what it "
+                "remembers of a gradient is kept by the gradient's name; make a compressor for each optimizer"
             )
         self._owner = weakref.ref(owner)
 
@@ -94,18 +96,16 @@ class GradientCompressor(Metered):
             raise ValueError(f"{type(self).__name__} remembers nothing, but was given {sorted(state_dict)}")
 
 
-def check(compression: Any, op: int) -> None:
-    """``ValueError`` unless it is a compressor, and can do what this reduction asks for."""
+def check(compression: Any, op: int, operation: str = "allreduce") -> None:
+    """``TypeError`` unless it is a compressor, ``ValueError`` unless it can do what this reduction asks for."""
     if isinstance(compression, GradientCompressor):
         if op not in (HorovodBasics.Average, HorovodBasics.Sum):
             raise ValueError(
-                f"{type(compression).__name__} can compress averages and sums only, not {_NAMES.get(op, repr(op))}"
+                f"{operation}: {type(compression).__name__} can compress averages and sums only, not "
+                f"{_NAMES.get(op, repr(op))}"
             )
-    elif not callable(getattr(compression, "compress", None)):
-        raise ValueError(
-            f"{compression!r} is no compressor: it has no compress(); "
-            "Compression.powersgd, .topk and .custom have to be called, and classes of their kind instantiated"
-        )
+    else:
+        require_compressor(operation, None, compression)
 
 
 def same_shape(name: str, known: torch.Tensor, tensor: torch.Tensor) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Tuple
 
 import torch
 
+from farandole.common.arguments import pack
 from farandole.torch.compression.halves import Compressor
 from farandole.torch.compression.wire import Metered, bytes_of
 
@@ -18,7 +19,7 @@ class MeasuredCompressor(Metered, Compressor):
 
     def compress(self, tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:  # type: ignore[override]
         """What the other one makes of it."""
-        packed, context = self.compressor.compress(tensor)
+        packed, context = pack("allreduce", None, self.compressor, tensor)
         self.count(raw=bytes_of(tensor), sent=bytes_of(packed))
         return packed, context
 

@@ -6,6 +6,7 @@ from typing import Any, Callable
 
 import torch
 
+from farandole.common.arguments import pack
 from farandole.torch.compression.error_feedback import MIN_ELEMENTS, ErrorFeedback
 from farandole.torch.compression.gradient import Allreduce, GradientCompressor, Reduction, Sent
 
@@ -37,7 +38,7 @@ class PairCompressor(ErrorFeedback):
 
     def send(self, name: str, tensor: torch.Tensor, how: Reduction) -> Sent:
         """One reduction of what ``compress`` gives."""
-        packed, context = self._pair.compress(tensor)
+        packed, context = pack("allreduce", name, self._pair, tensor)
         contributed = self._pair.decompress(packed, context)
         reduced = yield Allreduce(packed)
         return self._pair.decompress(reduced, context), contributed

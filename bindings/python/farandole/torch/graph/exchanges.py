@@ -57,4 +57,6 @@ def alltoall(tensor: torch.Tensor, splits: Any, name: Optional[str], process_set
         return _alltoall(tensor, name, process_set.process_set_id)
     if not isinstance(splits, torch.Tensor):
         splits = torch.tensor(splits, dtype=torch.int32)
+    elif splits.dtype == torch.int64:
+        splits = splits.to(torch.int32)  # what is received is of int32 too
     return _alltoall_ragged(tensor, splits, name, process_set.process_set_id)

@@ -11,6 +11,7 @@ from farandole.common.calls import ALLGATHER, ALLGATHER_AT_ONCE, GROUPED_ALLGATH
 from farandole.common.handles import keep
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.torch.arguments import require_tensors
 from farandole.torch.entry import records_gradients, start_group, start_unsized
 from farandole.torch.graph import gathers, is_tracing
 from farandole.torch.ops.allreduce import allreduce, grouped_allreduce
@@ -87,6 +88,7 @@ class HorovodGroupedAllgather(torch.autograd.Function):
 def grouped_allgather(
     tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> Tuple[torch.Tensor, ...]:
+    tensors = require_tensors("grouped_allgather", name, tensors)
     if not tensors:
         return ()
     if is_tracing():

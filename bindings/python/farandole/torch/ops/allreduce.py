@@ -7,10 +7,12 @@ from typing import Any, List, Optional, Sequence, Tuple
 import torch
 
 from farandole.common import job as _job
+from farandole.common.arguments import FAILURES
 from farandole.common.calls import grouped_reduction, handle_average_backwards_compatibility, reduction, requests
 from farandole.common.handles import keep, kept
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.torch.arguments import explain, pack, pack_group, require_tensors
 from farandole.torch.compression import Compression, GradientCompressor
 from farandole.torch.entry import (
     OFFERS_EXCHANGE_TABLE,
@@ -19,6 +21,8 @@ from farandole.torch.entry import (
     records_gradients,
     start,
     start_group,
+    start_group_new,
+    start_new,
 )
 from farandole.torch.exchange import reduce
 from farandole.torch.graph import is_tracing, reductions
@@ -27,9 +31,9 @@ from farandole.torch.ops.piecewise import allreduce_in_pieces, pays
 _NAMELESS = "a compressor that remembers errors needs the tensor's name: give name="
 
 
-def _target(compression: Any, packed: torch.Tensor, context: Any) -> torch.Tensor:
-    """Where the sum of what a compressor made goes: what our own made is nobody else's."""
-    return packed if context is not None and compression in (Compression.fp16, Compression.bf16) else like(packed)
+def _is_own(compression: Any, context: Any) -> bool:
+    """Whether the packed tensor was made by a compressor of ours, so that its memory may take the result."""
+    return context is not None and compression in (Compression.fp16, Compression.bf16)
 
 
 @public
@@ -43,7 +47,7 @@ def allreduce_async(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     request = reduction(average, op, prescale_factor, postscale_factor)
-    return keep(start(request, name, tensor, like(tensor), process_set))
+    return keep(start_new(request, name, tensor, process_set))
 
 
 @public
@@ -66,7 +70,8 @@ def allreduce_async_(
     if request is not None and OFFERS_EXCHANGE_TABLE:
         try:
             return _job.runtime.submit_kept(kept, request, name, tensor, tensor, process_set.process_set_id)
-        except ValueError:
+        except FAILURES:
+            explain(request.prefix, name, tensor, process_set, in_place=True)
             if not is_on_gpu(tensor):
                 raise
     request = reduction(None, op, prescale_factor, postscale_factor)
@@ -97,7 +102,7 @@ class HorovodAllreduce(torch.autograd.Function):
     def forward(ctx, tensor, average, name, op, prescale_factor, postscale_factor, process_set):  # type: ignore
         ctx.options = (average, op, prescale_factor, postscale_factor, process_set)
         request = reduction(average, op, prescale_factor, postscale_factor)
-        return start(request, name, tensor, like(tensor), process_set).finish()
+        return start_new(request, name, tensor, process_set).finish()
 
     @staticmethod
     def backward(ctx, grad_output):  # type: ignore
@@ -135,12 +140,15 @@ def allreduce(
         return allreduce_in_pieces(
             reduction(average, op, prescale_factor, postscale_factor), name, tensor, compression, process_set
         )
-    packed, context = compression.compress(tensor)
+    packed, context = pack("allreduce", name, compression, tensor)
     if records_gradients((packed,)):
         reduced = HorovodAllreduce.apply(packed, average, name, op, prescale_factor, postscale_factor, process_set)
     else:
         request = reduction(average, op, prescale_factor, postscale_factor)
-        reduced = start(request, name, packed, _target(compression, packed, context), process_set).finish()
+        if _is_own(compression, context):
+            reduced = start(request, name, packed, packed, process_set).finish()
+        else:
+            reduced = start_new(request, name, packed, process_set).finish()
     return compression.decompress(reduced, context)
 
 
@@ -155,7 +163,7 @@ def grouped_allreduce_async(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     request = grouped_reduction(average, op, prescale_factor, postscale_factor)
-    return keep(start_group(request, name, tensors, [like(each) for each in tensors], process_set))
+    return keep(start_group_new(request, name, tensors, process_set))
 
 
 @public
@@ -169,6 +177,7 @@ def grouped_allreduce_async_(
     process_set: ProcessSet = global_process_set,
 ) -> int:
     request = grouped_reduction(average, op, prescale_factor, postscale_factor)
+    tensors = require_tensors(request.prefix, name, tensors)
     return keep(start_group(request, name, tensors, list(tensors), process_set))
 
 
@@ -182,6 +191,7 @@ def grouped_allreduce_(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> Tuple[torch.Tensor, ...]:
+    tensors = require_tensors("grouped_allreduce", name, tensors)
     if is_tracing():
         return reductions.grouped_allreduce_(tensors, average, name, op, prescale_factor, postscale_factor, process_set)
     request = grouped_reduction(average, op, prescale_factor, postscale_factor)
@@ -196,7 +206,7 @@ class HorovodGroupedAllreduce(torch.autograd.Function):
     def forward(ctx, average, name, op, prescale_factor, postscale_factor, process_set: ProcessSet, *tensors):  # type: ignore
         ctx.options = (average, op, prescale_factor, postscale_factor, process_set)
         request = grouped_reduction(average, op, prescale_factor, postscale_factor)
-        return start_group(request, name, tensors, [like(each) for each in tensors], process_set).finish()
+        return start_group_new(request, name, tensors, process_set).finish()
 
     @staticmethod
     def backward(ctx, *grad_output):  # type: ignore
@@ -223,6 +233,7 @@ def grouped_allreduce(
     postscale_factor: float = 1.0,
     process_set: ProcessSet = global_process_set,
 ) -> List[torch.Tensor]:
+    tensors = require_tensors("grouped_allreduce", name, tensors)
     if not tensors:
         return []
     if isinstance(compression, GradientCompressor):
@@ -233,13 +244,15 @@ def grouped_allreduce(
     if is_tracing():
         how = (average, name, op, prescale_factor, postscale_factor, process_set)
         return reductions.grouped_allreduce(tensors, compression, *how)
-    packed, contexts = zip(*(compression.compress(each) for each in tensors))
+    packed, contexts = pack_group("grouped_allreduce", name, compression, tensors)
     if records_gradients(packed):
         reduced = HorovodGroupedAllreduce.apply(
             average, name, op, prescale_factor, postscale_factor, process_set, *packed
         )
     else:
         request = grouped_reduction(average, op, prescale_factor, postscale_factor)
-        targets = [_target(compression, each, context) for each, context in zip(packed, contexts)]
+        targets = [
+            each if _is_own(compression, context) else like(each) for each, context in zip(packed, contexts)
+        ]
         reduced = start_group(request, name, packed, targets, process_set).finish()
     return [compression.decompress(each, context) for each, context in zip(reduced, contexts)]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
 import torch
 
+from farandole.common.arguments import head, row_counts
 from farandole.common.calls import ALLTOALL, ALLTOALL_AT_ONCE, Call
 from farandole.common.handles import keep
 from farandole.common.operations import public
@@ -17,24 +17,30 @@ from farandole.torch.graph import exchanges, is_tracing
 Splits = Union[torch.Tensor, Sequence[int], None]
 
 
-def _rows(splits: Splits) -> Optional[List[int]]:
+_WHOLE = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)
+
+
+def _rows(name: Optional[str], splits: Splits) -> Optional[List[int]]:
     """How many rows go to each rank; None for equally many. Whether they add up is for the core to say."""
     if splits is None:
         return None
-    if isinstance(splits, torch.Tensor):
-        if splits.dtype != torch.int32:
-            raise ValueError(f"splits must be int32, not {str(splits.dtype).rpartition('.')[2]}")
-        if splits.dim() > 1:
-            raise ValueError(f"splits must have one dimension, not {splits.dim()}: {list(splits.shape)}")
-        return splits.reshape(-1).tolist() or None
-    try:
-        return [operator.index(each) for each in splits] or None
-    except TypeError:
-        raise ValueError(f"splits must be a tensor of int32 or a list of whole numbers, not {splits!r}") from None
+    if not isinstance(splits, torch.Tensor):
+        return row_counts("alltoall", name, splits)
+    if splits.dtype not in _WHOLE:
+        raise ValueError(
+            f"{head('alltoall', name)} takes splits of int32 or int64, not {splits.dtype}; convert them with "
+            "splits.to(torch.int32)"
+        )
+    if splits.dim() > 1:
+        raise ValueError(
+            f"{head('alltoall', name)} takes splits of one dimension, a number of rows for each rank, not of shape "
+            f"{list(splits.shape)}; pass splits.flatten()"
+        )
+    return splits.reshape(-1).tolist() or None
 
 
 def _start(request: Any, tensor: Any, splits: Splits, name: Optional[str], process_set: ProcessSet) -> Call:
-    call = start_unsized(request, name, tensor, process_set, _rows(splits))
+    call = start_unsized(request, name, tensor, process_set, _rows(name, splits))
     device = splits.device if isinstance(splits, torch.Tensor) else None
 
     def with_received_splits() -> Tuple[torch.Tensor, torch.Tensor]:

@@ -12,7 +12,7 @@ from farandole.common.calls import broadcasts
 from farandole.common.handles import keep
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
-from farandole.torch.entry import like, records_gradients, start
+from farandole.torch.entry import records_gradients, start, start_new
 from farandole.torch.graph import is_tracing, reductions
 from farandole.torch.ops.allreduce import allreduce
 
@@ -21,7 +21,7 @@ from farandole.torch.ops.allreduce import allreduce
 def broadcast_async(
     tensor: torch.Tensor, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
 ) -> int:
-    return keep(start(broadcasts[root_rank], name, tensor, like(tensor), process_set))
+    return keep(start_new(broadcasts[root_rank], name, tensor, process_set))
 
 
 @public
@@ -38,7 +38,7 @@ class HorovodBroadcast(torch.autograd.Function):
     def forward(ctx, tensor, root_rank, name, process_set: ProcessSet):  # type: ignore
         ctx.root_rank = root_rank
         ctx.process_set = process_set
-        return start(broadcasts[root_rank], name, tensor, like(tensor), process_set).finish()
+        return start_new(broadcasts[root_rank], name, tensor, process_set).finish()
 
     @staticmethod
     def backward(ctx, grad_output):  # type: ignore
@@ -54,7 +54,7 @@ def broadcast(
         return reductions.broadcast(tensor, root_rank, name, process_set)
     if records_gradients((tensor,)):
         return HorovodBroadcast.apply(tensor, root_rank, name, process_set)
-    return start(broadcasts[root_rank], name, tensor, like(tensor), process_set).finish()
+    return start_new(broadcasts[root_rank], name, tensor, process_set).finish()
 
 
 @public

@@ -27,6 +27,7 @@ def pays(tensor: torch.Tensor, compression: Any, op: Optional[int]) -> bool:
     return (
         compression in (Compression.fp16, Compression.bf16)
         and op != HorovodBasics.Adasum
+        and isinstance(tensor, torch.Tensor)
         and tensor.dtype in (torch.float32, torch.float64)
         and tensor.device.type == "cpu"
         and tensor.layout == torch.strided

@@ -6,11 +6,13 @@ from typing import Any, List, Optional, Sequence
 
 import torch
 
+from farandole.common.arguments import FAILURES
 from farandole.common.basics import HorovodBasics
 from farandole.common.calls import Call, grouped_scatters, rows_of_share, scatters
 from farandole.common.handles import keep
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.torch.arguments import explain, explain_group, pack, pack_group, require_tensors
 from farandole.torch.compression import Compression, GradientCompressor
 from farandole.torch.entry import records_gradients, start, start_group
 from farandole.torch.graph import gathers, is_tracing
@@ -31,7 +33,12 @@ def _start(
     tensor: torch.Tensor, name: Optional[str], op: int, process_set: ProcessSet, prescale: float, postscale: float
 ) -> Any:
     request = scatters[op, prescale, postscale]
-    return start(request, name, tensor, _share_of(tensor, process_set), process_set, apart=True)
+    try:
+        share = _share_of(tensor, process_set)
+    except FAILURES:
+        explain(request.prefix, name, tensor, process_set)
+        raise
+    return start(request, name, tensor, share, process_set, apart=True)
 
 
 def _start_group(
@@ -43,7 +50,12 @@ def _start_group(
     postscale: float,
 ) -> Call:
     request = grouped_scatters[op, prescale, postscale]
-    shares = [_share_of(each, process_set) for each in tensors]
+    tensors = require_tensors(request.prefix, name, tensors)
+    try:
+        shares = [_share_of(each, process_set) for each in tensors]
+    except FAILURES:
+        explain_group(request.prefix, name, tensors, process_set)
+        raise
     return start_group(request, name, tensors, shares, process_set, apart=True)
 
 
@@ -100,7 +112,7 @@ def reducescatter(
     if is_tracing():
         scales = (prescale_factor, postscale_factor)
         return gathers.reducescatter(tensor, compression, name, op, process_set, *scales)
-    packed, context = compression.compress(tensor)
+    packed, context = pack("reducescatter", name, compression, tensor)
     if records_gradients((packed,)):
         share = HorovodReducescatter.apply(packed, name, op, process_set, prescale_factor, postscale_factor)
     else:
@@ -145,13 +157,14 @@ def grouped_reducescatter(
     prescale_factor: float = 1.0,
     postscale_factor: float = 1.0,
 ) -> List[torch.Tensor]:
+    tensors = require_tensors("grouped_reducescatter", name, tensors)
     if not tensors:
         return []
     _require_plain(compression)
     if is_tracing():
         scales = (prescale_factor, postscale_factor)
         return gathers.grouped_reducescatter(tensors, compression, name, op, process_set, *scales)
-    packed, contexts = zip(*(compression.compress(each) for each in tensors))
+    packed, contexts = pack_group("grouped_reducescatter", name, compression, tensors)
     if records_gradients(packed):
         shares = HorovodGroupedReducescatter.apply(name, op, process_set, prescale_factor, postscale_factor, *packed)
     else:

@@ -6,10 +6,12 @@ from typing import Callable
 
 import torch
 
+from farandole.common.arguments import head, require_process_set
 from farandole.common.basics import HorovodBasics
 from farandole.common.calls import ALLGATHER, Call
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.torch.arguments import require_tensor
 from farandole.torch.entry import start_unsized
 
 
@@ -34,7 +36,17 @@ def sparse_allreduce_async(
     tensor: torch.Tensor, name: str, op: int, process_set: ProcessSet = global_process_set
 ) -> Callable[[], torch.Tensor]:
     if op not in (HorovodBasics.Average, HorovodBasics.Sum):
-        raise NotImplementedError("sparse tensors can be averaged or summed only")
+        raise NotImplementedError(
+            f"{head('sparse_allreduce', name)} takes op=Average or op=Sum only; call tensor.to_dense() first, and "
+            "allreduce"
+        )
+    require_process_set("sparse_allreduce", name, process_set)
+    require_tensor("sparse_allreduce", name, tensor)
+    if tensor.layout != torch.sparse_coo:
+        raise ValueError(
+            f"{head('sparse_allreduce', name)} takes tensors in the layout torch.sparse_coo, not {tensor.layout}; call "
+            "allreduce for a dense tensor, or tensor.to_sparse_coo() first"
+        )
     entries = tensor.coalesce()
     places = entries.indices().t().contiguous()
     indices = start_unsized(ALLGATHER, f"{name}.indices", places, process_set)

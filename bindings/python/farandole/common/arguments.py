@@ -1,0 +1,149 @@
+"""Explains arguments that an operation cannot take: what was passed, what is accepted, and what to do.
+
+The path of a tensor makes no checks of its own. Something further down fails first, and the adapter then asks these
+functions for the reason; or they run where a call is not on that path (optimizers, groups, compressors). Wrong types
+are ``TypeError``, wrong values ``ValueError``.
+"""
+
+from __future__ import annotations
+
+import operator
+import sys
+from typing import Any, List, Optional, Sequence, Tuple
+
+from farandole.common.process_sets import ProcessSet
+
+FAILURES = (AttributeError, TypeError, ValueError)
+"""What code fails with that was given an argument of a wrong type."""
+
+_REDUCED_TYPES = "uint8, int8, uint16, int16, int32, int64, float16, bfloat16, float32 and float64"
+_MOVED_TYPES = f"bool, {_REDUCED_TYPES}"
+
+
+# ---- words
+
+
+def kind(value: Any) -> str:
+    """The class of a value as its users know it: ``numpy.ndarray``, ``list``, ``None``."""
+    if value is None:
+        return "None"
+    own = value if isinstance(value, type) else type(value)
+    module = own.__module__
+    package = module.partition(".")[0]
+    if getattr(sys.modules.get(package), own.__qualname__, None) is own:
+        module = package
+    name = own.__qualname__ if module in ("builtins", "__main__") else f"{module}.{own.__qualname__}"
+    return f"the class {name}" if own is value else name
+
+
+def shown(value: Any) -> str:
+    """The class of a value, and the value where it is short: ``the str 'fp16'``."""
+    return f"the {kind(value)} {value!r}" if isinstance(value, (bool, int, float, str)) else kind(value)
+
+
+def head(operation: str, name: Any) -> str:
+    """How a message begins: the tensor's full name where it has one, and the operation."""
+    public = operation[len("horovod_") :] if operation.startswith("horovod_") else operation
+    return f"{public}.{name}: {public}" if isinstance(name, str) and name else public
+
+
+def member_name(name: Optional[str], index: int, count: int) -> Optional[str]:
+    """The name of one tensor of a group, as the runtime makes it."""
+    return None if name is None else f"{name}_{index + 1}of{count}"
+
+
+# ---- what every operation takes
+
+
+def require_process_set(operation: str, name: Any, process_set: Any) -> None:
+    """``TypeError`` unless it is a ``ProcessSet``."""
+    if not isinstance(process_set, ProcessSet):
+        raise TypeError(
+            f"{head(operation, name)} takes a ProcessSet as process_set, not {shown(process_set)}; pass what "
+            "add_process_set() returned, or global_process_set"
+        )
+
+
+def wrong_dtype(operation: str, name: Any, dtype: str, remedy: str) -> ValueError:
+    """A type of elements that the operation cannot take."""
+    types = _REDUCED_TYPES if "reduce" in operation else _MOVED_TYPES
+    return ValueError(f"{head(operation, name)} takes tensors of {types}, not {dtype}; {remedy}")
+
+
+def wrong_dtype_remedy(operation: str, dtype: str, conversion: str) -> str:
+    """What to do about a type of elements; ``conversion`` is how the framework converts one into another type."""
+    if "bool" in dtype:
+        return f"convert it with {conversion.format('uint8')} (allgather, broadcast and alltoall take bool as it is)"
+    if "complex" in dtype:
+        return "pass its real and imaginary parts as floating point numbers"
+    return f"convert it with {conversion.format('int64' if 'int' in dtype else 'float32')}"
+
+
+def listed(operation: str, name: Any, tensors: Any) -> Sequence[Any]:
+    """The tensors of a grouped operation; ``TypeError`` for one tensor, which would be taken apart into its rows, and
+    for what is no list of tensors."""
+    if isinstance(tensors, (list, tuple)):
+        return tensors
+    if hasattr(tensors, "shape") and hasattr(tensors, "dtype"):
+        single = operation.replace("grouped_", "")
+        raise TypeError(
+            f"{head(operation, name)} takes a list of tensors, not one {kind(tensors)}; pass [tensor], or call {single}"
+        )
+    if isinstance(tensors, dict):
+        raise TypeError(
+            f"{head(operation, name)} takes a list of tensors, not dict; pass list(tensors.values()), in an order that "
+            "is the same on all ranks"
+        )
+    if isinstance(tensors, (str, bytes)) or not hasattr(tensors, "__iter__"):
+        raise TypeError(f"{head(operation, name)} takes a list of tensors, not {shown(tensors)}")
+    return list(tensors)
+
+
+def row_counts(operation: str, name: Any, splits: Any) -> Optional[List[int]]:
+    """Rows for each rank, from a list or a flat array of whole numbers; None for equal parts."""
+    if splits is None:
+        return None
+    try:
+        return [operator.index(each) for each in splits] or None
+    except TypeError:
+        raise ValueError(
+            f"{head(operation, name)} takes splits of whole numbers, one for each rank, as a list or a flat array of "
+            f"int32 or int64, not {splits!r}"
+        ) from None
+
+
+# ---- compressors
+
+
+def require_compressor(operation: str, name: Any, compression: Any) -> None:
+    """``TypeError`` unless it has ``compress``."""
+    if callable(getattr(compression, "compress", None)):
+        return
+    if compression in ("none", "fp16", "bf16"):
+        remedy = f"pass Compression.{compression}"
+    elif compression is None:
+        remedy = "pass Compression.none, or leave it out"
+    elif isinstance(compression, type):
+        remedy = "pass an instance of a class that has compress(tensor), or a compressor such as Compression.fp16"
+    elif callable(compression):
+        remedy = f"call it: Compression.{getattr(compression, '__name__', 'powersgd')}()"
+    else:
+        remedy = "pass a compressor such as Compression.fp16"
+    raise TypeError(f"{head(operation, name)} takes a compressor, and {shown(compression)} is no compressor; {remedy}")
+
+
+def pack(operation: str, name: Any, compression: Any, tensor: Any) -> Tuple[Any, Any]:
+    """What travels for a tensor, and what ``decompress`` needs; ``TypeError`` where the compressor gives no such pair.
+
+    A tensor of two rows would pass for a pair if it were just unpacked.
+    """
+    require_compressor(operation, name, compression)
+    pair = compression.compress(tensor)
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        own = compression.__name__ if isinstance(compression, type) else type(compression).__name__
+        got = f"a {type(pair).__name__} of {len(pair)}" if isinstance(pair, (tuple, list)) else kind(pair)
+        raise TypeError(
+            f"{head(operation, name)} needs a pair from {own}.compress(), the tensor that travels and what decompress() "
+            f"is given with it, not {got}; return (tensor, None) where decompress() needs nothing"
+        )
+    return pair[0], pair[1]
