@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from farandole._keras.library import Library, library_of, variables_of
 from farandole._keras.reduction import Options, reduction_on
+from farandole.common.arguments import require_reduction
 from farandole.common.basics import HorovodBasics
 from farandole.common.ledger import check_passes
 from farandole.common.process_sets import ProcessSet, global_process_set
@@ -222,7 +223,10 @@ def distributed(
     its state, in an object whose class has the optimizer's name and derives from its class.
     """
     if isinstance(optimizer, _Distributed):
-        raise ValueError("this optimizer is distributed already")
+        raise ValueError(
+            "DistributedOptimizer was given an optimizer that is distributed already; wrap each optimizer once"
+        )
+    require_reduction("DistributedOptimizer", compression, process_set)
     used = library_of(optimizer)
     require_op(op, (Average, Sum))
     check_passes(backward_passes_per_step)

@@ -43,8 +43,13 @@ def shown(value: Any) -> str:
 
 def head(operation: str, name: Any) -> str:
     """How a message begins: the tensor's full name where it has one, and the operation."""
-    public = operation[len("horovod_") :] if operation.startswith("horovod_") else operation
+    public = _public(operation)
     return f"{public}.{name}: {public}" if isinstance(name, str) and name else public
+
+
+def _public(operation: str) -> str:
+    """An operation as callers know it: MXNet's have a prefix of their own in the runtime."""
+    return operation[len("horovod_") :] if operation.startswith("horovod_") else operation
 
 
 def member_name(name: Optional[str], index: int, count: int) -> Optional[str]:
@@ -61,6 +66,14 @@ def require_process_set(operation: str, name: Any, process_set: Any) -> None:
         raise TypeError(
             f"{head(operation, name)} takes a ProcessSet as process_set, not {shown(process_set)}; pass what "
             "add_process_set() returned, or global_process_set"
+        )
+
+
+def require_name(operation: str, name: Any) -> None:
+    """``TypeError`` unless it is text or None."""
+    if name is not None and not isinstance(name, str):
+        raise TypeError(
+            f"{_public(operation)} takes a str or None as name, not {shown(name)}; pass a name that is the same on all ranks"
         )
 
 
@@ -86,9 +99,8 @@ def listed(operation: str, name: Any, tensors: Any) -> Sequence[Any]:
         return tensors
     if hasattr(tensors, "shape") and hasattr(tensors, "dtype"):
         single = operation.replace("grouped_", "")
-        raise TypeError(
-            f"{head(operation, name)} takes a list of tensors, not one {kind(tensors)}; pass [tensor], or call {single}"
-        )
+        remedy = "pass [tensor]" + ("" if single == operation else f", or call {single}")
+        raise TypeError(f"{head(operation, name)} takes a list of tensors, not one {kind(tensors)}; {remedy}")
     if isinstance(tensors, dict):
         raise TypeError(
             f"{head(operation, name)} takes a list of tensors, not dict; pass list(tensors.values()), in an order that "
@@ -130,6 +142,12 @@ def require_compressor(operation: str, name: Any, compression: Any) -> None:
     else:
         remedy = "pass a compressor such as Compression.fp16"
     raise TypeError(f"{head(operation, name)} takes a compressor, and {shown(compression)} is no compressor; {remedy}")
+
+
+def require_reduction(owner: str, compression: Any, process_set: Any) -> None:
+    """``TypeError`` unless an optimizer, trainer or tape was given a compressor and a process set."""
+    require_compressor(owner, None, compression)
+    require_process_set(owner, None, process_set)
 
 
 def pack(operation: str, name: Any, compression: Any, tensor: Any) -> Tuple[Any, Any]:

@@ -42,7 +42,7 @@ def contiguous(array: Any) -> Any:
 def _describe(array: Any, request: Any, name: Optional[str]) -> Described:
     number = _NUMBERS.get(array.dtype.name) if array.dtype.isnative else None
     if number is None or (number == _BOOL and "reduce" in request.prefix):
-        raise _wrong_dtype(request.prefix, name, array.dtype)
+        raise _wrong_dtype(request.prefix, name, array)
     if not array.flags.c_contiguous:
         raise ValueError(
             f"{head(request.prefix, name)} takes arrays in C order, and this one of shape {list(array.shape)} has "
@@ -52,11 +52,13 @@ def _describe(array: Any, request: Any, name: Optional[str]) -> Described:
     return array.__array_interface__["data"][0], number, array.shape, array
 
 
-def _wrong_dtype(operation: str, name: Optional[str], dtype: Any) -> Exception:
+def _wrong_dtype(operation: str, name: Optional[str], array: Any) -> Exception:
+    dtype = array.dtype
     if dtype.kind in "OSUV":
+        given = f"an array of {dtype.name}" if array.ndim else kind(array.item())
         return TypeError(
-            f"{head(operation, name)} takes what NumPy makes an array of numbers of, not one of {dtype.name}; convert it "
-            "to numbers, or call allgather_object() or broadcast_object()"
+            f"{head(operation, name)} takes an array of numbers, or what numpy.asarray() makes one of, not {given}; "
+            "convert it to numbers, or call allgather_object() or broadcast_object()"
         )
     if not dtype.isnative:
         remedy = "convert it with array.astype(array.dtype.newbyteorder('='))"

@@ -75,13 +75,39 @@ def where() -> Place:
     return place
 
 
+_MEMBER = "_FARANDOLE_MEMBER"
+"""The environment variable by which processes that a member starts know that they are none: its process id, and what
+names its place in the job. The underscore keeps it out of the settings."""
+
+_PLACE = (
+    *("HOROVOD_RANK", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT"),
+    *("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "RANK", "MASTER_PORT"),
+)
+"""Variables by which launchers tell a process its place."""
+
+
+def _place_in_environment() -> str:
+    return " ".join(os.environ.get(each, "-") for each in _PLACE)
+
+
 def refuse_in_child() -> None:
-    """Raises in a process that was forked from a member: it cannot become one itself."""
+    """Raises in a process that a member has forked, spawned or started otherwise with its own environment: it would
+    join as the same rank."""
     if place is not None and os.getpid() != _owner_pid:
         raise refusal(
             "this process was forked from a member of a Farandole job and cannot call init(); "
             "start it with the 'spawn' method instead"
         )
+    member, _, environment = os.environ.get(_MEMBER, "").partition(" ")
+    if not member or member == str(os.getpid()) or environment != _place_in_environment():
+        return
+    rank = os.environ.get("HOROVOD_RANK") or os.environ.get("RANK")
+    raise refusal(
+        f"init() was called in process {os.getpid()}, which is no member of the job: process {member}"
+        f"{f' (rank {rank})' if rank else ''} is the member, and this process inherits its environment. A process that "
+        "is started with the method 'spawn' imports the script anew: put the main part of the script, init() included, "
+        'under `if __name__ == "__main__":`, and call init() in the member alone'
+    )
 
 
 def start(
@@ -127,6 +153,9 @@ def start(
         runtime = started
         started.open_to_kernels()
         _owner_pid = os.getpid()
+        # A process of a job of one harms nobody if it makes another such job.
+        if started.size > 1 or "HOROVOD_GLOO_RENDEZVOUS_ADDR" in os.environ:
+            os.environ[_MEMBER] = f"{_owner_pid} {_place_in_environment()}"
         return True
 
 
@@ -137,6 +166,7 @@ def stop() -> None:
         return
     with _guard:
         ending, runtime, place = runtime, _NotStarted(), None
+        os.environ.pop(_MEMBER, None)
         _epoch = ending.epoch
         ending.shutdown()
 

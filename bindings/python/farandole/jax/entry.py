@@ -12,14 +12,15 @@ import numpy
 
 from farandole.common import arrays as entry
 from farandole.common import calls
-from farandole.common.arguments import head, kind
+from farandole.common.arguments import head, kind, require_process_set
 from farandole.common.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST
-from farandole.jax.program import Asked, is_traced, put
+from farandole.jax.program import Asked, called, is_traced, put
 from farandole.numpy import ops
 
 
 def run(asked: Asked, tensors: Sequence[Any]) -> Tuple[Any, ...]:
     """Does it, or writes it into the program that is being traced."""
+    require_process_set(called(asked), asked.name, asked.process_set)
     if is_traced(tensors):
         return put(asked, tensors)
     arrays = [entry.contiguous(numpy.asarray(each)) for each in tensors]

@@ -17,7 +17,7 @@ from farandole.common.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAS
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.jax.compression import Compression
 from farandole.jax.entry import as_array, run
-from farandole.jax.program import PREFIXES, Asked, is_traced, seat_in
+from farandole.jax.program import Asked, called, is_traced, seat_in
 from farandole.numpy import ops as numpy_ops
 
 Average = HorovodBasics.Average
@@ -132,7 +132,7 @@ _BACKWARD = {
 
 
 def _compressed(asked: Asked, tensors: Sequence[Any], compression: Any) -> List[Any]:
-    operation = f"grouped_{PREFIXES[asked.operation]}" if asked.grouped else PREFIXES[asked.operation]
+    operation = called(asked)
     packed = [pack(operation, asked.name, compression, as_array(each, operation, asked.name)) for each in tensors]
     outputs = _collective(asked, tuple(each for each, _ in packed))
     return [compression.decompress(each, context) for each, (_, context) in zip(outputs, packed)]

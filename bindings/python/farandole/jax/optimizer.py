@@ -7,6 +7,7 @@ from typing import Any, List, NamedTuple, Optional, Tuple
 import jax
 import jax.numpy as jnp
 
+from farandole.common.arguments import kind, require_reduction
 from farandole.common.basics import HorovodBasics
 from farandole.common.ledger import check_passes
 from farandole.common.process_sets import ProcessSet, global_process_set
@@ -87,6 +88,12 @@ def DistributedOptimizer(
     """
     import optax
 
+    if not callable(getattr(optimizer, "update", None)):
+        raise TypeError(
+            f"DistributedOptimizer takes an optax.GradientTransformation, not {kind(optimizer)}; make one, such as "
+            "optax.sgd(0.01)"
+        )
+    require_reduction("DistributedOptimizer", compression, process_set)
     check_passes(backward_passes_per_step)
     if groups is not None and (isinstance(groups, bool) or not isinstance(groups, int) or groups <= 0):
         raise ValueError(f"groups should be a positive integer, not {groups!r}")

@@ -21,7 +21,7 @@ from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
 from farandole.common import kernels
-from farandole.common.arguments import require_process_set, wrong_dtype, wrong_dtype_remedy
+from farandole.common.arguments import wrong_dtype, wrong_dtype_remedy
 from farandole.common.exceptions import make_error
 from farandole.common.job import NOT_STARTED, is_started, refusal
 from farandole.common.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER
@@ -67,6 +67,11 @@ class Seat(NamedTuple):
     size: int
 
 
+def called(asked: Asked) -> str:
+    """The operation, as callers know it."""
+    return ("grouped_" if asked.grouped else "") + PREFIXES[asked.operation]
+
+
 def is_traced(values: Sequence[Any]) -> bool:
     """Whether these are a program's values rather than arrays."""
     return any(isinstance(each, jax.core.Tracer) for each in values)
@@ -91,11 +96,10 @@ def seat_in(process_set: ProcessSet) -> Seat:
 
 def put(asked: Asked, tensors: Sequence[Any]) -> Tuple[Any, ...]:
     """Writes the instruction into the program that is being traced. What comes out, one for each tensor."""
-    base = ("grouped_" if asked.grouped else "") + PREFIXES[asked.operation]
-    require_process_set(base, asked.name, asked.process_set)
     seat = seat_in(asked.process_set)
     for each in tensors:
         _check(asked, each)
+    base = called(asked)
     name = f"{base}.{asked.name or numbered()}"
     if asked.grouped and len(tensors) == 1:
         name += "_1of1"

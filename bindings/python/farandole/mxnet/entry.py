@@ -23,8 +23,8 @@ from farandole.common.arguments import (
     kind,
     listed,
     member_name,
+    require_name,
     require_process_set,
-    shown,
     wrong_dtype,
     wrong_dtype_remedy,
 )
@@ -88,10 +88,7 @@ _numbers = _Numbers()
 
 def name_of(operation: str, name: Optional[str]) -> str:
     """The name that the core knows a call by."""
-    if name is not None and not isinstance(name, str):
-        raise TypeError(
-            f"{operation} takes a str or None as name, not {shown(name)}; pass a name that is the same on all ranks"
-        )
+    require_name(operation, name)
     return f"horovod_{operation}.noname.{_numbers.next()}" if name is None else f"horovod_{operation}.{name}"
 
 
@@ -207,6 +204,7 @@ def gather(
 ) -> Any:
     """Waits for an array, hands it in and waits for what comes out: a native handle. ``splits``: rows for each rank."""
     _require_job()
+    require_name(request.prefix, name)
     number = set_number(request.prefix, process_set)
     described = _describe(request.prefix, name, array)
     with mxnet_errors():
@@ -218,6 +216,7 @@ def gather(
 def gather_group(request: Any, name: Optional[str], arrays: Sequence[NDArray], process_set: ProcessSet) -> List[Any]:
     """The same for several arrays, which become ready together, all or none."""
     _require_job()
+    require_name(request.prefix, name)
     number = set_number(request.prefix, process_set)
     described = [
         _describe(request.prefix, member_name(name, index, len(arrays)), each) for index, each in enumerate(arrays)

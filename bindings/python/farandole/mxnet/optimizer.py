@@ -7,6 +7,7 @@ from typing import Any, List, Optional, Tuple
 import mxnet as mx
 
 from farandole.common import process_sets
+from farandole.common.arguments import require_process_set, shown
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.mxnet.gradients import Averager
 
@@ -32,6 +33,16 @@ class DistributedOptimizer(mx.optimizer.Optimizer):
         num_groups: int = 0,
         process_set: ProcessSet = global_process_set,
     ) -> None:
+        if isinstance(optimizer, DistributedOptimizer):
+            raise ValueError(
+                "DistributedOptimizer was given an optimizer that is a DistributedOptimizer already; wrap each once"
+            )
+        if not isinstance(optimizer, mx.optimizer.Optimizer):
+            raise TypeError(
+                f"DistributedOptimizer takes an mxnet.optimizer.Optimizer, not {shown(optimizer)}; make one with "
+                "mxnet.optimizer.create()"
+            )
+        require_process_set("DistributedOptimizer", None, process_set)
         # The base's constructor would make the state of an optimizer of its own.
         self._optimizer = optimizer
         self._averager = Averager(gradient_predivide_factor, num_groups, process_set)

@@ -7,6 +7,7 @@ from typing import Any, Dict, Optional
 
 import mxnet as mx
 
+from farandole.common.arguments import require_reduction
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.mxnet.compression import Compression
 from farandole.mxnet.gradients import Averager
@@ -38,6 +39,7 @@ class DistributedTrainer(mx.gluon.Trainer):
         num_groups: int = 0,
         process_set: ProcessSet = global_process_set,
     ) -> None:
+        require_reduction("DistributedTrainer", compression, process_set)
         if isinstance(optimizer, DistributedOptimizer):
             warnings.warn(
                 "DistributedTrainer averages gradients itself, so it takes the optimizer that the "

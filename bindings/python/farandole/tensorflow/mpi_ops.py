@@ -10,10 +10,12 @@ import re
 from typing import Any, List, Optional, Sequence
 
 from farandole.common import membership
+from farandole.common.arguments import kind, listed, require_process_set
 from farandole.common.names import *
 from farandole.common.names import basics as _basics
 from farandole.common.operations import public
 from farandole.common.util import get_average_backwards_compatibility_fun, num_rank_is_power_2
+from farandole.tensorflow.arguments import splits_of, tensor_of, tensors_of
 from farandole.tensorflow.groups import by_type, group_name
 from farandole.tensorflow.kernels import raw, tf
 
@@ -52,10 +54,6 @@ def _node(kind: str, name: Optional[str], tensors: Sequence[Any], ignore_name_sc
     return {"name": node_name, "ignore_name_scope": ignore_name_scope}
 
 
-def _tensors(tensors: Sequence[Any]) -> List[Any]:
-    return [tf.convert_to_tensor(each) for each in tensors]
-
-
 def _known_rows(outputs: Sequence[Any], tensors: Sequence[Any]) -> List[Any]:
     """Tells graphs what TensorFlow 2.15 does not work out by itself for groups: all but the first extent."""
     if not tf.executing_eagerly():
@@ -78,7 +76,7 @@ def _allreduce(
 
     :returns: a tensor of the same shape and type, the same on every rank
     """
-    tensor = tf.convert_to_tensor(tensor)
+    tensor = tensor_of("allreduce", name, tensor)
     return raw.horovod_allreduce(
         tensor,
         reduce_op=op,
@@ -102,7 +100,7 @@ def _grouped_allreduce(
 
     :returns: tensors of the same shapes and type
     """
-    tensors = _tensors(tensors)
+    tensors = tensors_of("grouped_allreduce", name, tensors)
     outputs = raw.horovod_grouped_allreduce(
         tensors,
         reduce_op=op,
@@ -124,7 +122,7 @@ def allgather(
     ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    tensor = tf.convert_to_tensor(tensor)
+    tensor = tensor_of("allgather", name, tensor)
     return raw.horovod_allgather(
         tensor,
         process_set_id=_set_id("allgather", name, process_set),
@@ -139,7 +137,7 @@ def grouped_allgather(
     ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> List[Any]:
-    tensors = _tensors(tensors)
+    tensors = tensors_of("grouped_allgather", name, tensors)
     if not tensors:
         return tensors
     results = list(tensors)
@@ -165,7 +163,7 @@ def broadcast(
     ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    tensor = tf.convert_to_tensor(tensor)
+    tensor = tensor_of("broadcast", name, tensor)
     return raw.horovod_broadcast(
         tensor,
         root_rank=root_rank,
@@ -181,7 +179,12 @@ def broadcast_(
     name: Optional[str] = None,
     process_set: ProcessSet = global_process_set,
 ) -> List[Any]:
-    variables = list(variables)
+    variables = list(listed("broadcast_", name, variables))
+    for each in variables:
+        if not hasattr(each, "assign"):
+            raise TypeError(
+                f"broadcast_ takes variables, which it writes to, not {kind(each)}; call broadcast for a tensor"
+            )
     if len({_is_resource(each) for each in variables}) > 1:
         raise ValueError("broadcast_ takes either resource variables or reference variables, not both at once")
     received = []
@@ -211,10 +214,10 @@ def alltoall(
     ignore_name_scope: bool = False,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    tensor = tf.convert_to_tensor(tensor)
+    tensor = tensor_of("alltoall", name, tensor)
     output, received = raw.horovod_alltoall(
         tensor,
-        splits=tf.zeros([0], tf.int32) if splits is None else tf.convert_to_tensor(splits, dtype=tf.int32),
+        splits=splits_of(name, splits),
         process_set_id=_set_id("alltoall", name, process_set),
         **_node("HorovodAlltoall", name, [tensor], ignore_name_scope),
     )
@@ -231,7 +234,7 @@ def _reducescatter(
     process_set: ProcessSet = global_process_set,
 ) -> Any:
     """Reduces a tensor over all ranks and leaves each with its share of the rows."""
-    tensor = tf.convert_to_tensor(tensor)
+    tensor = tensor_of("reducescatter", name, tensor)
     return raw.horovod_reducescatter(
         tensor,
         reduce_op=op,
@@ -252,7 +255,7 @@ def _grouped_reducescatter(
     process_set: ProcessSet = global_process_set,
 ) -> List[Any]:
     """Does what ``_reducescatter`` does for several tensors, of one type, as one."""
-    tensors = _tensors(tensors)
+    tensors = tensors_of("grouped_reducescatter", name, tensors)
     outputs = raw.horovod_grouped_reducescatter(
         tensors,
         reduce_op=op,

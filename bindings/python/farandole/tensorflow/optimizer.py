@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Tuple
 
+from farandole.common.arguments import kind, require_reduction
 from farandole.common.ledger import check_passes
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
@@ -94,6 +95,11 @@ def DistributedOptimizer(
     process_set: ProcessSet = global_process_set,
     scale_local_gradients: bool = True,
 ) -> Any:
+    if isinstance(optimizer, (_DistributedOptimizer, _DistributedAdasumOptimizer)):
+        raise ValueError(
+            "DistributedOptimizer was given an optimizer that is a DistributedOptimizer already; wrap each optimizer once"
+        )
+    require_reduction("DistributedOptimizer", compression, process_set)
     check_passes(backward_passes_per_step)
     if op == Adasum and average_aggregated_gradients:
         raise ValueError("Adasum does not go together with average_aggregated_gradients: no gradients are aggregated")
@@ -142,8 +148,8 @@ def DistributedOptimizer(
         return _DistributedOptimizer(optimizer, name, use_locking, reduction, helper)
     if not _is_keras(optimizer):
         raise ValueError(
-            "the optimizer must be one of tf.compat.v1.train or one of Keras, not "
-            f"{type(optimizer).__module__}.{type(optimizer).__name__}"
+            "DistributedOptimizer: the optimizer must be one of tf.compat.v1.train or one of Keras, not "
+            f"{kind(optimizer)}; pass one such as tf.keras.optimizers.SGD()"
         )
     if op == Adasum:
         raise ValueError("op == Adasum is not offered for optimizers of Keras: use one of tf.compat.v1.train")

@@ -87,7 +87,7 @@ class GradientReduction:
 
     def _where_included(self, gradients: List[Any], keys: List[Any], names: List[str]) -> List[Any]:
         there = [place for place, each in enumerate(gradients) if each is not None]
-        included = mpi_ops.process_set_included_op(mpi_ops._set_id(self._process_set)) > 0
+        included = mpi_ops.process_set_included_op(mpi_ops._set_id("allreduce", None, self._process_set)) > 0
 
         def reduced() -> List[Any]:
             answer = self._in_graphs.reduced(gradients, keys, names)

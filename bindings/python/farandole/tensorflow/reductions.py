@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, ContextManager, List, Optional, Sequence
+from typing import Any, ContextManager, List, Optional, Sequence, Tuple
 
+from farandole.common.arguments import listed, pack, require_name
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.reduction import require_adasum
 from farandole.tensorflow import mpi_ops
+from farandole.tensorflow.arguments import tensor_of, tensors_of
 from farandole.tensorflow.compression import Compression
 from farandole.tensorflow.groups import by_type, group_name
 from farandole.tensorflow.kernels import tf
@@ -38,6 +40,11 @@ def _reduce_slices(slices: Any, device: str, op: int, name: Optional[str], proce
     return tf.IndexedSlices(values, indices, dense_shape=slices.dense_shape)
 
 
+def _packed(operation: str, name: Optional[str], compression: Any, tensors: Sequence[Any]) -> List[Tuple[Any, Any]]:
+    """What travels for each tensor of a group, and what ``decompress`` needs for it."""
+    return [pack(operation, name, compression, each) for each in tensors_of(operation, name, tensors)]
+
+
 @public
 def allreduce(
     tensor: Any,
@@ -59,7 +66,7 @@ def allreduce(
     if op == Adasum:
         require_adasum(process_set, mpi_ops.size())
     with on(device_dense):
-        travels, context = compression.compress(tf.convert_to_tensor(tensor))
+        travels, context = pack("allreduce", name, compression, tensor_of("allreduce", name, tensor))
         reduced = mpi_ops._allreduce(
             travels, name, op, prescale_factor, postscale_factor, ignore_name_scope, process_set
         )
@@ -80,9 +87,11 @@ def grouped_allreduce(
     ignore_name_scope: bool = False,
     name: Optional[str] = None,
 ) -> List[Any]:
+    require_name("grouped_allreduce", name)
+    tensors = listed("grouped_allreduce", name, tensors)
     if not tensors:
         return tensors  # type: ignore[return-value]
-    op = mpi_ops.handle_average_backwards_compatibility(op, average)
+    op = mpi_ops.handle_average_backwards_compatibility(op, average, "grouped_allreduce")
     if op == Adasum:
         require_adasum(process_set, mpi_ops.size())
     results: List[Any] = list(tensors)
@@ -95,7 +104,7 @@ def grouped_allreduce(
         else:
             dense.append(place)
     with on(device_dense):
-        packed = [compression.compress(tf.convert_to_tensor(results[place])) for place in dense]
+        packed = _packed("grouped_allreduce", name, compression, [results[place] for place in dense])
         kinds = by_type([travels for travels, _ in packed])
         for places in kinds:
             reduced = mpi_ops._grouped_allreduce(
@@ -125,7 +134,7 @@ def reducescatter(
     postscale_factor: float = 1.0,
 ) -> Any:
     with on(device_dense):
-        travels, context = compression.compress(tf.convert_to_tensor(tensor))
+        travels, context = pack("reducescatter", name, compression, tensor_of("reducescatter", name, tensor))
         share = mpi_ops._reducescatter(
             travels, name, op, prescale_factor, postscale_factor, ignore_name_scope, process_set
         )
@@ -144,7 +153,7 @@ def grouped_reducescatter(
     name: Optional[str] = None,
 ) -> List[Any]:
     with on(device_dense):
-        packed = [compression.compress(tf.convert_to_tensor(each)) for each in tensors]
+        packed = _packed("grouped_reducescatter", name, compression, tensors)
         results: List[Any] = [None] * len(packed)
         kinds = by_type([travels for travels, _ in packed])
         for places in kinds:

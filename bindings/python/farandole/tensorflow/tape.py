@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, List, Optional, Tuple
 
+from farandole.common.arguments import kind, require_reduction
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.tensorflow.compression import Compression
@@ -48,6 +49,15 @@ class _DistributedGradientTape:
         return local, [pair for pair in pairs if not self._reduction.is_local(pair[0])]
 
 
+def _require_plain(gradtape: Any, compression: Any, process_set: Any) -> None:
+    """``TypeError`` unless it is a tape, ``ValueError`` if it is a distributed one: gradients would be reduced twice."""
+    if isinstance(gradtape, _DistributedGradientTape):
+        raise ValueError("DistributedGradientTape was given a DistributedGradientTape; wrap each tape once")
+    if not isinstance(gradtape, tf.GradientTape):
+        raise TypeError(f"DistributedGradientTape takes a tf.GradientTape, not {kind(gradtape)}; pass the tape")
+    require_reduction("DistributedGradientTape", compression, process_set)
+
+
 def _wrap(gradtape: Any, reduction: GradientReduction) -> Any:
     of = type(gradtape)
     made: Any = type(of.__name__, (_DistributedGradientTape, of), {"__module__": of.__module__})
@@ -71,6 +81,7 @@ def DistributedGradientTape(
     process_set: ProcessSet = global_process_set,
     scale_local_gradients: bool = True,
 ) -> tf.GradientTape:
+    _require_plain(gradtape, compression, process_set)
     return _wrap(
         gradtape,
         GradientReduction(

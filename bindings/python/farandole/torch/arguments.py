@@ -48,7 +48,7 @@ def explain(operation: str, name: Any, tensor: Any, process_set: Any, in_place: 
     if not hasattr(process_set, "process_set_id"):  # in a compiled graph something else stands for the set
         arguments.require_process_set(operation, name, process_set)
     require_tensor(operation, name, tensor)
-    _require_memory(operation, name, tensor)
+    require_memory(operation, name, tensor)
     if tensor.dtype not in NUMBERS or (tensor.dtype == torch.bool and "reduce" in operation):
         raise arguments.wrong_dtype(operation, name, str(tensor.dtype), _dtype_remedy(operation, tensor.dtype))
     if not tensor.is_contiguous():
@@ -70,7 +70,8 @@ def explain_group(
         explain(operation, arguments.member_name(name, index, len(tensors)), each, process_set, in_place)
 
 
-def _require_memory(operation: str, name: Any, tensor: torch.Tensor) -> None:
+def require_memory(operation: str, name: Any, tensor: torch.Tensor) -> None:
+    """``ValueError`` for a tensor that is sparse or has no data."""
     if tensor.layout != torch.strided:
         remedy = "call tensor.to_dense() first"
         if "allreduce" in operation:

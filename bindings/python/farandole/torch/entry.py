@@ -126,11 +126,21 @@ def start_group(
         raise
 
 
-def start_group_new(request: Any, name: Optional[str], tensors: Sequence[Any], process_set: ProcessSet) -> Call:
-    """Hands several tensors in, and new memory like them for what comes out."""
+def start_group_new(
+    request: Any,
+    name: Optional[str],
+    tensors: Sequence[Any],
+    process_set: ProcessSet,
+    reused: Optional[Sequence[bool]] = None,
+) -> Call:
+    """Hands several tensors in, and new memory like them for what comes out; ``reused`` tells which of them may be
+    written to instead."""
     tensors = require_tensors(request.prefix, name, tensors)
     try:
-        outputs = [like(each) for each in tensors]
+        if reused is None:
+            outputs = [like(each) for each in tensors]
+        else:
+            outputs = [each if is_reused else like(each) for each, is_reused in zip(tensors, reused)]
     except RuntimeError:
         explain_group(request.prefix, name, tensors, process_set)
         raise

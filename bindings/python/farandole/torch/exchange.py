@@ -9,7 +9,7 @@ import torch
 from farandole.common import calls
 from farandole.common.process_sets import ProcessSet
 from farandole.torch import entry
-from farandole.torch.arguments import require_tensor
+from farandole.torch.arguments import require_memory, require_tensor
 from farandole.torch.compression.gradient import Allgather, Allreduce, GradientCompressor, Message, Reduction, check
 from farandole.torch.compression.wire import bytes_of
 
@@ -205,6 +205,7 @@ def reduce(
     check(compressor, op)
     for name, each in zip(names, tensors):
         require_tensor("allreduce", name, each)
+        require_memory("allreduce", name, each)
     if entry.records_gradients(tensors):
         raise ValueError(f"{type(compressor).__name__} lets no gradients through: detach() the tensor first")
     return Exchange(compressor, names, tensors, wanted(op, prescale, postscale, process_set), process_set).finish()

@@ -17,7 +17,6 @@ from farandole.torch.compression import Compression, GradientCompressor
 from farandole.torch.entry import (
     OFFERS_EXCHANGE_TABLE,
     is_on_gpu,
-    like,
     records_gradients,
     start,
     start_group,
@@ -251,8 +250,6 @@ def grouped_allreduce(
         )
     else:
         request = grouped_reduction(average, op, prescale_factor, postscale_factor)
-        targets = [
-            each if _is_own(compression, context) else like(each) for each, context in zip(packed, contexts)
-        ]
-        reduced = start_group(request, name, packed, targets, process_set).finish()
+        reused = [_is_own(compression, context) for context in contexts]
+        reduced = start_group_new(request, name, packed, process_set, reused).finish()
     return [compression.decompress(each, context) for each, context in zip(reduced, contexts)]

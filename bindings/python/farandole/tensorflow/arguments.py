@@ -1,0 +1,69 @@
+"""What the operations take, as TensorFlow's tensors; explains what cannot be made one of."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional
+
+from farandole.common.arguments import (
+    head,
+    kind,
+    listed,
+    member_name,
+    require_name,
+    wrong_dtype,
+    wrong_dtype_remedy,
+)
+from farandole.tensorflow.kernels import tf
+
+_REDUCED = frozenset(
+    [tf.uint8, tf.int8, tf.uint16, tf.int16, tf.int32, tf.int64, tf.float16, tf.bfloat16, tf.float32, tf.float64]
+)
+_MOVED = _REDUCED | {tf.bool}
+
+
+def tensor_of(operation: str, name: Optional[str], value: Any) -> Any:
+    """A tensor of what TensorFlow makes one of; ``TypeError`` for anything else.
+
+    A type of elements that the operation cannot take is what it is to TensorFlow's own operations: a ``TypeError`` in a
+    graph, and ``tf.errors.InvalidArgumentError`` outside.
+    """
+    require_name(operation, name)
+    try:
+        tensor = tf.convert_to_tensor(value)
+    except (TypeError, ValueError):
+        if isinstance(value, tf.SparseTensor):
+            remedy = "pass tf.sparse.to_dense(tensor), or tf.IndexedSlices to allreduce"
+        elif value is None:
+            remedy = "leave it out on all ranks, or pass zeros (a variable that was not used has no gradient)"
+        else:
+            remedy = "convert it with tf.convert_to_tensor()"
+        raise TypeError(f"{head(operation, name)} takes a tf.Tensor, not {kind(value)}; {remedy}") from None
+    if tensor.dtype.base_dtype not in (_REDUCED if "reduce" in operation else _MOVED):
+        dtype = tensor.dtype.base_dtype.name
+        problem = str(wrong_dtype(operation, name, dtype, wrong_dtype_remedy(operation, dtype, "tf.cast(tensor, tf.{})")))
+        raise tf.errors.InvalidArgumentError(None, None, problem) if tf.executing_eagerly() else TypeError(problem)
+    return tensor
+
+
+def tensors_of(operation: str, name: Optional[str], values: Any) -> List[Any]:
+    """The same for the members of a group."""
+    require_name(operation, name)
+    members = listed(operation, name, values)
+    # A name may also be several, one a line, for the members of a group.
+    own = None if name is None or "\n" in name else name
+    return [tensor_of(operation, member_name(own, index, len(members)), each) for index, each in enumerate(members)]
+
+
+def splits_of(name: Optional[str], splits: Any) -> Any:
+    """Rows for each rank, as int32; none for equal parts."""
+    if splits is None:
+        return tf.zeros([0], tf.int32)
+    rows = tf.convert_to_tensor(splits)
+    if not rows.dtype.is_integer and rows.shape.num_elements() != 0:  # an empty list is one of floating point numbers
+        raise tf.errors.InvalidArgumentError(
+            None,
+            None,
+            f"{head('alltoall', name)} takes splits of int32 or int64, not {rows.dtype.name}; convert them with "
+            "tf.cast(splits, tf.int32)",
+        )
+    return tf.cast(rows, tf.int32)

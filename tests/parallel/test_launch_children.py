@@ -1,0 +1,58 @@
+"""Processes that a member starts are no members, and leave it alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from launched import needs_launcher, run_script
+
+pytestmark = needs_launcher
+
+# Without a main guard: the child imports the script, and comes to init() by that.
+UNGUARDED = """
+import multiprocessing, subprocess, sys
+import numpy, farandole.numpy as hvd
+hvd.init()
+
+def work():
+    pass
+
+if multiprocessing.parent_process() is None:
+    spawned = multiprocessing.get_context("spawn").Process(target=work)
+    spawned.start()
+    spawned.join()
+    again = "import farandole.numpy as hvd; hvd.init()"
+    started = subprocess.run([sys.executable, "-c", again], stderr=subprocess.PIPE, text=True)
+    print("CHILDREN", spawned.exitcode, started.returncode, started.stderr.splitlines()[-1], flush=True)
+    print("SUM", hvd.allreduce(numpy.ones(2), op=hvd.Sum).tolist(), flush=True)
+    hvd.shutdown()
+    hvd.init()
+    print("AGAIN", hvd.allreduce(numpy.ones(2), op=hvd.Sum).tolist(), flush=True)
+"""
+
+
+def test_a_child_that_imports_the_script_is_told_of_the_main_guard(tmp_path: Path) -> None:
+    ended = run_script(2, tmp_path, UNGUARDED)
+    assert ended.returncode == 0, ended.stdout
+    for rank in (0, 1):
+        assert f"(rank {rank}) is the member" in ended.stdout, ended.stdout
+    assert ended.stdout.count('under `if __name__ == "__main__":`') == 4, ended.stdout
+    assert ended.stdout.count("CHILDREN 1 1 ") == 2
+    assert ended.stdout.count("SUM [2.0, 2.0]") == ended.stdout.count("AGAIN [2.0, 2.0]") == 2
+
+
+# Another job of one's own, with a place of its own, or none.
+OWN_JOB = """
+import os, subprocess, sys
+import numpy, farandole.numpy as hvd
+hvd.init()
+alone = {key: value for key, value in os.environ.items() if not key.startswith(("HOROVOD_", "FARANDOLE_"))}
+again = "import farandole.numpy as hvd; hvd.init(); print('SIZE', hvd.size())"
+subprocess.run([sys.executable, "-c", again], env=alone, check=True)
+hvd.barrier()
+"""
+
+
+def test_a_member_may_start_another_job(tmp_path: Path) -> None:
+    ended = run_script(2, tmp_path, OWN_JOB)
+    assert ended.returncode == 0 and ended.stdout.count("SIZE 1") == 2, ended.stdout
