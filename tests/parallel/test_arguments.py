@@ -16,7 +16,15 @@ import torch
 
 Row = Tuple[Callable[[], Any], Type[BaseException], Sequence[str]]
 
-INTERNALS = ("DLPack", "nanobind", "incompatible function", "empty_like", "built-in operation", "has no attribute", "MRO")
+INTERNALS = (
+    "DLPack",
+    "nanobind",
+    "incompatible function",
+    "empty_like",
+    "built-in operation",
+    "has no attribute",
+    "MRO",
+)
 
 
 def ones(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -197,7 +205,7 @@ def rows_of_compressors() -> Dict[str, Row]:
         if compression is not Unpaired:
             rows[f"DistributedOptimizer compressed by {case}"] = (
                 lambda compression=compression: wrapped(compression=compression),
-                TypeError,
+                ValueError,
                 ("DistributedOptimizer", *words),
             )
     narrow, own = hvd.Compression.fp16, hvd.Compression.powersgd
@@ -207,7 +215,11 @@ def rows_of_compressors() -> Dict[str, Row]:
         ValueError,
         ("allreduce.grad: allreduce takes dense tensors", "sparse_allreduce_async()"),
     )
-    rows["an array to be narrowed"] = (lambda: hvd.allreduce(numpy.ones(3), compression=narrow), TypeError, (not_array,))
+    rows["an array to be narrowed"] = (
+        lambda: hvd.allreduce(numpy.ones(3), compression=narrow),
+        TypeError,
+        (not_array,),
+    )
     rows["an array for a compressor with a memory"] = (
         lambda: hvd.allreduce(numpy.ones(3), name="grad", compression=own()),
         TypeError,
@@ -237,7 +249,11 @@ def rows_of_optimizers() -> Dict[str, Row]:
         "named_parameters=model": (named(lambda net: net), TypeError, (pairs + "test_arguments.Net", remedy)),
         "named_parameters=sequential": (named(torch.nn.Sequential), TypeError, (pairs, "Sequential", remedy)),
         "named_parameters not called": (named(lambda net: net.named_parameters), TypeError, (pairs + "method", remedy)),
-        "named_parameters=parameters()": (named(lambda net: net.parameters()), ValueError, (tuples, "Parameter", remedy)),
+        "named_parameters=parameters()": (
+            named(lambda net: net.parameters()),
+            ValueError,
+            (tuples, "Parameter", remedy),
+        ),
         "named_parameters=state_dict()": (named(lambda net: net.state_dict()), ValueError, (tuples + "str", remedy)),
         "named_parameters of another model": (
             named(lambda net: Net().named_parameters()),
@@ -254,7 +270,11 @@ def rows_of_optimizers() -> Dict[str, Row]:
             ValueError,
             ("was given a SGD that is a DistributedOptimizer already", "once"),
         ),
-        "a model for an optimizer": (lambda: hvd.DistributedOptimizer(Net()), TypeError, (takes + "test_arguments.Net",)),
+        "a model for an optimizer": (
+            lambda: hvd.DistributedOptimizer(Net()),
+            TypeError,
+            (takes + "test_arguments.Net",),
+        ),
         "a class for an optimizer": (
             lambda: hvd.DistributedOptimizer(torch.optim.SGD),
             TypeError,
@@ -297,7 +317,11 @@ def rows_of_other_arguments() -> Dict[str, Row]:
             TypeError,
             ("broadcast takes the number of a rank as root_rank, not the str 'a'",),
         ),
-        "barrier(3)": (lambda: hvd.barrier(3), TypeError, ("barrier takes a ProcessSet as process_set, not the int 3",)),
+        "barrier(3)": (
+            lambda: hvd.barrier(3),
+            TypeError,
+            ("barrier takes a ProcessSet as process_set, not the int 3",),
+        ),
         "broadcast_object": (lambda: hvd.broadcast_object(1, process_set=3), TypeError, ("not the int 3",)),
         "allgather_object": (lambda: hvd.allgather_object(1, process_set=3), TypeError, ("not the int 3",)),
         "splits of floats": (
@@ -332,7 +356,9 @@ def rows_of_other_arguments() -> Dict[str, Row]:
                     ("allreduce takes True, False or None as average, not the ", repr(value), words),
                 )
                 rows[f"{package} grouped_{function}(tensors, {value!r})"] = (
-                    lambda call=getattr(module, f"grouped_{function}"), tensor=tensor, value=value: call([tensor], value),
+                    lambda call=getattr(module, f"grouped_{function}"), tensor=tensor, value=value: call(
+                        [tensor], value
+                    ),
                     TypeError,
                     ("grouped_allreduce takes True, False or None as average, not the ", repr(value), words),
                 )

@@ -191,13 +191,13 @@ def test_named_variables_are_broadcast(name: str, rank: int, size: int) -> None:
 
 def test_what_cannot_travel_is_refused_at_once(name: str, size: int) -> None:
     for wrong in (numpy.zeros(2, "complex64"), numpy.array(["text"]), numpy.zeros(2, ">f4"), numpy.zeros(2, "uint32")):
-        with pytest.raises(ValueError, match="cannot travel"):
+        with pytest.raises(ValueError, match="allreduce takes"):
             hvd.allreduce(wrong, name=name)
     with pytest.raises(ValueError, match="bool"):
         hvd.allreduce(numpy.zeros(2, "bool"), name=name)
     with pytest.raises(ValueError, match="contiguous"):
         hvd.allreduce_(numpy.zeros((4, 4))[:, 1], name=name)
-    with pytest.raises(ValueError, match="list"):
+    with pytest.raises(TypeError, match="list"):
         hvd.allreduce_([1.0, 2.0], name=name)
     frozen = numpy.zeros(2)
     frozen.flags.writeable = False

@@ -140,7 +140,6 @@ def test_a_failed_operation_leaves_others_in_flight_alone(name: str, rank: int, 
 # ---- refused at once ----
 
 BAD_SPLITS: Dict[str, Tuple[Callable[[int], Any], str]] = {
-    "int64": (lambda size: torch.ones(size, dtype=torch.int64), "int32"),
     "float": (torch.ones, "int32"),
     "two dimensions": (lambda size: torch.ones(size, 1, dtype=torch.int32), "one dimension"),
     "lists in a list": (lambda size: [[1] * size], "whole numbers"),

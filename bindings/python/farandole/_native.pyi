@@ -18,6 +18,9 @@ class Request:
         postscale: float = 1.0,
         waits: bool = False,
     ) -> None: ...
+    @property
+    def prefix(self) -> str:
+        """What names begin with: the operation, as callers know it."""
 
 class Handle:
     """One operation in flight; keeps its arrays until it is settled."""
@@ -215,12 +218,12 @@ class Kept:
     def add(self, call: object) -> object:
         """Keeps a call under its number, which it returns."""
 
-    def output_of_settled(self, number: object) -> object:
+    def output_of_settled(self, number: object | None) -> object:
         """
         Of an operation that has ended well: forgets it and gives the array that was given as output. NotImplemented for everything else.
         """
 
-    def get(self, number: object) -> object:
+    def get(self, number: object | None) -> object:
         """What is kept under a number, or None."""
 
     def forget(self, number: object) -> None: ...

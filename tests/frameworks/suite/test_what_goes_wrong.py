@@ -171,3 +171,109 @@ def test_a_process_set_that_is_not_registered_is_refused(hvd: ModuleType, name: 
     with pytest.raises(DRIVER.either("invalid", "precondition")):
         DRIVER.to_numpy(hvd.allreduce(ones(2), name=name, process_set=hvd.ProcessSet([0])))
     fine(name, size)
+
+
+# What is wrong with a call's own arguments: the call, its exception, and words of the message.
+def arguments() -> Dict[str, Tuple[Callable[[], Any], Any, Tuple[str, ...]]]:
+    tensor, several = ones(4), [ones(4), ones(2)]
+    average = "takes True, False or None as average, not the "
+    rows: Dict[str, Tuple[Callable[[], Any], Any, Tuple[str, ...]]] = {
+        "average": (lambda: HVD.allreduce(tensor, HVD.Sum), TypeError, (f"allreduce {average}int 1", "op=Sum")),
+        "average by text": (lambda: HVD.allreduce(tensor, "sum"), TypeError, (f"allreduce {average}str 'sum'", "op=")),
+        "average of a group": (
+            lambda: HVD.grouped_allreduce(several, HVD.Average),
+            TypeError,
+            (f"grouped_allreduce {average}int 0", "op=Average"),
+        ),
+        "average and op": (
+            lambda: HVD.allreduce(tensor, average=True, op=HVD.Sum),
+            ValueError,
+            ("allreduce takes op or average, not both",),
+        ),
+        "barrier's set": (
+            lambda: HVD.barrier(3),
+            TypeError,
+            ("barrier takes a ProcessSet as process_set, not the int 3",),
+        ),
+        "None in a group": (
+            lambda: HVD.grouped_allreduce([tensor, None], name="grad"),
+            TypeError,
+            ("grouped_allreduce.grad", "grouped_allreduce takes", "not None"),
+        ),
+    }
+    single = {
+        "allreduce": HVD.allreduce,
+        "allgather": HVD.allgather,
+        "broadcast": lambda value, **options: HVD.broadcast(value, 0, **options),
+        "alltoall": HVD.alltoall,
+        "reducescatter": HVD.reducescatter,
+    }
+    for operation, call in single.items():
+        rows[f"{operation} of None"] = (
+            lambda call=call: call(None, name="grad"),
+            TypeError,
+            (f"{operation}.grad: {operation} takes", "not None"),
+        )
+        rows[f"{operation} by a number"] = (
+            lambda call=call: call(tensor, name=5),
+            TypeError,
+            (f"{operation} takes a str or None as name, not the int 5",),
+        )
+        rows[f"{operation} in 3"] = (
+            lambda call=call: call(tensor, name="grad", process_set=3),
+            TypeError,
+            (f"{operation} takes a ProcessSet as process_set, not the int 3",),
+        )
+    for operation in ("grouped_allreduce", "grouped_allgather", "grouped_reducescatter"):
+        call = getattr(HVD, operation)
+        takes = f"{operation}.grad: {operation} takes a list of tensors, not "
+        for value, words in ((tensor, "one "), (None, "None"), ({"a": tensor}, "dict"), (1.0, "the float 1.0")):
+            rows[f"{operation} of {words}"] = (
+                lambda call=call, value=value: call(value, name="grad"),
+                TypeError,
+                (takes + words,),
+            )
+    for operation in ("allreduce", "grouped_allreduce", "reducescatter", "grouped_reducescatter"):
+        if DRIVER.offers(operation, "compression"):
+            given = several if operation.startswith("grouped") else tensor
+            for compression, words in (("fp16", "the str 'fp16' is no compressor"), (Unpaired, "Unpaired.compress()")):
+                rows[f"{operation} compressed by {compression}"] = (
+                    lambda operation=operation, given=given, compression=compression: getattr(HVD, operation)(
+                        given, name="grad", compression=compression
+                    ),
+                    TypeError,
+                    (f"{operation}.grad: {operation}", words),
+                )
+    return rows
+
+
+class Unpaired:
+    """A compressor that forgets what ``decompress`` needs."""
+
+    @staticmethod
+    def compress(tensor: Any) -> Any:
+        return tensor
+
+    @staticmethod
+    def decompress(tensor: Any, context: Any) -> Any:
+        return tensor
+
+
+def test_wrong_arguments_are_explained(name: str, size: int) -> None:
+    problems = {}
+    for case, (call, kind, words) in arguments().items():
+        try:
+            problems[case] = f"returned {call()!r}"
+        except Exception as raised:
+            if not isinstance(raised, kind) or any(word not in str(raised) for word in words):
+                problems[case] = f"{type(raised).__name__}: {raised}"
+    assert not {case: problem for case, problem in problems.items() if problem}
+    fine(name, size)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_splits_may_be_of_int32_and_int64(dtype: str, name: str, rank: int, size: int) -> None:
+    splits = DRIVER.make(numpy.arange(1, size + 1), dtype)
+    rows, counts = HVD.alltoall(ones(size * (size + 1) // 2), splits, name=name)
+    assert DRIVER.to_numpy(rows).tolist() == [1.0] * (size * (rank + 1))
+    assert DRIVER.to_numpy(counts).tolist() == [rank + 1] * size

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from farandole.common.process_sets import ProcessSet
 
@@ -127,8 +127,10 @@ def row_counts(operation: str, name: Any, splits: Any) -> Optional[List[int]]:
 # ---- compressors
 
 
-def require_compressor(operation: str, name: Any, compression: Any) -> None:
-    """``TypeError`` unless it has ``compress``."""
+def require_compressor(
+    operation: str, name: Any, compression: Any, problem: Callable[[str], Exception] = TypeError
+) -> None:
+    """``TypeError``, or another problem, unless it has ``compress``."""
     if callable(getattr(compression, "compress", None)):
         return
     if compression in ("none", "fp16", "bf16"):
@@ -141,12 +143,12 @@ def require_compressor(operation: str, name: Any, compression: Any) -> None:
         remedy = f"call it: Compression.{getattr(compression, '__name__', 'powersgd')}()"
     else:
         remedy = "pass a compressor such as Compression.fp16"
-    raise TypeError(f"{head(operation, name)} takes a compressor, and {shown(compression)} is no compressor; {remedy}")
+    raise problem(f"{head(operation, name)} takes a compressor, and {shown(compression)} is no compressor; {remedy}")
 
 
 def require_reduction(owner: str, compression: Any, process_set: Any) -> None:
-    """``TypeError`` unless an optimizer, trainer or tape was given a compressor and a process set."""
-    require_compressor(owner, None, compression)
+    """``ValueError`` unless an optimizer, trainer or tape was given a compressor, ``TypeError`` unless a process set."""
+    require_compressor(owner, None, compression, ValueError)
     require_process_set(owner, None, process_set)
 
 

@@ -54,12 +54,13 @@ def _describe(array: Any, request: Any, name: Optional[str]) -> Described:
 
 def _wrong_dtype(operation: str, name: Optional[str], array: Any) -> Exception:
     dtype = array.dtype
-    if dtype.kind in "OSUV":
+    if dtype.kind in "OSU":
         given = f"an array of {dtype.name}" if array.ndim else kind(array.item())
-        return TypeError(
+        problem = (
             f"{head(operation, name)} takes an array of numbers, or what numpy.asarray() makes one of, not {given}; "
             "convert it to numbers, or call allgather_object() or broadcast_object()"
         )
+        return ValueError(problem) if array.ndim else TypeError(problem)
     if not dtype.isnative:
         remedy = "convert it with array.astype(array.dtype.newbyteorder('='))"
         return wrong_dtype(operation, name, f"{dtype.name} in the other byte order", remedy)

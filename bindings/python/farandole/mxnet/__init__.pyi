@@ -105,7 +105,7 @@ def alltoall(
     """Sends rows to every rank and receives rows from every rank, in rank order.
 
     :param tensor: what this rank contributes; contiguous
-    :param splits: how many rows go to each rank: int32, on any device, or a list; equally many by default
+    :param splits: how many rows go to each rank: int32 or int64, on any device, or a list; equally many by default
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
     :param priority: operations of a higher priority are started first by the framework's engine
     :param process_set: who takes part; everybody by default

@@ -147,7 +147,7 @@ def alltoall(
     """Sends rows to every rank and receives rows from every rank, in rank order.
 
     :param tensor: what this rank contributes; contiguous
-    :param splits: how many rows go to each rank: int32, on any device, or a list; equally many by default
+    :param splits: how many rows go to each rank: int32 or int64, on any device, or a list; equally many by default
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
     :param process_set: who takes part; everybody by default
     :returns: the rows received; with ``splits``, the rows received and an int32 tensor that says how many came from each rank
@@ -157,7 +157,7 @@ def alltoall_async(tensor: Any, splits: Any = ..., name: Optional[str] = ..., pr
     """Sends rows to every rank and receives rows from every rank, in rank order; returns at once.
 
     :param tensor: what this rank contributes; contiguous
-    :param splits: how many rows go to each rank: int32, on any device, or a list; equally many by default
+    :param splits: how many rows go to each rank: int32 or int64, on any device, or a list; equally many by default
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
     :param process_set: who takes part; everybody by default
     :returns: a handle for poll() and synchronize(), which always gives the rows received and an int32 tensor that says how many came from each rank
@@ -505,5 +505,5 @@ def synchronize(handle: int) -> Any:
     """Waits for an operation; Ctrl-C interrupts the wait, not the operation.
 
     :param handle: what an asynchronous function returned
-    :returns: what came out of it; None for an unknown handle
+    :returns: what came out of it; None for a number that no operation has, ``ValueError`` for what is no number
     """

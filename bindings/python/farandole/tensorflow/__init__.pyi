@@ -200,7 +200,7 @@ def alltoall(
     """Sends rows to every rank and receives rows from every rank, in rank order.
 
     :param tensor: what this rank contributes; contiguous
-    :param splits: how many rows go to each rank: int32, on any device, or a list; equally many by default
+    :param splits: how many rows go to each rank: int32 or int64, on any device, or a list; equally many by default
     :param name: the same on all ranks, and not in flight; without one, calls match by their order
     :param ignore_name_scope: names the operation without the scope that it is built in
     :param process_set: who takes part; everybody by default
@@ -371,7 +371,7 @@ def grouped_reducescatter(
     :returns: a list of this rank's shares, new tensors
     """
 
-def handle_average_backwards_compatibility(op: Optional[int], average: Optional[bool]) -> int:
+def handle_average_backwards_compatibility(op: Optional[int], average: Optional[bool], operation: str = ...) -> int:
     """ """
 
 def init(

@@ -40,7 +40,9 @@ def tensor_of(operation: str, name: Optional[str], value: Any) -> Any:
         raise TypeError(f"{head(operation, name)} takes a tf.Tensor, not {kind(value)}; {remedy}") from None
     if tensor.dtype.base_dtype not in (_REDUCED if "reduce" in operation else _MOVED):
         dtype = tensor.dtype.base_dtype.name
-        problem = str(wrong_dtype(operation, name, dtype, wrong_dtype_remedy(operation, dtype, "tf.cast(tensor, tf.{})")))
+        problem = str(
+            wrong_dtype(operation, name, dtype, wrong_dtype_remedy(operation, dtype, "tf.cast(tensor, tf.{})"))
+        )
         raise tf.errors.InvalidArgumentError(None, None, problem) if tf.executing_eagerly() else TypeError(problem)
     return tensor
 

@@ -62,9 +62,7 @@ def explain(operation: str, name: Any, tensor: Any, process_set: Any, in_place: 
         )
 
 
-def explain_group(
-    operation: str, name: Any, tensors: Sequence[Any], process_set: Any, in_place: bool = False
-) -> None:
+def explain_group(operation: str, name: Any, tensors: Sequence[Any], process_set: Any, in_place: bool = False) -> None:
     """The same for the members of a group."""
     for index, each in enumerate(tensors):
         explain(operation, arguments.member_name(name, index, len(tensors)), each, process_set, in_place)

@@ -97,7 +97,7 @@ class GradientCompressor(Metered):
 
 
 def check(compression: Any, op: int, operation: str = "allreduce") -> None:
-    """``TypeError`` unless it is a compressor, ``ValueError`` unless it can do what this reduction asks for."""
+    """``ValueError`` unless it is a compressor, and can do what this reduction asks for."""
     if isinstance(compression, GradientCompressor):
         if op not in (HorovodBasics.Average, HorovodBasics.Sum):
             raise ValueError(
@@ -105,7 +105,7 @@ def check(compression: Any, op: int, operation: str = "allreduce") -> None:
                 f"{_NAMES.get(op, repr(op))}"
             )
     else:
-        require_compressor(operation, None, compression)
+        require_compressor(operation, None, compression, ValueError)
 
 
 def same_shape(name: str, known: torch.Tensor, tensor: torch.Tensor) -> None:
