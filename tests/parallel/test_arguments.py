@@ -346,21 +346,24 @@ def rows_of_other_arguments() -> Dict[str, Row]:
         ),
     }
     for module in (hvd, on_numpy):
-        package = module.__name__.rpartition(".")[2]
         tensor = ones(2) if module is hvd else numpy.ones(2)
         for function in ("allreduce", "allreduce_", "allreduce_async", "allreduce_async_"):
-            for value, words in ((hvd.Sum, "op=Sum"), (hvd.Average, "op=Average"), ("sum", "op="), (1.0, "op=")):
-                rows[f"{package} {function}(tensor, {value!r})"] = (
-                    lambda call=getattr(module, function), tensor=tensor, value=value: call(tensor, value),
+            for given, operation, value in (
+                (tensor, function, hvd.Sum),
+                (tensor, function, hvd.Average),
+                (tensor, function, "sum"),
+                (tensor, function, 1.0),
+                ([tensor], f"grouped_{function}", hvd.Sum),
+            ):
+                call = getattr(module, operation)
+                rows[f"{module.__name__} {operation}(tensor, {value!r})"] = (
+                    lambda call=call, given=given, value=value: call(given, value),
                     TypeError,
-                    ("allreduce takes True, False or None as average, not the ", repr(value), words),
-                )
-                rows[f"{package} grouped_{function}(tensors, {value!r})"] = (
-                    lambda call=getattr(module, f"grouped_{function}"), tensor=tensor, value=value: call(
-                        [tensor], value
+                    (
+                        f"{plain(operation)} takes True, False or None as average, not the ",
+                        repr(value),
+                        {hvd.Sum: "op=Sum", hvd.Average: "op=Average"}.get(value, "op="),
                     ),
-                    TypeError,
-                    ("grouped_allreduce takes True, False or None as average, not the ", repr(value), words),
                 )
     return rows
 

@@ -73,7 +73,8 @@ def require_name(operation: str, name: Any) -> None:
     """``TypeError`` unless it is text or None."""
     if name is not None and not isinstance(name, str):
         raise TypeError(
-            f"{_public(operation)} takes a str or None as name, not {shown(name)}; pass a name that is the same on all ranks"
+            f"{_public(operation)} takes a str or None as name, not {shown(name)}; pass a name that is the "
+            "same on all ranks"
         )
 
 
@@ -147,7 +148,7 @@ def require_compressor(
 
 
 def require_reduction(owner: str, compression: Any, process_set: Any) -> None:
-    """``ValueError`` unless an optimizer, trainer or tape was given a compressor, ``TypeError`` unless a process set."""
+    """``ValueError`` unless an optimizer or tape was given a compressor, ``TypeError`` unless a process set."""
     require_compressor(owner, None, compression, ValueError)
     require_process_set(owner, None, process_set)
 
@@ -163,7 +164,7 @@ def pack(operation: str, name: Any, compression: Any, tensor: Any) -> Tuple[Any,
         own = compression.__name__ if isinstance(compression, type) else type(compression).__name__
         got = f"a {type(pair).__name__} of {len(pair)}" if isinstance(pair, (tuple, list)) else kind(pair)
         raise TypeError(
-            f"{head(operation, name)} needs a pair from {own}.compress(), the tensor that travels and what decompress() "
-            f"is given with it, not {got}; return (tensor, None) where decompress() needs nothing"
+            f"{head(operation, name)} needs a pair from {own}.compress(), the tensor that travels and what "
+            f"decompress() is given with it, not {got}; return (tensor, None) where decompress() needs nothing"
         )
     return pair[0], pair[1]

@@ -46,8 +46,8 @@ def _describe(array: Any, request: Any, name: Optional[str]) -> Described:
     if not array.flags.c_contiguous:
         raise ValueError(
             f"{head(request.prefix, name)} takes arrays in C order, and this one of shape {list(array.shape)} has "
-            f"strides of {list(array.strides)} bytes, so it is not contiguous; reduce numpy.ascontiguousarray(array), and "
-            "copy the result back, or use the function that returns a new array"
+            f"strides of {list(array.strides)} bytes, so it is not contiguous; reduce "
+            "numpy.ascontiguousarray(array), and copy the result back, or use the function that returns a new array"
         )
     return array.__array_interface__["data"][0], number, array.shape, array
 
@@ -77,13 +77,13 @@ def in_place(array: Any, operation: str, name: Optional[str]) -> Any:
     """The array, if an operation may write to it."""
     if not isinstance(array, numpy.ndarray):
         raise TypeError(
-            f"{head(operation, name)} takes a numpy.ndarray to write the result to, not {kind(array)}; call the function "
-            "that returns a new array, whose name has no underscore at its end"
+            f"{head(operation, name)} takes a numpy.ndarray to write the result to, not {kind(array)}; call the "
+            "function that returns a new array, whose name has no underscore at its end"
         )
     if not array.flags.writeable:
         raise ValueError(
-            f"{head(operation, name)} cannot write its result to this array, which is read-only; call the function that "
-            "returns a new array, whose name has no underscore at its end"
+            f"{head(operation, name)} cannot write its result to this array, which is read-only; call the function "
+            "that returns a new array, whose name has no underscore at its end"
         )
     return array
 

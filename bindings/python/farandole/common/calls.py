@@ -87,8 +87,8 @@ class Reductions(Dict[Tuple[int, float, float], Any]):
     def refusal(self, op: int) -> Exception:
         """What is raised for something that is no reduction."""
         return ValueError(
-            f"{self.prefix} takes a reduction as op, and {shown(op)} is no reduction; pass Average, Sum, Adasum, Min, Max "
-            "or Product"
+            f"{self.prefix} takes a reduction as op, and {shown(op)} is no reduction; pass Average, Sum, Adasum, Min, "
+            "Max or Product"
         )
 
 

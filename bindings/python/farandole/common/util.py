@@ -174,8 +174,8 @@ def get_average_backwards_compatibility_fun(reduce_ops: Any) -> Callable[[Option
         if average is not None and not isinstance(average, bool):
             reduction = names.get(average) if type(average) is int else None
             raise TypeError(
-                f"{operation} takes True, False or None as average, not the {type(average).__name__} {average!r}; pass a "
-                f"reduction by its keyword, such as op={reduction or 'Sum'}"
+                f"{operation} takes True, False or None as average, not the {type(average).__name__} {average!r}; pass "
+                f"a reduction by its keyword, such as op={reduction or 'Sum'}"
             )
         if op is not None:
             if average is not None:

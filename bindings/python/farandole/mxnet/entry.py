@@ -107,8 +107,8 @@ def require_array(operation: str, name: Optional[str], array: Any) -> None:
     """``TypeError`` unless it is an array of MXNet."""
     if not isinstance(array, NDArray):
         raise TypeError(
-            f"{head(operation, name)} takes an mxnet.nd.NDArray, not {kind(array)}; convert it with mxnet.nd.array(), or "
-            "use farandole.numpy for NumPy arrays"
+            f"{head(operation, name)} takes an mxnet.nd.NDArray, not {kind(array)}; convert it with mxnet.nd.array(), "
+            "or use farandole.numpy for NumPy arrays"
         )
 
 

@@ -33,9 +33,9 @@ from farandole.mxnet.entry import (
     name_of,
     push,
     push_group,
+    received,
     require_array,
     require_arrays,
-    received,
     set_number,
 )
 
@@ -85,7 +85,8 @@ def _reduction(
     assert op != Adasum, "MXNet's operations do not offer Adasum: use Average, Sum, Min, Max or Product"
     if op not in _PLAIN:
         raise ValueError(
-            f"{operation} takes a reduction as op, and {shown(op)} is no reduction; pass Average, Sum, Min, Max or Product"
+            f"{operation} takes a reduction as op, and {shown(op)} is no reduction; pass Average, Sum, Min, Max "
+            "or Product"
         )
     number = operations.REDUCESCATTER if "reducescatter" in operation else operations.ALLREDUCE
     return Request(number, op, -1, set_number(operation, process_set), prescale, postscale, priority)

@@ -97,7 +97,8 @@ def DistributedOptimizer(
 ) -> Any:
     if isinstance(optimizer, (_DistributedOptimizer, _DistributedAdasumOptimizer)):
         raise ValueError(
-            "DistributedOptimizer was given an optimizer that is a DistributedOptimizer already; wrap each optimizer once"
+            "DistributedOptimizer was given an optimizer that is a DistributedOptimizer already; wrap each optimizer "
+            "once"
         )
     require_reduction("DistributedOptimizer", compression, process_set)
     check_passes(backward_passes_per_step)

@@ -50,7 +50,7 @@ class _DistributedGradientTape:
 
 
 def _require_plain(gradtape: Any, compression: Any, process_set: Any) -> None:
-    """``TypeError`` unless it is a tape, ``ValueError`` if it is a distributed one: gradients would be reduced twice."""
+    """``TypeError`` unless it is a tape, ``ValueError`` if it is a distributed one already."""
     if isinstance(gradtape, _DistributedGradientTape):
         raise ValueError("DistributedGradientTape was given a DistributedGradientTape; wrap each tape once")
     if not isinstance(gradtape, tf.GradientTape):

@@ -43,8 +43,8 @@ def broadcast_optimizer_state(
 ) -> None:
     if not hasattr(optimizer, "param_groups"):
         raise TypeError(
-            f"broadcast_optimizer_state takes a torch.optim.Optimizer, not {kind(optimizer)}; call broadcast_parameters "
-            "for a model's state_dict()"
+            f"broadcast_optimizer_state takes a torch.optim.Optimizer, not {kind(optimizer)}; call "
+            "broadcast_parameters for a model's state_dict()"
         )
     if isinstance(optimizer, torch.optim.LBFGS):
         # Its state is made of lists of tensors whose number changes from step to step.

@@ -27,17 +27,17 @@ def names_of(
     repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
     if repeated:
         raise ValueError(
-            f"DistributedOptimizer: the names in named_parameters must be unique, and {', '.join(repeated)} occurs more "
-            "than once; put something in front of the names of each model"
+            f"DistributedOptimizer: the names in named_parameters must be unique, and {', '.join(repeated)} occurs "
+            "more than once; put something in front of the names of each model"
         )
     known = {id(parameter) for _, parameter in named}
     nameless = [parameter for group in param_groups for parameter in group["params"] if id(parameter) not in known]
     if nameless:
         shapes = ", ".join(str(list(parameter.shape)) for parameter in nameless[:_MOST_LISTED])
         raise ValueError(
-            f"DistributedOptimizer: named_parameters does not name {len(nameless)} parameters of the optimizer (of shape "
-            f"{shapes}{', …' if len(nameless) > _MOST_LISTED else ''}); pass the named parameters of all models that the "
-            "optimizer trains"
+            f"DistributedOptimizer: named_parameters does not name {len(nameless)} parameters of the optimizer (of "
+            f"shape {shapes}{', …' if len(nameless) > _MOST_LISTED else ''}); pass the named parameters of all "
+            "models that the optimizer trains"
         )
     return {parameter: name for name, parameter in named}
 
