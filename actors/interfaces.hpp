@@ -15,6 +15,7 @@
 #include "collectives/plan/relay_tree.hpp"
 #include "collectives/plan/stall.hpp"
 #include "collectives/plan/verdict.hpp"
+#include "elastic/slot_fate.hpp"
 #include "messages/drain.hpp"
 #include "messages/envelope.hpp"
 #include "messages/failed_host.hpp"
@@ -160,6 +161,18 @@ struct generation_over {
   error why;
 };
 
+/// The generation has ended in order, because a member left.
+struct generation_ended {
+  departed_member departed;
+  bool interrupted = false; ///< operations were pending here
+  error why;                ///< with which they failed
+};
+
+/// This process leaves the job in order.
+struct leave_request {
+  departure how;
+};
+
 /// Something in this member's part of the generation broke; it cannot go on.
 struct generation_broken {
   std::string reason;
@@ -212,7 +225,7 @@ using sets_actor = caf::typed_actor<
     /// From the actors of one set.
     caf::reacts_to<set_told>,
     /// End all sets in order; tell the member `drained` when they are gone.
-    caf::reacts_to<leave_atom>,
+    caf::reacts_to<generation_ended>,
     /// Make all sets give up.
     caf::reacts_to<generation_over>,
     /// INTERNAL: a door was busy; try again.
@@ -231,7 +244,7 @@ using worker_actor = caf::typed_actor<
     /// The leader's schedule.
     caf::reacts_to<envelope>,
     /// Ask the leader to end the generation in order.
-    caf::reacts_to<leave_atom>,
+    caf::reacts_to<leave_request>,
     /// Fail everything that no lane has started; answer later submissions with the reason.
     caf::reacts_to<generation_over>,
     /// INTERNAL: the door was busy; try again.
@@ -279,11 +292,11 @@ using member_actor = caf::typed_actor<
     /// The lane or an actor of the generation broke.
     caf::reacts_to<generation_broken>,
     /// A framework thread wants to leave in order.
-    caf::reacts_to<leave_atom>,
+    caf::reacts_to<leave_request>,
     /// Elastic jobs: this process was told to end; tell the rendezvous that it leaves by plan.
     caf::reacts_to<withdraw_atom>,
     /// The leader has ended the generation in order (from the worker).
-    caf::reacts_to<generation_over>,
+    caf::reacts_to<generation_ended>,
     /// The global set's lane has run everything that was scheduled, or: all other sets are gone.
     caf::reacts_to<drained_atom>,
     /// INTERNAL: a deadline of leaving has passed.
@@ -335,6 +348,15 @@ struct drain_answered {
   draining what;
 };
 
+using fate_watcher_actor = caf::typed_actor<
+    /// From the rendezvous.
+    caf::reacts_to<slot_fate>>;
+
+/// Tell this one of the fate of every slot from now on.
+struct watch_fates {
+  fate_watcher_actor who;
+};
+
 using generation_watcher_actor = caf::typed_actor<
     /// From the rendezvous.
     caf::reacts_to<generation_formed>, caf::reacts_to<slot_leaving>, caf::reacts_to<drain_asked>>;
@@ -372,16 +394,17 @@ struct listener_started {
   caf::actor handle;
 };
 
-using rendezvous_actor = caf::typed_actor<caf::reacts_to<listener_started>,
-                                          /// From the host driver.
-                                          caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>,
-                                          caf::reacts_to<slot_retired>, caf::reacts_to<nobody_comes>,
-                                          caf::reacts_to<hosts_failed>, caf::reacts_to<watch_generations>,
-                                          caf::reacts_to<drain_answered>, caf::reacts_to<link_stayed_down>,
-                                          caf::reacts_to<member_reported>, caf::reacts_to<regroup_overdue>,
-                                          /// Refuse new members, close all links, end.
-                                          caf::reacts_to<close_atom>, caf::reacts_to<link_opened>,
-                                          caf::reacts_to<link_received>, caf::reacts_to<link_closed>>;
+using rendezvous_actor =
+    caf::typed_actor<caf::reacts_to<listener_started>,
+                     /// From the host driver.
+                     caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>, caf::reacts_to<slot_retired>,
+                     caf::reacts_to<nobody_comes>, caf::reacts_to<hosts_failed>,
+                     caf::reacts_to<watch_generations>, caf::reacts_to<watch_fates>,
+                     caf::reacts_to<drain_answered>, caf::reacts_to<link_stayed_down>,
+                     caf::reacts_to<member_reported>, caf::reacts_to<regroup_overdue>,
+                     /// Refuse new members, close all links, end.
+                     caf::reacts_to<close_atom>, caf::reacts_to<link_opened>, caf::reacts_to<link_received>,
+                     caf::reacts_to<link_closed>>;
 
 // ---- a process set's actors ----------------------------------------------------------------------
 
@@ -444,6 +467,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::rendezvous_gone)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::rendezvous_call)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::lane_job_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_over)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_ended)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::leave_request)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_broken)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::introduction)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_exited)
@@ -456,6 +481,8 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_leaving)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::drain_asked)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::drain_answered)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::watch_generations)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_fate)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::watch_fates)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::regroup_overdue)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::link_stayed_down)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::member_reported)

@@ -153,8 +153,8 @@ void member_state::connected() {
   still_linked_.insert(below.begin(), below.end());
   if (!std::exchange(start_told_, true))
     setup_.shared->started.set_value({});
-  if (ended_early_)
-    ended_in_order();
+  if (ended_)
+    ended_in_order(generation_ended(*ended_));
 }
 
 void member_state::fail_start(error why) {
@@ -168,17 +168,14 @@ void member_state::fail_start(error why) {
 void member_state::lost_member(const lost& what) {
   if (what.generation != generation_ || stage_ == stage::out)
     return;
-  auto& members = setup_.shared->members;
-  std::string who = "the job";
-  if (what.rank >= 0 && what.rank < static_cast<std::int32_t>(members.size()))
-    who =
-        "rank " + std::to_string(what.rank) + " on " + members[static_cast<std::size_t>(what.rank)].host_name;
+  const auto who = what.rank < 0 ? std::string("the job") : setup_.shared->name_of(what.rank);
   error why{error_kind::disconnected,
             who + " " + what.reason + "; this operation cannot complete without it"};
   if (stage_ == stage::joining)
-    return fail_start({elastic() ? error_kind::disconnected : error_kind::unknown,
-                       who + " " + what.reason + " before all members were connected"});
-  over(why);
+    why = {elastic() ? error_kind::disconnected : error_kind::unknown,
+           who + " " + what.reason + " before all members were connected"};
+  why.consequence = what.rank != setup_.shared->rank;
+  stage_ == stage::joining ? fail_start(std::move(why)) : over(why);
 }
 
 // Framework threads look at it when they commit.
@@ -249,9 +246,10 @@ void member_state::down(const caf::down_msg& what) {
 
 // Where another one's leaving has reached this member before its own caller's, it is on its way out in order
 // already, with a deadline; who cut that short would close without a farewell, and count as lost.
-void member_state::leave() {
+void member_state::leave(departure how) {
+  how.submitted = setup_.shared->global->door ? setup_.shared->global->door->submitted() : 0;
   if (stage_ == stage::in && worker_)
-    self->send(worker_, leave_atom::value);
+    self->send(worker_, leave_request{std::move(how)});
   else if (stage_ == stage::joining)
     fail_start(shut_down());
   else if (stage_ != stage::leaving)
@@ -266,14 +264,14 @@ void member_state::withdraw() {
 }
 
 // Others may be in, and leave again, before this member's own paths are connected.
-void member_state::ended_in_order() {
-  ended_early_ = stage_ == stage::joining;
+void member_state::ended_in_order(const generation_ended& what) {
+  ended_ = what;
   if (stage_ != stage::in)
     return;
   stage_ = stage::leaving;
   setup_.shared->alive = false;
   self->send(mover_, drained_atom::value);
-  self->send(sets_, leave_atom::value);
+  self->send(sets_, what);
   auto patience = setup_.settings.duration(setting::shutdown_timeout);
   leave_until_ = now(self) + patience;
   self->delayed_send(self, patience, retry_atom::value);
@@ -295,8 +293,9 @@ void member_state::say_farewell() {
   if (std::exchange(farewell_said_, true))
     return;
   address from{generation_, 0, setup_.shared->rank};
-  self->send(post_, outbound_to_rendezvous{encode(from, farewell{generation_})});
-  over(shut_down());
+  self->send(post_, outbound_to_rendezvous{
+                        encode(from, farewell{generation_, ended_->departed, ended_->interrupted})});
+  over(ended_->why);
 }
 
 void member_state::deadline() {
@@ -344,9 +343,9 @@ member_actor::behavior_type member_root(member_actor::stateful_pointer<member_st
       [&state](ready_atom) { state.connected(); },
       [&state](const member_fault& what) { state.faulted(what); },
       [&state](const generation_broken& what) { state.broke(what.reason, what.kind); },
-      [&state](leave_atom) { state.leave(); },
+      [&state](const leave_request& what) { state.leave(what.how); },
       [&state](withdraw_atom) { state.withdraw(); },
-      [&state](const generation_over&) { state.ended_in_order(); },
+      [&state](const generation_ended& what) { state.ended_in_order(what); },
       [&state](drained_atom) { state.drained(); },
       [&state](retry_atom) { state.deadline(); },
       [&state](call_atom) { state.call_rendezvous(); },

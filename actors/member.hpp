@@ -57,9 +57,9 @@ struct member_state {
   void connected();
   void broke(const std::string& reason, error_kind kind = error_kind::unknown);
   void faulted(const member_fault& what);
-  void leave();
+  void leave(departure how);
   void withdraw();
-  void ended_in_order();
+  void ended_in_order(const generation_ended& what);
   void drained();
   void deadline();
   void down(const caf::down_msg& what);
@@ -90,9 +90,9 @@ private:
   bool start_told_ = false;
   bool end_told_ = false;
   bool farewell_said_ = false;
-  bool ended_early_ = false; ///< joining: the generation has ended in order meanwhile
-  int undrained_ = 2;        ///< leaving: the global set's lane, and the other sets
-  instant leave_until_{};    ///< leaving: nobody is waited for any longer
+  std::optional<generation_ended> ended_; ///< in order; while joining, this waits for the connections
+  int undrained_ = 2;                     ///< leaving: the global set's lane, and the other sets
+  instant leave_until_{};                 ///< leaving: nobody is waited for any longer
   std::uint64_t generation_ = 0;
   post_actor post_;
   caf::actor listener_;

@@ -69,8 +69,9 @@ void member_state::resumed_by(const resumed& what) {
 // Who is in needs no rendezvous to train on; one that does not know this process is not the one that it waits
 // for.
 void member_state::refused_by(const refused& what) {
-  const error why{what.dismissed ? error_kind::dismissed : error_kind::precondition,
-                  "the rendezvous refused this process: " + what.reason};
+  error why{what.dismissed ? error_kind::dismissed : error_kind::precondition,
+            "the rendezvous refused this process: " + what.reason};
+  why.consequence = what.culprit >= 0 && what.culprit != setup_.introduce.slot;
   if (!tree_ || what.dismissed)
     return fail_start(why);
   if (setup_.log && std::exchange(refusal_told_, why.text) != why.text)

@@ -96,10 +96,11 @@ error member_runtime::join(const member_start& how) {
   return started.get();
 }
 
-void member_runtime::shutdown() {
+void member_runtime::shutdown(departure how) {
   if (std::exchange(left_, true) || !system_)
     return;
-  caf::anon_send(member_, leave_atom::value);
+  how.exception = printable_line(how.exception);
+  caf::anon_send(member_, leave_request{std::move(how)});
   // The member has a deadline of its own; this one only guards against a fault in it.
   standing_->ended.get_future().wait_for(2 * values_.duration(setting::shutdown_timeout) +
                                          std::chrono::seconds{1});

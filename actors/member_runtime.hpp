@@ -47,8 +47,8 @@ public:
   member_runtime(const member_runtime&) = delete;
   member_runtime& operator=(const member_runtime&) = delete;
 
-  /// Leaves in order, within the shutdown timeout. Idempotent.
-  void shutdown();
+  /// Leaves in order, within the shutdown timeout, and tells the others how. Idempotent.
+  void shutdown(departure how = {});
 
   bool alive() const { return standing_->alive; }
   /// Elastic jobs: how many changes of the members wait for the end of this generation, and whether nobody

@@ -85,7 +85,7 @@ void rendezvous_state::received(const link_received& what) {
     break;
   case wire::Envelope::Body::FAREWELL:
     if (auto said = decode_farewell(what.message))
-      carry_out(members_.leave(route, said->generation));
+      take_farewell(route, *said);
     else
       misread(said.error());
     break;
@@ -138,6 +138,21 @@ void rendezvous_state::remember() {
   image.launcher = launcher_;
   if (const auto problem = how_.journal->remember(image); problem && how_.log)
     how_.log->warning(problem.text);
+}
+
+// What it says of the member that left first goes to whoever judges why a job failed.
+void rendezvous_state::take_farewell(link_id link, const farewell& said) {
+  const auto slot = members_.slot_of(link);
+  const auto& slots = members_.slots();
+  const auto rank = static_cast<std::size_t>(said.departed.rank);
+  if (slot && said.generation == members_.generation() && said.departed.rank >= 0 && rank < slots.size())
+    tell_fate({*slot, slots[rank], false, said.departed.how, said.interrupted});
+  carry_out(members_.leave(link, said.generation));
+}
+
+void rendezvous_state::tell_fate(slot_fate fate) {
+  if (fate_watcher_)
+    self->send(fate_watcher_, std::move(fate));
 }
 
 void rendezvous_state::step_down(std::uint64_t epoch) {
@@ -216,6 +231,8 @@ void rendezvous_state::carry_out(const membership_decision& what) {
   if (what.superseded_by != 0)
     return step_down(what.superseded_by);
   remember();
+  for (auto& one : what.consequences)
+    tell_fate({one.slot, one.culprit, true, std::nullopt, true});
   for (auto& one : what.refusals)
     refuse(one.to, one.why);
   if (!what.admissions.empty())
@@ -271,6 +288,7 @@ rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<re
       [&state](const nobody_comes&) { state.complete(); },
       [&state](const hosts_failed& what) { state.keep_failed(what.hosts); },
       [&state](const watch_generations& what) { state.watched_by(what); },
+      [&state](const watch_fates& what) { state.fates_watched_by(what); },
       [&state](const drain_answered& what) { state.answer(what); },
       [&state](const regroup_overdue& what) { state.overdue(what); },
       [&state](const link_stayed_down& what) { state.stayed_down(what); },

@@ -60,6 +60,7 @@ struct rendezvous_state {
   void complete();
   void keep_failed(const std::vector<failed_host>& hosts);
   void watched_by(const watch_generations& what) { watcher_ = what.who; }
+  void fates_watched_by(const watch_fates& what) { fate_watcher_ = what.who; }
   void answer(const drain_answered& what);
   void overdue(const regroup_overdue& what);
   void stayed_down(const link_stayed_down& what);
@@ -81,6 +82,8 @@ private:
   void tell_all_to_launcher();
   void remember();
   void step_down(std::uint64_t epoch);
+  void take_farewell(link_id link, const farewell& said);
+  void tell_fate(slot_fate fate);
   void take_leaving(link_id link);
   void tell_of_leaving(std::int32_t slot);
   void take_drain(link_id link, const drain& asked);
@@ -96,6 +99,7 @@ private:
   std::unordered_map<link_id, caller> links_;
   caf::actor listener_;
   generation_watcher_actor watcher_;             ///< may be null
+  fate_watcher_actor fate_watcher_;              ///< may be null
   std::uint64_t launcher_ = 0;                   ///< whose slots these are, where it comes by a link
   std::pair<std::uint64_t, std::uint64_t> kept_; ///< revision and launcher that the journal was told last
   link_id launcher_link_ = 0;                    ///< 0: there is none

@@ -129,6 +129,12 @@ void set_table::shut() {
   reap();
 }
 
+std::string standing::name_of(std::int32_t number) const {
+  if (number < 0 || number >= static_cast<std::int32_t>(members.size()))
+    return "a member";
+  return "rank " + std::to_string(number) + " on " + members[static_cast<std::size_t>(number)].host_name;
+}
+
 void standing::changed(std::uint64_t now_waiting) {
   std::lock_guard lock(change_guard_);
   changes = now_waiting;

@@ -111,6 +111,9 @@ struct standing {
   set_table sets;
   std::shared_ptr<const mpi_job> mpi; ///< null where the job has none
 
+  /// "rank 1 on alpha", for people.
+  std::string name_of(std::int32_t rank) const;
+
   /// Kind none: this member is in. Anything else: why it is not.
   std::promise<error> started;
   /// The member has left, or its generation has ended, and its links are closed.

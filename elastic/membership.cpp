@@ -47,7 +47,8 @@ std::optional<refused> membership::objection(const hello& request) const {
   if (!rules_.elastic)
     for (auto& [number, seat] : seats_)
       if (seat.ended)
-        return refused{"the job cannot form again: slot " + std::to_string(number) + " " + seat.end_reason};
+        return refused{"the job cannot form again: slot " + std::to_string(number) + " " + seat.end_reason,
+                       false, number};
   auto& seat = found->second;
   if (seat.retired)
     return taken_out(request.slot);
@@ -80,6 +81,8 @@ membership_decision membership::join(route from, const hello& request) {
     if (is_known_as(found->second, request.host, request.process))
       end_generation(request.slot, "has left while there was no rendezvous", out);
   if (auto why = objection(request)) {
+    if (why->culprit >= 0 && why->culprit != request.slot)
+      out.consequences.push_back({request.slot, why->culprit});
     out.refusals.push_back({from, std::move(*why)});
     start_if_ready(out);
     return out;
@@ -185,7 +188,7 @@ membership_decision membership::disconnect(route from, const std::string& reason
     if (seat.earlier == from) {
       seat.earlier.reset();
       if (running_)
-        end_running(seat, reason, out);
+        end_running(number, reason, out);
       start_if_ready(out);
     }
   return out;
@@ -204,20 +207,22 @@ membership_decision membership::exit(std::int32_t slot, const std::string& reaso
   gone.link.reset();
   end_generation(slot, reason, out);
   if (!rules_.elastic)
-    refuse_waiting("the job cannot form: slot " + std::to_string(slot) + " " + reason, out);
+    refuse_waiting("the job cannot form: slot " + std::to_string(slot) + " " + reason, out, slot);
   start_if_ready(out);
   return out;
 }
 
 // Whoever already waits for the next generation waits in vain. Who has never been in an elastic job is left
 // to the launcher: it knows whether there is a member that still trains, and has not failed.
-void membership::refuse_waiting(const std::string& reason, membership_decision& out) {
+void membership::refuse_waiting(const std::string& reason, membership_decision& out, std::int32_t culprit) {
   const auto is_left_alone = [&](const seat& one) {
     return rules_.elastic && generation_ > 0 && one.last_rank < 0;
   };
   for (auto& [slot, seat] : seats_)
     if (!running_ && seat.link && !seat.in_generation && !is_left_alone(seat)) {
-      out.refusals.push_back({*seat.link, {reason}});
+      out.refusals.push_back({*seat.link, {reason, false, culprit}});
+      if (culprit >= 0)
+        out.consequences.push_back({slot, culprit});
       seat.link.reset();
     }
 }
@@ -247,12 +252,12 @@ membership_decision membership::give_up_waiting(std::uint64_t generation) {
 // Everybody still in hears of the loss once; nobody is a member of the ended generation any more. Who was
 // lost but lives is welcome again.
 void membership::end_generation(std::int32_t slot, const std::string& reason, membership_decision& out) {
-  auto& gone = seats_.at(slot);
-  if (running_ && gone.in_generation)
-    end_running(gone, reason, out);
+  if (running_ && seats_.at(slot).in_generation)
+    end_running(slot, reason, out);
 }
 
-void membership::end_running(seat& gone, const std::string& reason, membership_decision& out) {
+void membership::end_running(std::int32_t slot, const std::string& reason, membership_decision& out) {
+  auto& gone = seats_.at(slot);
   ++revision_;
   running_ = false;
   lost_somebody_ = true;
@@ -264,6 +269,8 @@ void membership::end_running(seat& gone, const std::string& reason, membership_d
       continue; // it has left already, and may be waiting for the next generation
     if (seat.link)
       out.notices.push_back({*seat.link, lost{generation_, rank, reason}});
+    if (other != slot)
+      out.consequences.push_back({other, slot});
     seat.in_generation = false;
     seat.link.reset();
   }

@@ -59,6 +59,14 @@ struct membership_decision {
   std::vector<notice> notices;
   std::vector<warning> warnings;
   std::vector<resumption> resumptions;
+  /// A slot's part in the job ends because another slot was lost.
+  struct consequence {
+    std::int32_t slot = 0;
+    std::int32_t culprit = 0;
+
+    friend bool operator==(const consequence&, const consequence&) = default;
+  };
+  std::vector<consequence> consequences;
   std::uint64_t superseded_by = 0; ///< members obey another rendezvous, of this epoch: this one has no say
 };
 
@@ -155,14 +163,15 @@ private:
   /// Before the seats take their new ranks.
   surviving_sets surviving_sets_of(const std::vector<member>& all) const;
   void end_generation(std::int32_t slot, const std::string& reason, membership_decision& out);
-  void end_running(seat& gone, const std::string& reason, membership_decision& out);
+  void end_running(std::int32_t slot, const std::string& reason, membership_decision& out);
   void end_if_all_left();
   void change(bool removal, membership_decision& out);
   membership_decision give_up_absent();
   /// In the generation, by the word of an earlier rendezvous, and not come back yet.
   static bool is_absent(const seat& one) { return one.in_generation && !one.link; }
   bool is_known_as(const seat& one, const std::string& host, std::int64_t process) const;
-  void refuse_waiting(const std::string& reason, membership_decision& out);
+  /// `culprit`: the slot that ended, if that is the reason.
+  void refuse_waiting(const std::string& reason, membership_decision& out, std::int32_t culprit = -1);
 
   membership_rules rules_;
   std::map<std::int32_t, seat> seats_;

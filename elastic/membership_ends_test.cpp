@@ -130,3 +130,28 @@ TEST_CASE("a first generation does not wait for a slot that has ended, if those 
     CHECK(slots_of(last) == (least == 2 ? std::vector{0, 2} : std::vector<int>{}));
   }
 }
+
+TEST_CASE("all that lose a member are consequences of its end, and it is not one itself") {
+  membership job{{.size = 3}, 1};
+  for (const std::int32_t slot : {0, 1, 2})
+    job.join(static_cast<route>(100 + slot), from_slot(slot, 3));
+  using consequence = membership_decision::consequence;
+  CHECK(job.exit(1, "was killed by signal 9").consequences ==
+        std::vector<consequence>{consequence{0, 1}, consequence{2, 1}});
+  CHECK(job.exit(0, "exited with code 1").consequences.empty());
+}
+
+TEST_CASE("who waits for a process that has ended, or comes after it, is refused because of it") {
+  membership job{{.size = 3}, 1};
+  job.join(100, from_slot(0, 3));
+  const auto told = job.exit(1, "exited with code 3");
+  REQUIRE(told.refusals.size() == 1);
+  CHECK(told.refusals[0].why.culprit == 1);
+  REQUIRE(told.consequences.size() == 1);
+  CHECK(told.consequences[0] == membership_decision::consequence{0, 1});
+  const auto late = job.join(102, from_slot(2, 3));
+  REQUIRE(late.refusals.size() == 1);
+  CHECK(late.refusals[0].why.culprit == 1);
+  REQUIRE(late.consequences.size() == 1);
+  CHECK(late.consequences[0] == membership_decision::consequence{2, 1});
+}

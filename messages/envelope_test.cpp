@@ -16,7 +16,7 @@ std::vector<std::byte> bytes_of(const envelope& message) {
 }
 
 envelope small_message() {
-  return encode({7, 3, 12}, requests{{1, 2, 3}, {}, {}, false, true, {}});
+  return encode({7, 3, 12}, requests{{1, 2, 3}, {}, {}, false, departure{}, {}});
 }
 
 } // namespace
@@ -92,7 +92,7 @@ TEST_CASE("a segment table that promises more than there is, is an error") {
 }
 
 TEST_CASE("a message nested deeper than the limit is an error") {
-  auto sent = encode({1, 0, 0}, requests{{}, {request{"deep", {}, 0, 0}}, {}, false, false, {}});
+  auto sent = encode({1, 0, 0}, requests{{}, {request{"deep", {}, 0, 0}}, {}, false, {}, {}});
   message_limits limits;
   limits.nesting = 1;
   auto received = envelope::parse(sent.bytes(), limits);

@@ -36,6 +36,7 @@ struct error {
   error_kind kind = error_kind::none;
   std::string text;
   std::uint32_t process_set = 0; ///< which failed alone and goes on, if one did
+  bool consequence = false;      ///< another member ended: this process is not at fault. Does not travel
 
   explicit operator bool() const { return kind != error_kind::none; }
   friend bool operator==(const error&, const error&) = default;

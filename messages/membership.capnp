@@ -17,6 +17,8 @@
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("farandole::wire");
 
+using Departure = import "departure.capnp";
+
 struct Hello {
   wireVersion @0 :UInt32;
   # Must equal the receiver's exactly.
@@ -105,6 +107,8 @@ struct Refused {
   reason @0 :Text;
   dismissed @1 :Bool;
   # By plan: the job goes on without this process, which should end in order.
+  culprit @2 :Int32 = -1;
+  # The slot of a process that has ended, because of which there is no place for this one; -1: none.
 }
 
 struct Lost {
@@ -125,6 +129,11 @@ struct Changed {
 
 struct Farewell {
   generation @0 :UInt64;
+  departedRank @1 :Int32 = -1;
+  departure @2 :Departure.Departure;
+  # The member that left first, by which the generation ended, and how; it may be the sender.
+  interrupted @3 :Bool;
+  # The sender is another one, and had operations pending, which failed.
 }
 
 struct Greeting {

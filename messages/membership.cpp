@@ -3,6 +3,7 @@
 #include <cassert>
 
 #include "messages/decoding.hpp"
+#include "messages/departure_form.hpp"
 #include "messages/kept_set_form.hpp"
 
 namespace farandole {
@@ -89,6 +90,7 @@ envelope encode(const address& from, const refused& value) {
     auto to = body.initRefused();
     to.setReason(text_of(reason));
     to.setDismissed(value.dismissed);
+    to.setCulprit(value.culprit);
   });
 }
 
@@ -112,7 +114,13 @@ envelope encode(const address& from, const changed& value) {
 }
 
 envelope encode(const address& from, const farewell& value) {
-  return write(from, 0, [&](auto body) { body.initFarewell().setGeneration(value.generation); });
+  return write(from, 2 + wire_form::words_of(value.departed.how), [&](auto body) {
+    auto to = body.initFarewell();
+    to.setGeneration(value.generation);
+    to.setDepartedRank(value.departed.rank);
+    wire_form::write(to.initDeparture(), value.departed.how);
+    to.setInterrupted(value.interrupted);
+  });
 }
 
 envelope encode(const address& from, const greeting& value) {
@@ -168,6 +176,8 @@ expected<refused> decode_refused(const envelope& message) {
         auto from = body.getRefused();
         value.reason = read_text(from.getReason(), text_limit_bytes, "its reason is too long", so_far);
         value.dismissed = from.getDismissed();
+        value.culprit = from.getCulprit();
+        so_far.require(value.culprit == -1 || is_rank(value.culprit), "the slot is out of range");
       });
 }
 
@@ -193,10 +203,14 @@ expected<changed> decode_changed(const envelope& message) {
 }
 
 expected<farewell> decode_farewell(const envelope& message) {
-  return decode<farewell>(message, body_kind::FAREWELL, "farewell",
-                          [](body_reader body, farewell& value, verdict&) {
-                            value.generation = body.getFarewell().getGeneration();
-                          });
+  return decode<farewell>(
+      message, body_kind::FAREWELL, "farewell", [](body_reader body, farewell& value, verdict& so_far) {
+        auto from = body.getFarewell();
+        value.generation = from.getGeneration();
+        value.departed = {from.getDepartedRank(), wire_form::read(from.getDeparture(), so_far)};
+        value.interrupted = from.getInterrupted();
+        so_far.require(value.departed.rank == -1 || is_rank(value.departed.rank), rank_rule);
+      });
 }
 
 expected<greeting> decode_greeting(const envelope& message) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "messages/departure.hpp"
 #include "messages/envelope.hpp"
 #include "messages/error.hpp"
 #include "messages/kept_set.hpp"
@@ -35,7 +36,8 @@ struct hello {
 
 struct refused {
   std::string reason;
-  bool dismissed = false; ///< by plan: the job goes on without this process
+  bool dismissed = false;    ///< by plan: the job goes on without this process
+  std::int32_t culprit = -1; ///< the slot whose end left this process without a place
 
   friend bool operator==(const refused&, const refused&) = default;
 };
@@ -58,6 +60,8 @@ struct changed {
 
 struct farewell {
   std::uint64_t generation = 0;
+  departed_member departed; ///< who left first; may be the sender
+  bool interrupted = false; ///< the sender is another one, and had operations pending
 
   friend bool operator==(const farewell&, const farewell&) = default;
 };

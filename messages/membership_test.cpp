@@ -166,9 +166,10 @@ TEST_CASE("the short messages of a member's life arrive as they were sent") {
   REQUIRE(told);
   CHECK(*told == changed{3, 2, true});
   CHECK_FALSE(decode_changed(travelled(encode(somewhere, changed{3, 0, true}))));
-  auto leave = decode_farewell(travelled(encode(somewhere, farewell{9})));
+  const farewell left{9, {3, {departure_kind::uncaught_exception, "ValueError: no", 5}}, true};
+  auto leave = decode_farewell(travelled(encode(somewhere, left)));
   REQUIRE(leave);
-  CHECK(*leave == farewell{9});
+  CHECK(*leave == left);
   auto call = decode_greeting(travelled(encode(somewhere, greeting{wire_version, 65535})));
   REQUIRE(call);
   CHECK(*call == greeting{wire_version, 65535});

@@ -69,7 +69,7 @@
 # is never used again within its generation and set, its ids and how long they may wait for each other. From then on a
 # member keeps an id of it until it is ready for all of its ids, and then sends the bucket's number instead of them; and
 # so does a relay with what all members below it have asked for. What cannot wait any longer goes up as ids, and goes
-# ahead of whatever must not overtake it: `left`, `join`, `shutdown`, `withdraw`, `change` and `faults`. To the leader
+# ahead of whatever must not overtake it: `left`, `join`, `leaves`, `withdraw`, `change` and `faults`. To the leader
 # and to relays above, a bucket from below says just what its ids would say, also for a while after it was dissolved: such word may
 # have been on its way. An id is in one bucket at most; nobody is obliged to make use of one.
 #
@@ -83,6 +83,8 @@
 
 using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("farandole::wire");
+
+using Departure = import "departure.capnp";
 
 struct Signature {
   operation @0 :UInt8;
@@ -117,8 +119,8 @@ struct Requests {
   # Board rounds that this member will not publish.
   join @3 :Bool;
   # This member has no more data; zeros stand in for it until all have joined.
-  shutdown @4 :Bool;
-  # This member wants the generation to end in order.
+  leaves @4 :Departure.Departure;
+  # In the global set. This member leaves, and with it the generation ends in order. Null: it stays.
   withdraw @5 :List(Text);
   # Names that this member takes back. If the tensor has not been scheduled it fails `aborted`, at once where it is
   # pending and on arrival elsewhere, until every member has asked for it once; if it has, nothing happens.
@@ -263,4 +265,7 @@ struct Schedule {
   # Buckets that are no more.
   buckets @12 :List(Bucket);
   # New ones.
+  departedRank @13 :Int32 = -1;
+  departure @14 :Departure.Departure;
+  # In the global set, with `end`: the member that left first, and how. Null and -1 otherwise.
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "messages/departure_form.hpp"
 #include "messages/request_form.hpp"
 #include "messages/set_change_form.hpp"
 
@@ -142,6 +143,8 @@ std::size_t words_of(const schedule& value) {
     words += 2 + list_words + one.ids.size() / 2;
   for (const auto& one : value.sets)
     words += wire_form::words_of(one);
+  if (value.departed)
+    words += wire_form::words_of(value.departed->how);
   return words + wire_form::words_of(value.restarts);
 }
 
@@ -189,6 +192,10 @@ void write(wire::Schedule::Builder body, const schedule& value) {
   }
   body.setJoined(value.joined);
   body.setEnd(value.end);
+  if (value.departed) {
+    body.setDepartedRank(value.departed->rank);
+    wire_form::write(body.initDeparture(), value.departed->how);
+  }
   body.setChanged(value.changed);
   if (!value.sets.empty())
     wire_form::write(body.initSets(count_of(value.sets)), value.sets);
@@ -246,6 +253,11 @@ expected<schedule> decode_schedule(const envelope& message, std::int32_t members
         value.end = body.getEnd();
         so_far.require(value.joined >= -1 && value.joined < members,
                        "the rank that joined last is no member");
+        if (body.hasDeparture()) {
+          value.departed = {body.getDepartedRank(), read(body.getDeparture(), so_far)};
+          so_far.require(value.end && value.departed->rank >= 0 && value.departed->rank < members,
+                         "the rank that left is no member, or nothing ends by it");
+        }
         value.changed = body.getChanged();
         if (so_far.require(value.changed || body.getSets().size() == 0, "process sets change unasked") &&
             so_far.require(body.getSets().size() <= set_limit, "too many process sets change at once"))

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "messages/departure.hpp"
 #include "messages/envelope.hpp"
 #include "messages/error.hpp"
 #include "messages/set_change.hpp"
@@ -57,7 +58,7 @@ struct requests {
   std::vector<request> full;
   std::vector<board_round> left;
   bool join = false;
-  bool shutdown = false;
+  std::optional<departure> leaves = {}; ///< in the global set
   std::vector<std::string> withdraw;
   std::optional<set_change> change = {}; ///< in the global set
   std::uint64_t finished = 0;            ///< bundles; 0: nothing to say
@@ -66,10 +67,10 @@ struct requests {
 
   /// Whether it would come to another end if it went ahead of what waits for the rest of its bucket.
   bool must_not_overtake() const {
-    return !left.empty() || join || shutdown || !withdraw.empty() || change || !faults.empty();
+    return !left.empty() || join || leaves || !withdraw.empty() || change || !faults.empty();
   }
   bool empty() const {
-    return ids.empty() && buckets.empty() && full.empty() && left.empty() && !join && !shutdown &&
+    return ids.empty() && buckets.empty() && full.empty() && left.empty() && !join && !leaves &&
            withdraw.empty() && !change && finished == 0 && faults.empty();
   }
   friend bool operator==(const requests&, const requests&) = default;
@@ -144,6 +145,7 @@ struct schedule {
   std::vector<std::uint32_t> dissolved = {}; ///< buckets
   std::vector<bucket> buckets = {};          ///< new ones
   bool end = false;
+  std::optional<departed_member> departed = {}; ///< of the global set, with `end`: who left first
 
   bool empty() const {
     return assignments.empty() && forget.empty() && retract.empty() && failures.empty() && ask.empty() &&

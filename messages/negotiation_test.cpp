@@ -22,7 +22,7 @@ requests full_requests() {
   value.full = {{"weights", matrix(), 0, 0}, {"bias \xc3\xa9", {}, 9, 2, true}};
   value.left = {{5, 1ULL << 40}};
   value.join = true;
-  value.shutdown = true;
+  value.leaves = {departure_kind::uncaught_exception, "KeyError: 'labels'", 17};
   value.withdraw = {"gone", std::string(name_limit_bytes, 'n')};
   value.faults = {{1, "it broke"}, {9, ""}};
   value.buckets = {3, 70001};
@@ -59,6 +59,7 @@ schedule full_schedule() {
   value.dissolved = {1, 9};
   value.buckets = {{10, {3, 70000}, std::chrono::microseconds(20'500)}, {11, {4}, {}}};
   value.end = true;
+  value.departed = {{2, {departure_kind::script_ended, "", 1ULL << 40}}};
   return value;
 }
 

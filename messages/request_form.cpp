@@ -1,5 +1,6 @@
 #include "messages/request_form.hpp"
 
+#include "messages/departure_form.hpp"
 #include "messages/set_change_form.hpp"
 
 namespace farandole::wire_form {
@@ -29,6 +30,8 @@ std::size_t words_of(const requests& value) {
     words += 1 + words_of_text(name.size());
   if (value.change)
     words += words_of(*value.change);
+  if (value.leaves)
+    words += words_of(*value.leaves);
   return words + words_of(value.faults);
 }
 
@@ -76,7 +79,8 @@ void write(wire::Requests::Builder to, const requests& value) {
   if (!value.left.empty())
     write_rounds(to.initLeft(count_of(value.left)), value.left);
   to.setJoin(value.join);
-  to.setShutdown(value.shutdown);
+  if (value.leaves)
+    write(to.initLeaves(), *value.leaves);
   if (!value.withdraw.empty()) {
     auto list = to.initWithdraw(count_of(value.withdraw));
     for (kj::uint i = 0; i < list.size(); ++i)
@@ -165,7 +169,8 @@ void read_requests(wire::Requests::Reader from, requests& value, verdict& so_far
             [&](wire::Request::Reader source, request& one) { read_request(source, one, so_far); });
   read_rounds(from.getLeft(), value.left, so_far);
   value.join = from.getJoin();
-  value.shutdown = from.getShutdown();
+  if (from.hasLeaves())
+    value.leaves = read(from.getLeaves(), so_far);
   read_list(from.getWithdraw(), value.withdraw, so_far,
             [&](capnp::Text::Reader source, std::string& name) { name = read_name(source, so_far); });
   if (from.hasChange())

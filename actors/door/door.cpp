@@ -325,6 +325,20 @@ door::attempt door::end(const error& why) {
   return result;
 }
 
+door::attempt door::pending_names(std::vector<std::string>& names) {
+  std::unique_lock guard(mutex_, std::try_to_lock);
+  if (!guard.owns_lock())
+    return attempt::busy;
+  for (const auto& [name, known] : table_) {
+    if (!known.last || known.last->change)
+      continue;
+    const auto now = known.last->now();
+    if (now == phase::queued || (sits(now) && !known.last->try_settle(pending::mover::nobody)))
+      names.push_back(name);
+  }
+  return attempt::done;
+}
+
 // What waits for the worker is in the table as well, where every operation in flight is.
 door::attempt door::fail(const error& why) {
   if (end(why) == attempt::busy)

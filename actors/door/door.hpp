@@ -69,6 +69,8 @@ public:
 
   /// What became of a try that must not wait.
   enum class attempt { done, busy };
+  /// Adds the names of operations that no lane has started, and of those on the board.
+  attempt pending_names(std::vector<std::string>& names);
   /// Forgets the id; an operation that waits on the board in just this round is taken back into `taken`.
   attempt retract(board_round what, pending_ptr& taken);
   /// No operation enters any more: submit answers `why`. What sits on the board is settled: well if its round

@@ -46,6 +46,7 @@ void fusion_scheduler_state::decided(const verdict& what) {
   out.dissolved = what.dissolved;
   out.buckets = what.buckets;
   out.end = ended_ = what.end;
+  out.departed = what.departed;
   // Who has joined stands in until the result of the join, and behind `end` nothing follows. A whole bucket
   // waits for no company: the rest of it would only make another message.
   out.bundles = what.joined >= 0 || what.end || what.whole ? plan_->flush() : plan_->take(now());

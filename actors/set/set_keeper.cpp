@@ -181,9 +181,9 @@ void set_keeper_state::gone(std::uint32_t number) {
 
 // ---- the end -------------------------------------------------------------------------------------
 
-void set_keeper_state::leave() {
+void set_keeper_state::leave(const error& why) {
   leaving_ = true;
-  settle(shut_down());
+  settle(why);
   std::vector<std::uint32_t> numbers;
   for (auto& [number, one] : running_)
     numbers.push_back(number);
@@ -191,9 +191,9 @@ void set_keeper_state::leave() {
   for (auto number : numbers)
     if (auto found = running_.find(number); found != running_.end()) {
       if (found->second.failed)
-        abandon(number, shut_down());
+        abandon(number, why);
       else
-        stop(found->second, shut_down());
+        stop(found->second, why);
     }
   leave_if_done();
 }
@@ -257,7 +257,7 @@ sets_actor::behavior_type set_keeper(sets_actor::stateful_pointer<set_keeper_sta
       [&state](const sets_restarted& what) { state.restart(what); },
       [&state](const set_broken& what) { state.broke(what); },
       [&state](const set_told& what) { state.told(what); },
-      [&state](leave_atom) { state.leave(); },
+      [&state](const generation_ended& what) { state.leave(what.why); },
       [&state](const generation_over& what) { state.end(what.why); },
       [&state](retry_atom) { state.retry(); },
   };

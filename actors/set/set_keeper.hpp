@@ -38,7 +38,7 @@ struct set_keeper_state {
   void broke(const set_broken& what);
   void retry();
   void told(const set_told& what);
-  void leave();
+  void leave(const error& why);
   void end(const error& why);
   void down(const caf::down_msg& what);
   void take_down(const caf::error& why);

@@ -289,6 +289,10 @@ struct growing_tree {
     setup.sets = how.sets;
     setup.ended = how.ended;
     setup.settled = how.settled;
+    setup.name_of = [shared = std::weak_ptr(how.shared)](std::int32_t rank) {
+      const auto standing = shared.lock();
+      return standing ? standing->name_of(rank) : "rank " + std::to_string(rank);
+    };
     setup.board = [place = std::weak_ptr(how.place)]() -> std::shared_ptr<board> {
       auto standing = place.lock();
       return standing ? standing->board() : nullptr;

@@ -7,6 +7,7 @@
 #include "actors/door/request_check.hpp"
 #include "actors/set/bundle_builder.hpp"
 #include "collectives/operation.hpp"
+#include "collectives/plan/departure_report.hpp"
 
 namespace farandole {
 
@@ -141,9 +142,9 @@ void worker_state::send(requests what) {
     self->send(setup_.post, outbound{setup_.leader, encode(setup_.self, what)});
 }
 
-void worker_state::leave() {
+void worker_state::leave(departure how) {
   requests out;
-  out.shutdown = true;
+  out.leaves = std::move(how);
   send(std::move(out));
 }
 
@@ -183,10 +184,8 @@ void worker_state::follow(const envelope& message) {
   if (plan->end && setup_.ended) {
     setup_.ended();
   } else if (plan->end) {
-    end({error_kind::shut_down,
-         "Farandole has been shut down: a member called shutdown() while this operation was "
-         "pending; call init() again to go on"});
-    self->send(setup_.member, generation_over{over_});
+    departed_ = plan->departed.value_or(departed_member{});
+    finish_generation();
   }
 }
 
@@ -344,6 +343,21 @@ pending_ptr worker_state::claim(const bundle_entry& entry) {
 
 // ---- the end -------------------------------------------------------------------------------------
 
+// Needs the door, which may be busy: then it is tried again soon.
+void worker_state::finish_generation() {
+  departure_report report;
+  if (setup_.door->pending_names(report.pending) == door::attempt::busy)
+    return try_later();
+  const auto departed = *std::exchange(departed_, std::nullopt);
+  report.how = departed.how;
+  report.own = departed.rank == setup_.self.source;
+  report.member = setup_.name_of ? setup_.name_of(departed.rank) : "rank " + std::to_string(departed.rank);
+  report.submitted = setup_.door->submitted();
+  const bool interrupted = !report.own && !report.pending.empty();
+  end(departure_error(std::move(report)));
+  self->send(setup_.member, generation_ended{departed, interrupted, over_});
+}
+
 void worker_state::end(const error& why) {
   if (over_)
     return;
@@ -354,6 +368,8 @@ void worker_state::end(const error& why) {
 
 void worker_state::retry() {
   retrying_ = false;
+  if (departed_ && !over_)
+    finish_generation();
   for (auto one : std::exchange(retractions_, {}))
     if (!over_)
       retract(one);
@@ -386,7 +402,7 @@ worker_actor::behavior_type worker(worker_actor::stateful_pointer<worker_state> 
   return {
       [&state](doorbell_atom) { state.drain_door(); },
       [&state](const envelope& message) { state.follow(message); },
-      [&state](leave_atom) { state.leave(); },
+      [&state](const leave_request& what) { state.leave(what.how); },
       [&state](const generation_over& what) { state.end(what.why); },
       [&state](retry_atom) { state.retry(); },
       [&state](look_atom) { state.look(); },

@@ -36,6 +36,8 @@ struct worker_setup {
   std::function<void()> ended;
   /// All that was held when it ended is settled.
   std::function<void()> settled;
+  /// "rank 1 on alpha", by global rank; none in tests.
+  std::function<std::string(std::int32_t)> name_of;
   std::function<std::shared_ptr<farandole::board>()>
       board;                              ///< of this generation, once connected; null where there is none
   std::shared_ptr<result_memory> results; ///< with a board: for outputs of what sits there
@@ -52,7 +54,7 @@ struct worker_state {
 
   void drain_door();
   void follow(const envelope& message);
-  void leave();
+  void leave(departure how);
   void end(const error& why);
   void retry();
   void look();
@@ -82,6 +84,7 @@ private:
   void settle_all(const error& why);
   std::shared_ptr<board_seat> seat_for(const assignment& what, const signature& own);
   void try_later();
+  void finish_generation();
 
   worker_actor::pointer self;
   worker_setup setup_;
@@ -92,7 +95,8 @@ private:
   std::vector<board_round> retractions_;                  ///< the door was busy
   bool joined_ = false;                                   ///< zeros stand in for this member
   error over_;                                            ///< why the generation ended
-  bool door_told_ = true;                                 ///< of over_
+  std::optional<departed_member> departed_; ///< who ended it in order, until that has been told here
+  bool door_told_ = true;                   ///< of over_
   bool retrying_ = false;
   struct boarded_one {
     pending_ptr operation;

@@ -81,7 +81,7 @@ public:
   }
   simulation& world() { return world_; }
   void leave() {
-    caf::anon_send(worker_, leave_atom::value);
+    caf::anon_send(worker_, leave_request{});
     world_.run_until_quiet();
   }
 
@@ -143,7 +143,7 @@ TEST_CASE("what a member takes back, and its leaving, come behind what it had ke
   other.leave();
   REQUIRE(other.sent.size() == 1);
   CHECK(other.sent[0].ids == ids{2});
-  CHECK(other.sent[0].shutdown);
+  CHECK(other.sent[0].leaves);
 }
 
 TEST_CASE("a join comes behind what a member had kept") {

@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "elastic/set_founding.hpp"
+#include "messages/departure.hpp"
 #include "messages/dtype.hpp"
 #include "messages/error.hpp"
 #include "messages/kept_set.hpp"
@@ -144,8 +145,9 @@ public:
   runtime& operator=(const runtime&) = delete;
 
   /// Leaves in order: bundles already scheduled are run, what is pending fails `unknown`. Ends the generation
-  /// for the other members too. Idempotent; blocks at most the shutdown timeout.
-  void shutdown();
+  /// for the other members too; the errors of what they had pending tell `how` this one left. Idempotent;
+  /// blocks at most the shutdown timeout.
+  void shutdown(departure how = {});
 
   /// False once the generation has ended, for whatever reason.
   bool alive() const;

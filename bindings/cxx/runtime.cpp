@@ -203,9 +203,9 @@ expected<std::unique_ptr<runtime>> runtime::start_once(const settings& values, c
   return started;
 }
 
-void runtime::shutdown() {
+void runtime::shutdown(departure how) {
   if (state_->mark.here())
-    state_->member->shutdown();
+    state_->member->shutdown(std::move(how));
 }
 
 bool runtime::alive() const {

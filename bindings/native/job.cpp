@@ -75,11 +75,11 @@ void job::sweep() {
   }
 }
 
-void shut_down(const std::shared_ptr<job>& running) {
+void shut_down(const std::shared_ptr<job>& running, departure how) {
   if (!running->usable_here())
     return;
   close_to_kernels(*running);
-  run_interruptibly([running] { running->core().shutdown(); });
+  run_interruptibly([running, how = std::move(how)] { running->core().shutdown(how); });
   running->sweep();
 }
 

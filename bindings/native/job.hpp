@@ -127,7 +127,7 @@ void wait_all(nanobind::list handles);
 
 /// Leaves the job in order; nothing in a forked child. A signal handler's exception ends the wait, not the
 /// leaving.
-void shut_down(const std::shared_ptr<job>& running);
+void shut_down(const std::shared_ptr<job>& running, departure how);
 
 /// Runs `work` without the GIL on a thread of its own and waits for it, waking for signals; raises what a
 /// handler raises. The work then goes on by itself.

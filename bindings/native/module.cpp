@@ -179,7 +179,18 @@ void define_runtime(nb::module_& module) {
                   "mpi_ranks"_a = std::vector<std::int32_t>{}, "progress"_a = 0, "set_rules"_a = nb::list(),
                   "sets_before"_a = nb::none(), "epoch"_a = 0,
                   "Joins the job that the settings and the environment name.")
-      .def("shutdown", [](const python_runtime& self) { shut_down(self.running); })
+      .def(
+          "shutdown",
+          [](const python_runtime& self, bool script_ended, const std::string& exception) {
+            auto kind = script_ended ? departure_kind::script_ended : departure_kind::shutdown_called;
+            if (!exception.empty())
+              kind = departure_kind::uncaught_exception;
+            shut_down(self.running, {kind, exception, 0});
+          },
+          "script_ended"_a = false, "exception"_a = "",
+          "Leaves in order, and tells the other members how: by a call of shutdown(), by the end of the "
+          "script, or by "
+          "an uncaught exception, which is given as text.")
       .def(
           "open_to_kernels", [](const python_runtime& self) { open_to_kernels(self.running); },
           "Kernels of frameworks submit to this job from now on, until it is shut down.")

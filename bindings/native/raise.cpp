@@ -15,6 +15,7 @@ void raise(const error& problem) {
       nb::module_::import_("farandole.common.exceptions")
           .attr("make_error")(nb::str(kind.data(), kind.size()),
                               nb::str(problem.text.data(), problem.text.size()), problem.process_set);
+  value.attr("consequence") = problem.consequence;
   PyErr_SetObject(value.type().ptr(), value.ptr());
   throw nb::python_error();
 }

@@ -11,7 +11,7 @@ namespace {
 using answer = generation_gate::answer;
 
 envelope message(std::uint64_t generation, std::int32_t source) {
-  return encode({generation, 0, source}, requests{{1}, {}, {}, false, false, {}});
+  return encode({generation, 0, source}, requests{{1}, {}, {}, false, {}, {}});
 }
 
 std::vector<std::int32_t> sources(const std::vector<envelope>& messages) {

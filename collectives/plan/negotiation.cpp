@@ -63,8 +63,10 @@ verdict negotiation::receive(std::int32_t rank, const requests& what, std::chron
       take_fault(current, one);
   if (current.out.breach)
     current.out.broken_by = rank;
-  if (what.shutdown)
+  if (what.leaves) {
     current.out.end = ended_ = true;
+    current.out.departed = {rank, *what.leaves};
+  }
   make_plans(current);
   return std::move(current.out);
 }

@@ -119,7 +119,7 @@ TEST_CASE("rows of all ranks that cannot be counted together fail") {
 TEST_CASE("after the end nothing is decided any more") {
   negotiation leader(members(1));
   requests last;
-  last.shutdown = true;
+  last.leaves = departure{};
   CHECK(leader.receive(0, last, 0ns).end);
   CHECK(leader.ended());
   CHECK(leader.receive(0, full({ask("a")}), 0ns).empty());

@@ -90,6 +90,7 @@ std::vector<schedule> paged(schedule whole, std::size_t most_words) {
   book.last().sets = std::move(whole.sets);
   book.last().restarts = std::move(whole.restarts);
   book.last().end = whole.end;
+  book.last().departed = std::move(whole.departed);
   return book.take();
 }
 

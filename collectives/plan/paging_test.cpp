@@ -29,6 +29,7 @@ schedule large() {
   whole.joined = 3;
   whole.restarts = {{1, {}, "it broke"}};
   whole.end = true;
+  whole.departed = {{1, {departure_kind::script_ended, "", 3}}};
   return whole;
 }
 
@@ -54,10 +55,12 @@ TEST_CASE("a large schedule is told in several, and read in order they say the s
       append(joined.buckets, part.buckets);
       append(joined.restarts, part.restarts);
       CHECK(part.end == (i + 1 == parts.size()));
+      CHECK(part.departed.has_value() == part.end);
       CHECK((part.joined >= 0) == (i + 1 == parts.size()));
     }
     joined.joined = 3;
     joined.end = true;
+    joined.departed = large().departed;
     CHECK(joined == large());
   }
 }

@@ -12,7 +12,7 @@ constexpr std::size_t most_rows = 8192;
 
 // What is said of the past, or of more than one tensor.
 bool has_rest(const requests& what) {
-  return what.join || what.shutdown || !what.withdraw.empty() || what.change || what.finished > 0 ||
+  return what.join || what.leaves || !what.withdraw.empty() || what.change || what.finished > 0 ||
          !what.faults.empty();
 }
 

@@ -71,7 +71,7 @@ TEST_CASE("what must not be overtaken goes up before what comes behind it") {
   back.withdraw = {"something"};
   join.join = true;
   left.left = {{7, 2}};
-  end.shutdown = true;
+  end.leaves = departure{};
   change.change = set_change{set_change_kind::found, 0, {{1}}};
   fault.faults = {{3, "it broke"}};
   for (const auto& what : {back, join, left, end, change, fault}) {

@@ -79,7 +79,7 @@ void add_part(requests& what, const std::string& part) {
   else if (verb == "join")
     what.join = true;
   else if (verb == "shutdown")
-    what.shutdown = true;
+    what.leaves = departure{};
   else
     throw std::runtime_error("no such verb: " + verb);
 }
@@ -115,7 +115,7 @@ std::string told(const verdict& what) {
   if (what.joined >= 0)
     out << "< joined " << what.joined << "\n";
   if (what.end)
-    out << "< end\n";
+    out << "< end by " << (what.departed ? std::to_string(what.departed->rank) : "nobody") << "\n";
   if (what.breach)
     out << "< breach " << what.breach.text << "\n";
   return out.str();

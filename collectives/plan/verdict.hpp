@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,18 +34,19 @@ struct verdict {
   std::vector<assignment> assignments;
   std::vector<std::uint32_t> forget;
   std::vector<board_round> retract;
-  std::vector<failure> failures;        ///< everybody who takes part has asked for these
-  std::vector<refusal> refusals;        ///< sent as a schedule to one member
-  std::vector<question> questions;      ///< sent as a schedule to one member
-  std::vector<ready_tensor> ready;      ///< in the order in which they became ready
-  std::int32_t joined = -1;             ///< global rank that joined last, once all have; after `ready`
-  bool changed = false;                 ///< the process sets, as all had asked
-  std::vector<set_event> sets;          ///< what starts and ends by it
-  std::vector<set_restart> restarts;    ///< sets that have failed on some member
-  std::vector<std::uint32_t> dissolved; ///< buckets
-  std::vector<bucket> buckets;          ///< new ones
-  bool whole = false;                   ///< all of a bucket is ready: no company of it is to come
-  bool end = false;                     ///< nothing follows
+  std::vector<failure> failures;           ///< everybody who takes part has asked for these
+  std::vector<refusal> refusals;           ///< sent as a schedule to one member
+  std::vector<question> questions;         ///< sent as a schedule to one member
+  std::vector<ready_tensor> ready;         ///< in the order in which they became ready
+  std::int32_t joined = -1;                ///< global rank that joined last, once all have; after `ready`
+  bool changed = false;                    ///< the process sets, as all had asked
+  std::vector<set_event> sets;             ///< what starts and ends by it
+  std::vector<set_restart> restarts;       ///< sets that have failed on some member
+  std::vector<std::uint32_t> dissolved;    ///< buckets
+  std::vector<bucket> buckets;             ///< new ones
+  bool whole = false;                      ///< all of a bucket is ready: no company of it is to come
+  bool end = false;                        ///< nothing follows
+  std::optional<departed_member> departed; ///< of the global set, with `end`: who left first
 
   /// The sender broke the protocol; nothing of what followed the breach was taken. For the log, and the end
   /// of its link.

@@ -20,6 +20,7 @@ inline requests sample_requests() {
   value.left = {{5, 9}};
   value.join = true;
   value.withdraw = {"gone"};
+  value.leaves = {departure_kind::uncaught_exception, "KeyError: 'labels'", 17};
   value.buckets = {5};
   return value;
 }
@@ -44,6 +45,7 @@ inline schedule sample_schedule() {
   value.buckets = {{5, {3, 6}, std::chrono::milliseconds(20)}};
   value.joined = 2;
   value.end = true;
+  value.departed = {{1, {departure_kind::script_ended, "", 4}}};
   return value;
 }
 
@@ -72,7 +74,7 @@ inline std::vector<envelope> samples() {
       encode(from, entry),
       encode(from, refused{"the job has ended"}),
       encode(from, lost{3, 2, "was killed by signal 9"}),
-      encode(from, farewell{3}),
+      encode(from, farewell{3, {1, {departure_kind::shutdown_called, "", 9}}, true}),
       encode(from, leaving{3}),
       encode(from, drain{wire_version, {0, 2}, {"alpha"}}),
       encode(from, draining{"there is no rank 7", {{2, 3, "alpha"}}, true}),

@@ -188,7 +188,7 @@ void elastic_worker::started(const error& problem) {
 
 void elastic_worker::leave(const then& what) {
   ++incarnation_;
-  caf::anon_send(member_, leave_atom::value);
+  caf::anon_send(member_, leave_request{});
   const auto patience = 2 * stage_.values.duration(setting::shutdown_timeout) + std::chrono::seconds{1};
   await_end(first_look, stage_.system.clock().now() + patience, what);
 }

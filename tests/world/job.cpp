@@ -150,11 +150,28 @@ private:
     return {
         [this](const member_fault& fault) { log_.problem("the leader blames: " + fault.reason); },
         [this](const generation_broken& broken) { log_.problem("a worker gave up: " + broken.reason); },
-        [this](const generation_over&) { ++over_; },
+        [this](const generation_ended& what) { ended_by(what); },
     };
   }
 
-  // Everybody must have come to the end; then one member leaves, and all hear of it.
+  // All must be told of the same member, and what it said.
+  void ended_by(const generation_ended& what) {
+    ++over_;
+    if (!departed_)
+      departed_ = what.departed;
+    const auto rank = what.departed.rank;
+    const bool left = rank == 0 || rank == play_.options().members - 1;
+    if (!left || what.departed.how != last_words_of(rank) || what.departed != *departed_)
+      log_.problem("a member was told that rank " + std::to_string(rank) + " " + what.departed.how.text() +
+                   ", another one that rank " + std::to_string(departed_->rank) + " " +
+                   departed_->how.text());
+  }
+
+  static departure last_words_of(std::int32_t rank) {
+    return {departure_kind::uncaught_exception, "ValueError: " + std::to_string(rank), 7};
+  }
+
+  // Everybody must have come to the end; then two members leave, and all hear of the first.
   void finish() {
     const auto members = play_.options().members;
     if (stage_.finished != members) {
@@ -163,7 +180,8 @@ private:
     }
     if (!log_.complete())
       log_.problem("not every member ran all bundles");
-    caf::anon_send(players_.back()->worker(), leave_atom::value);
+    for (const auto rank : {members - 1, 0})
+      caf::anon_send(players_[static_cast<std::size_t>(rank)]->worker(), leave_request{last_words_of(rank)});
     if (!world_.run_until_idle() || over_ != members)
       log_.problem("the end reached " + std::to_string(over_) + " members");
   }
@@ -190,6 +208,7 @@ private:
   std::vector<envelope_actor> gatherers_;
   warm_steps warm_;
   std::int32_t over_ = 0;
+  std::optional<departed_member> departed_; ///< as the first was told
 };
 
 } // namespace

@@ -81,7 +81,7 @@ void set_player::start(std::function<void()> link) {
 }
 
 void set_player::leave() {
-  caf::anon_send(worker_, leave_atom::value);
+  caf::anon_send(worker_, leave_request{});
 }
 
 void set_player::stop() {
@@ -103,7 +103,7 @@ caf::behavior set_player::member(caf::event_based_actor*) {
       [](const peer_gone&) {},
       [this](const member_fault& fault) { stage_.problem("the leader blames: " + fault.reason); },
       [this](const generation_broken& broken) { stage_.problem(where() + " gave up: " + broken.reason); },
-      [this](const generation_over&) { caf::anon_send(sets_, leave_atom::value); },
+      [this](const generation_ended& what) { caf::anon_send(sets_, what); },
       [this](drained_atom) { ++stage_.gone; },
   };
 }

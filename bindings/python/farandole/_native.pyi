@@ -83,7 +83,7 @@ class Runtime:
     ) -> Runtime:
         """Joins the job that the settings and the environment name."""
 
-    def shutdown(self) -> None: ...
+    def shutdown(self, script_ended: bool = False, exception: str = "") -> None: ...
     def open_to_kernels(self) -> None:
         """
         Kernels of frameworks submit to this job from now on, until it is shut down.

@@ -20,6 +20,8 @@ class HorovodInternalError(RuntimeError):
 
     kind: str = "unknown"
     process_set: Optional[int] = None
+    consequence: bool = False
+    """Whether another worker's end made this call fail: this worker is not at fault."""
 
 
 class MismatchError(HorovodInternalError, ValueError):

@@ -12,6 +12,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any, Callable, List, NoReturn, Optional, Sequence
 
+from farandole.common import departure
 from farandole.common.exceptions import HorovodInternalError, make_error
 
 NOT_STARTED = "Farandole has not been initialized; call init() first"
@@ -133,6 +134,8 @@ def start(
             runtime.shutdown()
         from farandole import _native
 
+        departure.watch()
+
         started = _native.Runtime.start(
             process_sets=process_sets,
             mpi_ranks=list(mpi_ranks),
@@ -159,8 +162,11 @@ def start(
         return True
 
 
-def stop() -> None:
-    """Leaves the job in order. Does nothing in a forked child, nor when no job runs."""
+def stop(script_ended: bool = False) -> None:
+    """Leaves the job in order. Does nothing in a forked child, nor when no job runs.
+
+    The other workers are told whether this one called ``shutdown()`` or its script has ended, and by which exception.
+    """
     global runtime, place, _epoch
     if place is None or os.getpid() != _owner_pid:
         return
@@ -168,7 +174,7 @@ def stop() -> None:
         ending, runtime, place = runtime, _NotStarted(), None
         os.environ.pop(_MEMBER, None)
         _epoch = ending.epoch
-        ending.shutdown()
+        ending.shutdown(script_ended=script_ended, exception=departure.exception_text() if script_ended else "")
 
 
-atexit.register(stop)
+atexit.register(stop, script_ended=True)

@@ -1,0 +1,65 @@
+"""What this process tells about its own end: which exception ended the script, and whose fault that was.
+
+The interpreter calls ``sys.excepthook`` with the exception that ends the script, before ``atexit`` handlers run. The hook
+of this module remembers it, so that the other workers can be told. Where another worker's end caused the exception, one
+line takes the place of the traceback, which would hide the traceback of the worker that is at fault.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import TracebackType
+from typing import Any, Callable, Optional, Type
+
+from farandole.common.exceptions import HorovodInternalError
+
+_FULL_AT_LEVELS = ("trace", "debug", "info")
+"""At these log levels the traceback is printed all the same."""
+
+_uncaught: Optional[BaseException] = None
+_next_hook: Optional[Callable[..., Any]] = None  # whose place the hook of this module took
+
+
+def watch() -> None:
+    """Remembers the exception that ends the script, from now on. Repeated calls change nothing."""
+    global _next_hook
+    if sys.excepthook is not _hook:
+        _next_hook = sys.excepthook
+        sys.excepthook = _hook
+
+
+def exception_text() -> str:
+    """Type and message of the exception that ended the script; empty if none did."""
+    # The interpreter keeps it too, in case the script has a hook of its own that does not call this module's.
+    problem = _uncaught if _uncaught is not None else getattr(sys, "last_value", None)
+    if problem is None or hasattr(sys, "ps1"):  # a person at a prompt goes on after an exception
+        return ""
+    try:
+        message = str(problem)
+    except Exception:  # the script's own class may be at fault, and the job must be left all the same
+        message = ""
+    return f"{type(problem).__name__}: {message}" if message else type(problem).__name__
+
+
+def behind(problem: Optional[BaseException]) -> Optional[HorovodInternalError]:
+    """The error of a lost or departed worker that an exception is, or was raised from or while handling, if any."""
+    seen = set()
+    while problem is not None and id(problem) not in seen:
+        if isinstance(problem, HorovodInternalError) and problem.consequence:
+            return problem
+        seen.add(id(problem))
+        problem = problem.__cause__ if problem.__cause__ or problem.__suppress_context__ else problem.__context__
+    return None
+
+
+def _hook(kind: Type[BaseException], problem: BaseException, trace: Optional[TracebackType]) -> None:
+    global _uncaught
+    _uncaught = problem
+    hook = _next_hook or sys.__excepthook__
+    reason = behind(problem)
+    full = os.environ.get("HOROVOD_LOG_LEVEL", "").lower() in _FULL_AT_LEVELS
+    if reason is None or full or hook is not sys.__excepthook__:
+        hook(kind, problem, trace)
+        return
+    print(f"farandole: this worker ends because another one did: {reason}", file=sys.stderr, flush=True)

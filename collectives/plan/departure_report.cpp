@@ -1,0 +1,52 @@
+#include "collectives/plan/departure_report.hpp"
+
+#include <algorithm>
+#include <cassert>
+
+namespace farandole {
+
+namespace {
+
+constexpr std::size_t most_names = 5;
+
+std::string list_of(std::vector<std::string> names) {
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most_names); ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > most_names)
+    text += " and " + std::to_string(names.size() - most_names) + " more";
+  return text;
+}
+
+std::string operations(std::uint64_t count) {
+  return std::to_string(count) + (count == 1 ? " operation" : " operations");
+}
+
+std::string remedy_for(const departure_report& report) {
+  if (report.how.kind == departure_kind::uncaught_exception)
+    return "Its output has the traceback.";
+  if (report.how.submitted < report.submitted)
+    return "If ranks have different numbers of batches, call join() on each rank after its last batch.";
+  return "All ranks must complete the same operations before one of them ends its script or calls "
+         "shutdown().";
+}
+
+} // namespace
+
+error departure_error(departure_report report) {
+  const auto pending = report.pending.empty() ? "" : "; pending here: " + list_of(std::move(report.pending));
+  if (report.own)
+    return {error_kind::shut_down,
+            "Farandole has been shut down on this rank" + pending +
+                (pending.empty() ? "; call init() again to go on"
+                                 : ". Wait for all operations before you call shutdown() or end the script")};
+  auto text = report.member + " " + report.how.text() + " after " + operations(report.how.submitted) +
+              " (this rank: " + operations(report.submitted) + ")" + pending + ". " + remedy_for(report);
+  const bool raised = report.how.kind == departure_kind::uncaught_exception;
+  error why{raised ? error_kind::disconnected : error_kind::shut_down, std::move(text)};
+  why.consequence = true;
+  return why;
+}
+
+} // namespace farandole

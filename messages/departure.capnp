@@ -1,0 +1,14 @@
+@0xa5d20e7f3c81b946;
+# How a member left its job in order, for people: the other members name it in the errors of what they had pending, and
+# the launcher names it when it says why the job failed.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("farandole::wire");
+
+struct Departure {
+  kind @0 :UInt8;
+  exception @1 :Text;
+  # Of kind "uncaught exception": its type and the first line of its message; at most 200 bytes, all printable.
+  submitted @2 :UInt64;
+  # Operations that the member had submitted to the global set.
+}
