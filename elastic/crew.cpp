@@ -144,6 +144,12 @@ auto crew::ended(std::int32_t slot, int code, time_point now, double uniform) ->
   return finish(now, out);
 }
 
+bool crew::counts(std::int32_t slot) const {
+  const auto found = workers_.find(slot);
+  return found != workers_.end() && !found->second.retired &&
+         !(formed_ && found->second.was_member && !world_.contains(slot));
+}
+
 void crew::fail(std::int32_t slot, const worker& who, int code, time_point now, double uniform, step& out) {
   // Its exit may be told after the others have gone on without it.
   const bool outlived = formed_ && who.was_member && !world_.contains(slot);

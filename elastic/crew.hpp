@@ -81,6 +81,8 @@ public:
   std::vector<failed_host> failed_hosts(time_point now, wall_time wall) const {
     return book_.failed().image(now, wall);
   }
+  /// Whether a failure of this worker counts: it is not leaving, and the others have not gone on without it.
+  bool counts(std::int32_t slot) const;
   bool over() const { return over_; }
   /// The launcher's exit code, once the job is over.
   int code() const { return code_; }

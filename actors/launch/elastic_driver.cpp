@@ -37,6 +37,7 @@ elastic_driver_actor::behavior_type elastic_driver_state::begin(const elastic_dr
       [this](const generation_formed& what) { formed(what); },
       [this](const slot_leaving& what) { leaving(what); },
       [this](const drain_asked& what) { drain(what); },
+      [this](const slot_fate& what) { cause_.learn(what); },
       [this](const discovery_result& result) { discovered(result); },
       [this](const slot_ended& what) { ended(what); },
       [this](const slot_finished& what) { finished(what); },
@@ -97,6 +98,8 @@ void elastic_driver_state::discovery_failed(const discovery_result& result) {
 
 void elastic_driver_state::formed(const generation_formed& what) {
   members_ = {what.slots.begin(), what.slots.end()};
+  cause_.begin_generation();
+  std::erase_if(reports_, [this](const auto& each) { return !slots_.contains(each.first); });
   follow(crew_->generation_formed(what.generation, what.slots, now(self_)));
 }
 
@@ -123,6 +126,12 @@ void elastic_driver_state::ended(const slot_ended& what) {
   for (auto& [link, leavers] : drains_.ended(what.slot))
     if (spec_.answer_drain)
       spec_.answer_drain({link, {{}, std::move(leavers), true}});
+  if (crew_->counts(what.slot)) {
+    if (ran)
+      cause_.ended(what.slot, what.how, ending_->signalled());
+    else
+      cause_.could_not_start(what.slot, how);
+  }
   ending_->left();
   std::uniform_real_distribution<double> uniform(0, 1);
   follow(crew_->ended(what.slot, ran ? what.how.code : could_not_start_code, now(self_), uniform(chance_)));
@@ -130,6 +139,8 @@ void elastic_driver_state::ended(const slot_ended& what) {
 
 void elastic_driver_state::finished(const slot_finished& what) {
   slots_.erase(what.slot);
+  if (const auto report = reports_.find(what.slot); report != reports_.end())
+    report->second.last_lines = what.last_lines;
   finish_if_empty();
 }
 
@@ -169,6 +180,8 @@ void elastic_driver_state::start_worker(const crew::start& where) {
   const auto worker =
       spec_.simulated ? spec_.simulated->slot(*what, me) : self_->spawn(slot, *what, writer_, me);
   slots_[where.slot] = worker;
+  reports_[where.slot] = {
+      where.host + "[" + std::to_string(where.local) + "]", 0, "", "", what->label, what->folder, {}};
   ending_->started();
   self_->send(worker, start_atom::value);
 }
@@ -206,11 +219,25 @@ void elastic_driver_state::stop_discovery() {
 void elastic_driver_state::finish_if_empty() {
   if (!crew_->over() || !slots_.empty() || !spec_.finished)
     return;
-  if (const auto& failure = crew_->first_failure(); failure && crew_->code() != 0)
-    for (const auto& line : failure_summary(failure->worker, failure->code))
-      say(line);
-  std::exchange(spec_.finished, nullptr)(ending_->code());
+  std::exchange(spec_.finished, nullptr)(summarise());
   self_->quit();
+}
+
+int elastic_driver_state::summarise() {
+  const auto& first = crew_->first_failure();
+  if (!first || crew_->code() == 0)
+    return ending_->code();
+  failure_report report{first->worker, first->code, "", "failed", "", "", {}};
+  const auto cause = cause_.judge();
+  if (cause && reports_.contains(cause->slot)) {
+    report = reports_.at(cause->slot);
+    report.code = cause->code;
+    report.text = cause->text;
+  }
+  for (const auto& line : failure_summary(report))
+    say(line);
+  // A rule of the crew's, or a signal, may have given the job another code.
+  return ending_->code() == first->code ? report.code : ending_->code();
 }
 
 // In the simulated world there is one clock.

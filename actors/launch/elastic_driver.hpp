@@ -18,6 +18,7 @@
 #include "actors/launch/discoverer.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "actors/launch/job_ending.hpp"
+#include "actors/launch/root_cause.hpp"
 #include "actors/launch/slot.hpp"
 #include "elastic/crew.hpp"
 #include "elastic/drain.hpp"
@@ -31,6 +32,7 @@ using elastic_driver_actor = caf::typed_actor<
     caf::reacts_to<interrupt_atom, int>,
     /// From the rendezvous.
     caf::reacts_to<generation_formed>, caf::reacts_to<slot_leaving>, caf::reacts_to<drain_asked>,
+    caf::reacts_to<slot_fate>,
     /// From the discoverer.
     caf::reacts_to<discovery_result>,
     /// From a slot.
@@ -98,6 +100,8 @@ private:
   void follow(const job_ending::step& step);
   void stop_discovery();
   void finish_if_empty();
+  /// Says whose failure ended the job, if one did; the launcher's exit code.
+  int summarise();
   void say(const std::string& line);
   wall_time wall() const;
 
@@ -109,6 +113,8 @@ private:
   std::map<std::int32_t, slot_actor> slots_; ///< whose output has not ended
   std::set<std::int32_t> members_;           ///< slots of the last generation
   drain_watch drains_;
+  root_cause cause_;
+  std::map<std::int32_t, failure_report> reports_; ///< of workers that run, or ended in this generation
   discoverer_actor discoverer_;
   bool discovered_once_ = false;
   std::vector<std::string> told_; ///< of discovery, and not to be told every second

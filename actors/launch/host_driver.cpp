@@ -23,7 +23,8 @@ host_driver_actor::behavior_type host_driver_state::begin(const host_driver_spec
       [this](start_atom) { start(); },
       [this](interrupt_atom, int signal) { follow(rules_->interrupted(signal, now(self_))); },
       [this](const slot_ended& what) { ended(what); },
-      [this](const slot_finished&) { finished(); },
+      [this](const slot_finished& what) { finished(what); },
+      [this](const slot_fate& what) { cause_.learn(what); },
       [this](due_atom) { follow(rules_->due(now(self_))); },
   };
 }
@@ -41,8 +42,12 @@ void host_driver_state::ended(const slot_ended& what) {
   const bool ran = what.failure.empty();
   if (spec_.slot_exited)
     spec_.slot_exited(what.slot, ran ? what.how.text() : "could not be started: " + what.failure);
-  follow(ran ? rules_->ended(what.slot, what.how, now(self_))
-             : rules_->could_not_start(what.slot, what.failure, now(self_)));
+  if (!ran) {
+    cause_.could_not_start(what.slot, "could not be started: " + what.failure);
+    return follow(rules_->could_not_start(what.slot, what.failure, now(self_)));
+  }
+  cause_.ended(what.slot, what.how, rules_->signalled());
+  follow(rules_->ended(what.slot, what.how, now(self_), cause_.culprit_of(what.slot)));
 }
 
 void host_driver_state::follow(const job_ending::step& step) {
@@ -55,18 +60,22 @@ void host_driver_state::follow(const job_ending::step& step) {
     self_->delayed_send(self_, *step.call_next - now(self_), due_atom::value);
 }
 
-void host_driver_state::finished() {
-  if (++finished_ < slots_.size())
+// Only now, for the process at fault may be among the last to end.
+void host_driver_state::finished(const slot_finished& what) {
+  last_errors_[what.slot] = what.last_lines;
+  if (last_errors_.size() < slots_.size())
     return;
-  summarise();
-  spec_.finished(rules_->code());
+  const auto cause = rules_->failed() ? cause_.judge() : std::nullopt;
+  if (cause)
+    summarise(*cause);
+  spec_.finished(cause ? cause->code : rules_->code());
   self_->quit();
 }
 
-void host_driver_state::summarise() {
-  if (rules_->first_failure() < 0)
-    return;
-  for (const auto& line : failure_summary(std::to_string(rules_->first_failure()), rules_->code()))
+void host_driver_state::summarise(const root_cause::verdict& cause) {
+  const auto& slot = spec_.slots.at(static_cast<std::size_t>(cause.slot));
+  for (const auto& line : failure_summary({std::to_string(cause.slot), cause.code, slot.host, cause.text,
+                                           slot.label, slot.folder, last_errors_[cause.slot]}))
     say(line);
 }
 

@@ -5,12 +5,16 @@
 #include <caf/all.hpp>
 
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "actors/interfaces.hpp"
 #include "actors/launch/job_ending.hpp"
+#include "actors/launch/root_cause.hpp"
 #include "actors/launch/slot.hpp"
 
 namespace farandole {
@@ -25,6 +29,8 @@ using host_driver_actor = caf::typed_actor<
     caf::reacts_to<interrupt_atom, int>,
     /// From a slot.
     caf::reacts_to<slot_ended>, caf::reacts_to<slot_finished>,
+    /// From the rendezvous.
+    caf::reacts_to<slot_fate>,
     /// INTERNAL: a time that job_ending asked for has come.
     caf::reacts_to<due_atom>>;
 
@@ -48,17 +54,18 @@ public:
 private:
   void start();
   void ended(const slot_ended& what);
-  void finished();
+  void finished(const slot_finished& what);
   void follow(const job_ending::step& step);
   void say(const std::string& line);
-  void summarise();
+  void summarise(const root_cause::verdict& cause);
 
   host_driver_actor::pointer self_;
   host_driver_spec spec_;
   output_writer* writer_ = nullptr;
   std::unique_ptr<job_ending> rules_;
+  root_cause cause_;
   std::vector<slot_actor> slots_;
-  std::size_t finished_ = 0;
+  std::map<std::int32_t, std::deque<std::string>> last_errors_; ///< by slot
 };
 
 host_driver_actor::behavior_type host_driver(host_driver_actor::stateful_pointer<host_driver_state> self,

@@ -7,13 +7,14 @@
 
 namespace farandole {
 
-auto job_ending::ended(std::int32_t process, const process_end& how, time_point now) -> step {
+auto job_ending::ended(std::int32_t process, const process_end& how, time_point now, std::int32_t culprit)
+    -> step {
   assert(running_ > 0);
   --running_;
   step what;
   // Who ends after the launcher has sent a signal ends because of it.
   if (how.failed() && phase_ <= phase::grace)
-    what = fail(process, how.code,
+    what = fail(culprit, how.code,
                 "Process " + std::to_string(process) + " exit with status code " + std::to_string(how.code) +
                     ".",
                 now);
@@ -33,16 +34,16 @@ auto job_ending::could_not_start(std::int32_t process, const std::string& why, t
   return what;
 }
 
-auto job_ending::fail(std::int32_t process, int code, std::string line, time_point now) -> step {
+auto job_ending::fail(std::int32_t culprit, int code, std::string line, time_point now) -> step {
   step what;
   what.lines.push_back(std::move(line));
   if (phase_ != phase::running)
     return what;
-  first_failure_ = process;
+  failed_ = true;
   code_ = code;
   phase_ = phase::grace;
   if (running_ > 0) {
-    what.lines.push_back("Terminating remaining workers after failure of Process " + std::to_string(process) +
+    what.lines.push_back("Terminating remaining workers after failure of Process " + std::to_string(culprit) +
                          ".");
     what.call_next = next_ = now + allowed_.grace;
   }
@@ -105,11 +106,20 @@ void job_ending::finish(step& what) {
   what.call_next.reset();
 }
 
-std::vector<std::string> failure_summary(const std::string& process, int code) {
-  return {
-      "Horovod detected that one or more processes exited with non-zero status. The first one that did so "
-      "was:",
-      "Process name: " + process, "Exit code: " + std::to_string(code)};
+std::vector<std::string> failure_summary(const failure_report& cause) {
+  std::vector<std::string> lines{
+      "Horovod detected that one or more processes exited with non-zero status. The one that caused it was:",
+      "Process name: " + cause.process, "Exit code: " + std::to_string(cause.code),
+      "Cause: Process " + cause.process + (cause.host.empty() ? "" : " on " + cause.host) + " " + cause.text};
+  if (!cause.last_lines.empty())
+    lines.emplace_back("Last lines of its stderr:");
+  for (const auto& line : cause.last_lines)
+    lines.push_back("    " + line);
+  lines.push_back("Full output: " + (cause.folder.empty()
+                                         ? "the lines above that begin with [" + cause.label +
+                                               "]; --output-filename keeps a copy of each process's output"
+                                         : cause.folder + "/stdout and " + cause.folder + "/stderr"));
+  return lines;
 }
 
 } // namespace farandole

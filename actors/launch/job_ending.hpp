@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <vector>
@@ -34,7 +35,8 @@ public:
 
   job_ending(std::int32_t processes, times allowed) : allowed_(allowed), running_(processes) {}
 
-  step ended(std::int32_t process, const process_end& how, time_point now);
+  /// `culprit`: the process by whose end this one failed; itself if it failed on its own.
+  step ended(std::int32_t process, const process_end& how, time_point now, std::int32_t culprit);
   /// It never ran. Counts as a failure with code 127.
   step could_not_start(std::int32_t process, const std::string& why, time_point now);
 
@@ -53,13 +55,15 @@ public:
 
   /// 0, the code of the first failure, or 128 + the signal that ended the launcher.
   int code() const { return code_; }
-  /// The process that failed first; -1 if none did.
-  std::int32_t first_failure() const { return first_failure_; }
+  /// Whether a process has failed before anything else ended the job.
+  bool failed() const { return failed_; }
+  /// Whether the processes have been sent a signal: how they end does not matter any more.
+  bool signalled() const { return phase_ >= phase::terminating; }
 
 private:
   enum class phase : std::uint8_t { running, grace, terminating, killing };
 
-  step fail(std::int32_t process, int code, std::string line, time_point now);
+  step fail(std::int32_t culprit, int code, std::string line, time_point now);
   void signal_all(step& what, time_point now);
   void finish(step& what);
 
@@ -69,10 +73,21 @@ private:
   time_point next_{};
   std::optional<time_point> interrupted_;
   int code_ = 0;
-  std::int32_t first_failure_ = -1;
+  bool failed_ = false;
 };
 
-/// The last words of a job that has failed: whose failure it was.
-std::vector<std::string> failure_summary(const std::string& process, int code);
+/// Of the process whose failure made a job fail.
+struct failure_report {
+  std::string process;                ///< "1", or "host[0]" in an elastic job
+  int code = 0;                       ///< the launcher's exit code
+  std::string host;                   ///< empty: not known
+  std::string text;                   ///< "exited with code 3"
+  std::string label;                  ///< of its lines in the launcher's output: "1"
+  std::string folder;                 ///< with copies of its output; empty: there are none
+  std::deque<std::string> last_lines; ///< of its errors
+};
+
+/// The end of a failed job's output: one block, however many processes failed.
+std::vector<std::string> failure_summary(const failure_report& cause);
 
 } // namespace farandole

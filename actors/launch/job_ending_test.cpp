@@ -22,33 +22,33 @@ constexpr process_end killed{128 + SIGKILL, SIGKILL};
 TEST_CASE("a job whose processes all end well ends with 0 and says nothing", "[ending]") {
   auto job = three();
   for (int process : {2, 0}) {
-    const auto step = job.ended(process, well, start);
+    const auto step = job.ended(process, well, start, process);
     CHECK_FALSE(step.done);
     CHECK(step.lines.empty());
     CHECK_FALSE(step.call_next);
   }
-  CHECK(job.ended(1, well, start).done);
+  CHECK(job.ended(1, well, start, 1).done);
   CHECK(job.code() == 0);
-  CHECK(job.first_failure() == -1);
+  CHECK_FALSE(job.failed());
 }
 
 TEST_CASE("the first failure gives the code, and the others are given time before any signal", "[ending]") {
   auto job = three();
-  const auto step = job.ended(1, badly, start);
+  const auto step = job.ended(1, badly, start, 1);
   CHECK(step.signal == 0);
   CHECK(step.call_next == start + 2s);
   CHECK(step.lines == std::vector<std::string>{"Process 1 exit with status code 3.",
                                                "Terminating remaining workers after failure of Process 1."});
-  CHECK(job.ended(0, {1, 0}, start + 1s).lines ==
+  CHECK(job.ended(0, {1, 0}, start + 1s, 0).lines ==
         std::vector<std::string>{"Process 0 exit with status code 1."});
-  CHECK(job.ended(2, {1, 0}, start + 1s).done);
+  CHECK(job.ended(2, {1, 0}, start + 1s, 2).done);
   CHECK(job.code() == 3);
-  CHECK(job.first_failure() == 1);
+  CHECK(job.failed());
 }
 
 TEST_CASE("who does not end by itself gets SIGTERM, and five seconds later SIGKILL", "[ending]") {
   auto job = three();
-  job.ended(1, badly, start);
+  job.ended(1, badly, start, 1);
   CHECK(job.due(start + 1s).signal == 0);
   CHECK(job.due(start + 1s).call_next == start + 2s);
   const auto first = job.due(start + 2s);
@@ -60,16 +60,16 @@ TEST_CASE("who does not end by itself gets SIGTERM, and five seconds later SIGKI
 
 TEST_CASE("what ends after the launcher's signal is no failure worth a line", "[ending]") {
   auto job = three();
-  job.ended(1, badly, start);
+  job.ended(1, badly, start, 1);
   job.due(start + 2s);
-  CHECK(job.ended(0, {128 + SIGTERM, SIGTERM}, start + 2s).lines.empty());
-  CHECK(job.ended(2, killed, start + 7s).done);
+  CHECK(job.ended(0, {128 + SIGTERM, SIGTERM}, start + 2s, 0).lines.empty());
+  CHECK(job.ended(2, killed, start + 7s, 2).done);
   CHECK(job.code() == 3);
 }
 
 TEST_CASE("a process killed by a signal fails with 128 and the signal", "[ending]") {
   job_ending job{1, {.grace = 2s}};
-  const auto step = job.ended(0, killed, start);
+  const auto step = job.ended(0, killed, start, 0);
   CHECK(step.done);
   CHECK(step.lines == std::vector<std::string>{"Process 0 exit with status code 137."});
   CHECK(job.code() == 137);
@@ -82,10 +82,10 @@ TEST_CASE("an interrupt sends SIGTERM at once, a second one SIGKILL", "[ending]"
   CHECK(step.call_next == start + 5s);
   CHECK(job.interrupted(SIGINT, start + 1s).signal == SIGKILL);
   for (int process : {0, 1})
-    job.ended(process, killed, start + 1s);
-  CHECK(job.ended(2, killed, start + 1s).done);
+    job.ended(process, killed, start + 1s, process);
+  CHECK(job.ended(2, killed, start + 1s, 2).done);
   CHECK(job.code() == 128 + SIGINT);
-  CHECK(job.first_failure() == -1);
+  CHECK_FALSE(job.failed());
 }
 
 TEST_CASE("an interrupt that comes twice at once counts once", "[ending]") {
@@ -99,7 +99,7 @@ TEST_CASE("an interrupt that comes twice at once counts once", "[ending]") {
 
 TEST_CASE("an interrupt after a failure keeps the failure's code", "[ending]") {
   auto job = three();
-  job.ended(1, badly, start);
+  job.ended(1, badly, start, 1);
   CHECK(job.interrupted(SIGTERM, start).signal == SIGTERM);
   CHECK(job.code() == 3);
 }
@@ -111,14 +111,14 @@ TEST_CASE("a process that cannot be started ends the others without delay", "[en
   CHECK(step.lines.front() == "Process 0 could not be started: x: command not found");
   CHECK(job.code() == 127);
   CHECK(job.could_not_start(1, "x: command not found", start).lines.size() == 1);
-  CHECK(job.ended(2, {128 + SIGTERM, SIGTERM}, start).done);
+  CHECK(job.ended(2, {128 + SIGTERM, SIGTERM}, start, 2).done);
 }
 
 TEST_CASE("an early or late call of due does nothing", "[ending]") {
   auto job = three();
   CHECK(job.due(start + 100s).signal == 0);
   for (int process : {0, 1, 2})
-    job.ended(process, well, start);
+    job.ended(process, well, start, process);
   CHECK(job.due(start + 100s).signal == 0);
 }
 
@@ -141,4 +141,29 @@ TEST_CASE("an interrupt while no process runs needs no signal", "[ending]") {
   job_ending job{0, {.grace = 2s}};
   CHECK(job.interrupted(SIGINT, start).signal == 0);
   CHECK(job.code() == 128 + SIGINT);
+}
+
+TEST_CASE("where another process is at fault, that one is named for the end of the others", "[ending]") {
+  auto job = three();
+  CHECK(job.ended(2, {1, 0}, start, 1).lines ==
+        std::vector<std::string>{"Process 2 exit with status code 1.",
+                                 "Terminating remaining workers after failure of Process 1."});
+}
+
+TEST_CASE("the report of a failure names the cause, its last lines and where all its output is", "[ending]") {
+  failure_report cause{"1", 3, "alpha", "exited with code 3", "1", "", {"Traceback", "KeyError"}};
+  CHECK(failure_summary(cause) ==
+        std::vector<std::string>{"Horovod detected that one or more processes exited with non-zero status. "
+                                 "The one that caused it was:",
+                                 "Process name: 1", "Exit code: 3",
+                                 "Cause: Process 1 on alpha exited with code 3",
+                                 "Last lines of its stderr:", "    Traceback", "    KeyError",
+                                 "Full output: the lines above that begin with [1]; --output-filename keeps "
+                                 "a copy of each process's "
+                                 "output"});
+  cause.folder = "logs/rank.1";
+  cause.last_lines.clear();
+  const auto lines = failure_summary(cause);
+  REQUIRE(lines.size() == 5);
+  CHECK(lines.back() == "Full output: logs/rank.1/stdout and logs/rank.1/stderr");
 }

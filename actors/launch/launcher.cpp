@@ -230,6 +230,7 @@ error launcher::copy_output(slot_spec& slot, const std::string& folder) {
       return file.error();
     slot.files[number] = *file;
   }
+  slot.folder = folder;
   return {};
 }
 
@@ -246,6 +247,7 @@ int launcher::run(std::vector<slot_spec> slots) {
   spec.slot_exited = exit_reporter(parts_->rendezvous);
   spec.finished = parts_->watch.finished();
   const auto driver = parts_->system.get().spawn(host_driver, spec, &parts_->writer);
+  caf::anon_send(parts_->rendezvous, watch_fates{driver});
   caf::anon_send(driver, start_atom::value);
   return parts_->watch.wait_for(driver);
 }
@@ -285,6 +287,7 @@ int launcher::run(const elastic_job& job) {
   };
   const auto driver = parts_->system.get().spawn(elastic_driver, spec, &parts_->writer);
   caf::anon_send(rendezvous, watch_generations{driver});
+  caf::anon_send(rendezvous, watch_fates{driver});
   caf::anon_send(driver, start_atom::value);
   const auto code = parts_->watch.wait_for(driver);
   // A job that has come to its end leaves no blacklist: the next one on this journal is another job.

@@ -99,11 +99,14 @@ TEST_CASE("a job whose processes end well ends with 0, and every line has its ra
 TEST_CASE("the first failure is named and its code is the launcher's", "[launcher]") {
   const auto got = run(shells({"sleep 1000", "exit 3"}));
   CHECK(got.code == 3);
-  CHECK(got.err ==
-        "Process 1 exit with status code 3.\n"
-        "Terminating remaining workers after failure of Process 1.\n"
-        "Horovod detected that one or more processes exited with non-zero status. The first one that did "
-        "so was:\nProcess name: 1\nExit code: 3\n");
+  CHECK(
+      got.err ==
+      "Process 1 exit with status code 3.\n"
+      "Terminating remaining workers after failure of Process 1.\n"
+      "Horovod detected that one or more processes exited with non-zero status. The one that caused it was:\n"
+      "Process name: 1\nExit code: 3\nCause: Process 1 exited with code 3\n"
+      "Full output: the lines above that begin with [1]; --output-filename keeps a copy of each process's "
+      "output\n");
 }
 
 TEST_CASE("a process that is killed gives 128 and the signal", "[launcher]") {

@@ -41,6 +41,7 @@ remote_rendezvous_actor::behavior_type remote_rendezvous_state::begin(const remo
           report({});
       },
       [this](const drain_answered& what) { answer(what); },
+      [](const watch_fates&) {}, // one that runs apart does not tell: the first failure counts as the cause
       [this](const watch_generations& what) {
         watcher_ = what.who;
         end_job();

@@ -32,7 +32,7 @@ using remote_rendezvous_actor = caf::typed_actor<
     caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>, caf::reacts_to<slot_retired>,
     caf::reacts_to<nobody_comes>, caf::reacts_to<hosts_failed>, caf::reacts_to<drain_answered>,
     /// Who is told of generations; also, as by a signal, that the rendezvous will never serve this job.
-    caf::reacts_to<watch_generations>,
+    caf::reacts_to<watch_generations>, caf::reacts_to<watch_fates>,
     /// INTERNAL: it is time to look for the rendezvous again.
     caf::reacts_to<call_atom>,
     /// Send what is queued, end.

@@ -37,7 +37,7 @@ void slot_state::start() {
   auto started = start_process(spec_.process);
   if (!started) {
     self_->send(driver_, slot_ended{spec_.slot, {}, started.error().text});
-    self_->send(driver_, slot_finished{spec_.slot});
+    self_->send(driver_, slot_finished{spec_.slot, {}});
     self_->quit();
     return;
   }
@@ -86,6 +86,8 @@ void slot_state::read(int number) {
   for (int turn = 0; turn < most_reads; ++turn) {
     const auto count = ::read(stream.watch.get(), buffer, sizeof buffer);
     if (count > 0) {
+      if (number == 1)
+        last_errors_.take({buffer, static_cast<std::size_t>(count)});
       pass_on(stream, stream.prefix.take({buffer, static_cast<std::size_t>(count)}, stamp()));
       continue;
     }
@@ -146,7 +148,7 @@ void slot_state::finish() {
     read(number);
     close(number);
   }
-  self_->send(driver_, slot_finished{spec_.slot});
+  self_->send(driver_, slot_finished{spec_.slot, last_errors_.lines()});
   self_->quit();
 }
 

@@ -6,10 +6,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 
 #include "actors/kit/loop.hpp"
+#include "actors/launch/last_lines.hpp"
 #include "actors/launch/output_prefix.hpp"
 #include "actors/launch/output_writer.hpp"
 #include "actors/launch/slot_spec.hpp"
@@ -26,6 +28,7 @@ struct slot_ended {
 /// The slot's output has been passed on and its group is empty; the slot is gone.
 struct slot_finished {
   std::int32_t slot = 0;
+  std::deque<std::string> last_lines; ///< of its errors
 };
 
 using slot_owner_actor = caf::typed_actor<caf::reacts_to<slot_ended>, caf::reacts_to<slot_finished>>;
@@ -88,6 +91,7 @@ private:
   farandole::process process_;
   descriptor_watch watched_;
   stream streams_[2];
+  last_lines last_errors_;
   bool has_ended_ = false;
   bool paused_ = false;
 };

@@ -23,6 +23,7 @@ elastic_launcher::elastic_launcher(elastic_stage& stage)
 void elastic_launcher::start(const caf::actor& rendezvous) {
   driver_ = stage_.system.spawn(elastic_driver, spec(rendezvous), nullptr);
   caf::anon_send(rendezvous, watch_generations{driver_});
+  caf::anon_send(rendezvous, watch_fates{driver_});
   caf::anon_send(driver_, start_atom::value);
 }
 

@@ -124,6 +124,7 @@ expected<slot_spec> slot_for(const placement& place, const run_request& request,
   slot_spec slot;
   slot.slot = place.rank;
   slot.label = std::to_string(place.rank);
+  slot.host = place.host;
   slot.timestamp = request.prefix_timestamp;
   slot.process.arguments = request.command;
   slot.process.environment = worker_environment(inherited, place, job, request.values);

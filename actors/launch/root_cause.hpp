@@ -1,0 +1,57 @@
+// Which process made the job fail? Often others end before it does: they fail because of it, and the one at
+// fault still writes its traceback. A failed process is a consequence of another one if the rendezvous says
+// that its part in the job ended by that one's end, and that one failed, was lost, or left operations of this
+// one pending. Of the failures that are no consequence the earliest is the cause.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/launch/process.hpp"
+#include "elastic/slot_fate.hpp"
+
+namespace farandole {
+
+class root_cause {
+public:
+  struct verdict {
+    std::int32_t slot = 0;
+    int code = 0;     ///< for the launcher to end with; not 0
+    std::string text; ///< "exited with code 3", to follow the process's name
+  };
+
+  /// The rendezvous tells of a slot's fate. What it has told before of that slot no longer counts.
+  void learn(const slot_fate& fate);
+  /// Elastic jobs: members that are left began a new generation, which no earlier failure has ended.
+  void begin_generation();
+  /// A process has ended. `told_to_end`: after the launcher had sent it a signal, so its exit code means
+  /// nothing.
+  void ended(std::int32_t slot, const process_end& how, bool told_to_end);
+  /// It never ran; `text` says why, to follow its name.
+  void could_not_start(std::int32_t slot, std::string text);
+
+  /// The slot by whose end this one failed, by all that is known now; the slot itself if it failed on its
+  /// own.
+  std::int32_t culprit_of(std::int32_t slot) const;
+  /// Nothing if no process has failed.
+  std::optional<verdict> judge() const;
+
+private:
+  struct failure {
+    std::int32_t slot = 0;
+    int code = 0;
+  };
+
+  bool has_failed(std::int32_t slot) const;
+  std::string text_of(std::int32_t slot) const;
+
+  std::vector<failure> failures_;               ///< in the order of their ends
+  std::map<std::int32_t, std::string> endings_; ///< of processes
+  std::map<std::int32_t, slot_fate> fates_;
+  std::map<std::int32_t, departure> departures_; ///< of those that left first
+};
+
+} // namespace farandole

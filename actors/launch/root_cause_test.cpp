@@ -1,0 +1,123 @@
+#include "actors/launch/root_cause.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <signal.h>
+
+using namespace farandole;
+
+namespace {
+
+constexpr process_end well{0, 0};
+constexpr process_end failed{1, 0};
+constexpr process_end killed{128 + SIGKILL, SIGKILL};
+const departure raised{departure_kind::uncaught_exception, "KeyError: 'labels'", 4};
+const departure returned{departure_kind::script_ended, "", 4};
+
+/// Rank 1 left first, in order; whether rank 0 and 2 had something pending.
+root_cause left_by_1(const departure& how, bool interrupted) {
+  root_cause judge;
+  judge.learn({1, 1, false, how, false});
+  for (const std::int32_t slot : {0, 2})
+    judge.learn({slot, 1, false, how, interrupted});
+  return judge;
+}
+
+} // namespace
+
+TEST_CASE("a rank that raised is the cause, though others ended before it", "[cause]") {
+  auto judge = left_by_1(raised, true);
+  judge.ended(2, failed, false);
+  CHECK(judge.culprit_of(2) == 1);
+  judge.ended(0, failed, false);
+  judge.ended(1, {7, 0}, false);
+  const auto cause = judge.judge();
+  REQUIRE(cause);
+  CHECK(cause->slot == 1);
+  CHECK(cause->code == 7);
+  CHECK(cause->text == "ended with an uncaught exception (KeyError: 'labels')");
+}
+
+TEST_CASE("a rank that raised is the cause though only the launcher's signal ended it", "[cause]") {
+  auto judge = left_by_1(raised, false);
+  judge.ended(2, failed, false);
+  judge.ended(1, {128 + SIGTERM, SIGTERM}, true);
+  REQUIRE(judge.judge());
+  CHECK(judge.judge()->slot == 1);
+  CHECK(judge.judge()->code == 1);
+}
+
+TEST_CASE("a rank that ended well while others waited for it is the cause, and a victim gives the code",
+          "[cause]") {
+  auto judge = left_by_1(returned, true);
+  judge.ended(1, well, false);
+  judge.ended(0, {9, 0}, false);
+  judge.ended(2, failed, false);
+  const auto cause = judge.judge();
+  REQUIRE(cause);
+  CHECK(cause->slot == 1);
+  CHECK(cause->code == 9);
+  CHECK(cause->text == "ended its script while others had operations pending");
+}
+
+TEST_CASE("a rank that fails on its own after others have ended well is the cause", "[cause]") {
+  auto judge = left_by_1(returned, false);
+  judge.ended(1, well, false);
+  judge.ended(0, {5, 0}, false);
+  CHECK(judge.culprit_of(0) == 0);
+  REQUIRE(judge.judge());
+  CHECK(judge.judge()->slot == 0);
+  CHECK(judge.judge()->code == 5);
+  CHECK(judge.judge()->text == "exited with code 5");
+}
+
+TEST_CASE("a rank that exited with a status is the cause, though it left in order", "[cause]") {
+  auto judge = left_by_1(returned, false);
+  judge.ended(0, failed, false);
+  judge.ended(1, {5, 0}, false);
+  REQUIRE(judge.judge());
+  CHECK(judge.judge()->slot == 1);
+  CHECK(judge.judge()->text == "exited with code 5");
+}
+
+TEST_CASE("a rank that was killed is the cause of all that lost it", "[cause]") {
+  root_cause judge;
+  for (const std::int32_t slot : {0, 2})
+    judge.learn({slot, 1, true, std::nullopt, true});
+  judge.ended(0, failed, false);
+  judge.ended(1, killed, false);
+  judge.ended(2, failed, false);
+  REQUIRE(judge.judge());
+  CHECK(judge.judge()->slot == 1);
+  CHECK(judge.judge()->code == 137);
+  CHECK_THAT(judge.judge()->text, Catch::Contains("killed by signal 9"));
+}
+
+TEST_CASE("of failures that nothing connects the earliest is the cause", "[cause]") {
+  root_cause judge;
+  CHECK_FALSE(judge.judge());
+  judge.ended(0, well, false);
+  CHECK_FALSE(judge.judge());
+  judge.could_not_start(2, "could not be started: no such file");
+  judge.ended(1, killed, false);
+  REQUIRE(judge.judge());
+  CHECK(judge.judge()->slot == 2);
+  CHECK(judge.judge()->code == 127);
+}
+
+TEST_CASE("what a process ends with after the launcher's signal is no failure", "[cause]") {
+  root_cause judge;
+  judge.ended(0, {128 + SIGTERM, SIGTERM}, true);
+  CHECK_FALSE(judge.judge());
+}
+
+TEST_CASE("a generation that others outlived does not count", "[cause]") {
+  root_cause judge;
+  judge.learn({0, 1, true, std::nullopt, true});
+  judge.ended(1, killed, false);
+  judge.begin_generation();
+  CHECK_FALSE(judge.judge());
+  judge.ended(0, failed, false);
+  REQUIRE(judge.judge());
+  CHECK(judge.judge()->slot == 0);
+}

@@ -1,0 +1,129 @@
+"""However one rank ends, the others' errors and the launcher's report name it, its host and how it ended."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+from pathlib import Path
+from typing import Callable, Dict, NamedTuple
+
+import pytest
+from launched import PRELUDE, Job, needs_launcher
+
+pytestmark = needs_launcher
+
+# Rank 1 ends after one batch of three. Rank 0 says what it is told, and ends with a code of its own; rank 2 does not
+# catch it.
+SCRIPT = (
+    PRELUDE
+    + """
+for batch in range(3):
+    if hvd.rank() == 1 and batch == 1:
+        print("the last words of rank 1", file=sys.stderr, flush=True)
+        sys.stderr.write("its very last words\\n")
+        sys.stderr.flush()
+        exec(sys.argv[1])
+    try:
+        hvd.allreduce(numpy.ones(2), name="weights")
+    except hvd.HorovodInternalError as problem:
+        if hvd.rank() == 2:
+            raise
+        print("rank 0 was told:", problem, flush=True)
+        sys.exit(9)
+"""
+)
+
+JOIN = "If ranks have different numbers of batches, call join()"
+
+
+class Ending(NamedTuple):
+    action: str
+    told: str  # to the others, after the rank's name
+    code: int  # of the launcher
+    cause: str  # in its report
+
+
+ENDINGS: Dict[str, Ending] = {
+    "raises": Ending(
+        "raise KeyError('on purpose')",
+        "ended with an uncaught exception (KeyError: 'on purpose') after 1 operation (this rank: 2 operations); "
+        "pending here: weights. Its output has the traceback.",
+        1,
+        "ended with an uncaught exception (KeyError: 'on purpose')",
+    ),
+    # The others' code, for the one at fault has none; ranks 0 and 2 end in either order.
+    "one-batch-fewer": Ending(
+        "break",
+        f"ended its script after 1 operation (this rank: 2 operations); pending here: weights. {JOIN}",
+        0,
+        "ended its script while others had operations pending",
+    ),
+    "exits": Ending(
+        "sys.exit(5)", "ended its script after 1 operation (this rank: 2 operations)", 5, "exited with code 5"
+    ),
+    "vanishes": Ending(
+        "os._exit(3)", "exited with code 3; this operation cannot complete without it", 3, "exited with code 3"
+    ),
+    "is-killed": Ending(
+        "os.kill(os.getpid(), signal.SIGKILL)",
+        "was killed by signal 9",
+        128 + signal.SIGKILL,
+        "was killed by signal 9",
+    ),
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS.values(), ids=list(ENDINGS))
+def test_the_rank_that_ends_is_named_by_the_others_and_in_one_report(
+    ending: Ending, launch: Callable[..., Job], tmp_path: Path
+) -> None:
+    script = SCRIPT.replace("exec(sys.argv[1])", "break") if ending.action == "break" else SCRIPT
+    folder = tmp_path / "output"
+    job = launch(3, script, ending.action, flags=["--output-filename", str(folder)])
+    code = job.end()
+    assert code == ending.code or (ending.code == 0 and code in (1, 9)), job.text
+
+    told = re.search(r"^\[0\]<stdout>:rank 0 was told: (.*)$", job.text, re.M)
+    named = f"rank 1 on {socket.gethostname()} {ending.told}"
+    assert told and named in told.group(1), job.text
+
+    # Of rank 2, one line and no traceback.
+    consequence = re.findall(r"^\[2\]<stderr>:(.*)$", job.text, re.M)
+    assert len(consequence) == 1, job.text
+    assert consequence[0].startswith("farandole: this worker ends because another one did: ")
+    assert named in consequence[0]
+
+    blocks = job.text.split("Horovod detected that one or more processes exited with non-zero status.")
+    assert len(blocks) == 2, job.text
+    report = blocks[1].splitlines()[1:]
+    assert report[:2] == ["Process name: 1", f"Exit code: {code}"], job.text
+    assert report[2].startswith(f"Cause: Process 1 on localhost {ending.cause}"), job.text
+    assert "    its very last words" in report, job.text
+    assert report[-1] == f"Full output: {folder}/rank.1/stdout and {folder}/rank.1/stderr", job.text
+    assert not re.search(r": W \w+\.cpp", job.text), job.text
+
+
+def test_a_rank_that_ends_before_init_is_the_cause_and_the_others_print_one_line(launch: Callable[..., Job]) -> None:
+    job = launch(3, "import os, sys\nif os.environ['HOROVOD_RANK'] == '1':\n    sys.exit('no data')\n" + PRELUDE)
+    assert job.end() == 1, job.text
+    for rank in (0, 2):
+        lines = re.findall(rf"^\[{rank}\]<stderr>:(.*)$", job.text, re.M)
+        assert len(lines) == 1 and "slot 1 exited with code 1" in lines[0], job.text
+    report = job.text.split("exited with non-zero status.")[1]
+    assert "Process name: 1\nExit code: 1\nCause: Process 1 on localhost exited with code 1\n" in report
+    assert "Last lines of its stderr:\n    no data\n" in report
+
+
+def test_a_program_may_have_its_own_hook_and_full_tracebacks_can_be_had(
+    launch: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hook = "import sys\nsys.excepthook = lambda kind, problem, trace: print('own hook:', kind.__name__, flush=True)\n"
+    job = launch(2, hook + SCRIPT.replace("if hvd.rank() == 2", "if hvd.rank() == 0"), "raise KeyError('on purpose')")
+    assert job.end() == 1, job.text
+    assert "own hook: KeyError" in job.text and "own hook: HorovodInternalError" in job.text
+    assert "Cause: Process 1 on localhost ended with an uncaught exception (KeyError: 'on purpose')" in job.text
+    monkeypatch.setenv("HOROVOD_LOG_LEVEL", "info")
+    job = launch(2, SCRIPT.replace("if hvd.rank() == 2", "if hvd.rank() == 0"), "raise KeyError('on purpose')")
+    assert job.end() == 1, job.text
+    assert job.text.count("<stderr>:Traceback (most recent call last)") >= 2, job.text
