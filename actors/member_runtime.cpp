@@ -17,15 +17,8 @@ constexpr std::chrono::seconds answer_time{1};
 
 } // namespace
 
-log_options log_of(const settings& values) {
-  log_options options;
-  options.level = log_level_from(values.text(setting::log_level)).value_or(log_level::warning);
-  options.hide_time = values.flag(setting::log_hide_time);
-  return options;
-}
-
 member_runtime::member_runtime(settings values)
-    : values_(std::move(values)), log_(log_of(values_)), standing_(std::make_shared<farandole::standing>()) {}
+    : values_(std::move(values)), log_(log_options_of(values_)), standing_(std::make_shared<farandole::standing>()) {}
 
 expected<std::unique_ptr<member_runtime>> member_runtime::start(settings values, member_start how) {
   std::unique_ptr<member_runtime> runtime{new member_runtime(std::move(values))};
@@ -40,13 +33,17 @@ expected<std::unique_ptr<member_runtime>> member_runtime::start(settings values,
 error member_runtime::join(const member_start& how) {
   auto secret = how.secret;
   if (needs_mpi(values_, how.mpi)) {
-    auto met = mpi_start::meet(values_, secret, how.mpi, log_);
+    auto met = mpi_start::meet(values_, secret, how.mpi);
     if (!met)
       return met.error();
     mpi_ = std::move(*met);
     if (mpi_)
       standing_->mpi = mpi_->job();
   }
+  const bool alone = values_.text(setting::rendezvous_address).empty() && !mpi_;
+  if (alone && how.mpi.launch && !is_meant_to_be_alone(values_))
+    if (auto problem = objection_to_job(*how.mpi.launch, 0, 1))
+      return problem;
   member_setup setup;
   setup.shared = standing_;
   setup.settings = values_;

@@ -35,9 +35,6 @@ struct member_start {
   std::chrono::steady_clock::time_point until = {};
 };
 
-/// How a runtime of these settings logs.
-log_options log_of(const settings& values);
-
 class member_runtime {
 public:
   /// Joins the job that the settings name, or MPI, in one generation. `disconnected`: an elastic job, and

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstring>
 #include <numeric>
 #include <utility>
 
-#include "actors/rendezvous.hpp"
 #include "actors/this_host.hpp"
 #include "collectives/paths/mpi/mpi_path.hpp"
 
@@ -39,10 +37,10 @@ std::string who_asks(const settings& values) {
   return "a job started by mpirun";
 }
 
-/// What rank 0 tells the others; of fixed length, so that it takes one message.
+/// Where the rendezvous is, as rank 0 tells the others; of fixed length, so that it takes one message.
 struct meeting_point {
   std::array<char, 64> ip{};
-  std::array<char, 512> secret{}; ///< empty: everybody has it
+  std::array<char, 512> secret{}; ///< empty: all ranks have it already
   std::uint32_t port = 0;
 };
 
@@ -92,31 +90,22 @@ expected<std::vector<std::int32_t>> members_of(const mpi_facts& facts, const mpi
 
 } // namespace
 
-std::int32_t launched_by_mpi(const environment_lookup& environment) {
-  if (!environment)
-    return 0;
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"})
-    if (const auto text = environment(name)) {
-      std::int32_t size = 0;
-      std::from_chars(text->data(), text->data() + text->size(), size);
-      return std::max(size, 0);
-    }
-  return 0;
-}
-
 bool needs_mpi(const settings& values, const mpi_facts& facts) {
   const bool has_rendezvous = !values.text(setting::rendezvous_address).empty();
   if (!facts.ranks.empty())
     return true;
   if (has_rendezvous)
     return forces_mpi(values);
-  return facts.launched > 1 || forces_mpi(values) || values.text(setting::controller) == "mpi";
+  if (forces_mpi(values) || values.text(setting::controller) == "mpi")
+    return true;
+  return facts.launched_by_mpi() && facts.launch->may_have_others() && !is_meant_to_be_alone(values);
 }
 
 expected<std::unique_ptr<mpi_start>> mpi_start::meet(settings& values, std::string& secret,
-                                                     const mpi_facts& facts, logger& log) {
+                                                     const mpi_facts& facts) {
   const bool launched_otherwise = !values.text(setting::rendezvous_address).empty();
-  if (facts.launched == 0 && facts.ranks.empty()) {
+  const bool alone = is_meant_to_be_alone(values) && !launched_otherwise;
+  if (facts.ranks.empty() && (alone || !facts.launched_by_mpi())) {
     // Left to itself, MPI would make a world of one.
     if (values.integer(setting::size) == 1)
       return std::unique_ptr<mpi_start>();
@@ -126,9 +115,17 @@ expected<std::unique_ptr<mpi_start>> mpi_start::meet(settings& values, std::stri
   }
   const auto until = clock::now() + values.duration(setting::start_timeout);
   auto engine = mpi_engine::of_process(values.flag(setting::mpi_threads_disable), until);
-  if (!engine)
-    return with_remedy({engine.error().kind, who_asks(values) + ": " + engine.error().text}, values);
-  const auto ranks = members_of(facts, (*engine)->world());
+  if (!engine) {
+    const auto asked = needs_mpi(values, {facts.ranks, {}}); // by a setting, or by the caller
+    const auto reason = asked ? who_asks(values) : facts.launch->text() + ", but Farandole cannot find its job";
+    const auto advice = asked ? "" : "; " + facts.launch->advice();
+    return with_remedy({engine.error().kind, reason + ": " + engine.error().text + advice}, values);
+  }
+  const auto& world = (*engine)->world();
+  if (facts.launched_by_mpi())
+    if (auto problem = objection_to_job(*facts.launch, world.rank, world.size))
+      return problem;
+  const auto ranks = members_of(facts, world);
   if (!ranks)
     return ranks.error();
   auto group = (*engine)->form(*ranks, until);
@@ -147,45 +144,32 @@ expected<std::unique_ptr<mpi_start>> mpi_start::meet(settings& values, std::stri
   if (group->size == 1)
     return met;
   if (group->rank == 0)
-    if (auto problem = met->serve(values, secret, log))
+    if (auto problem = met->serve(values, secret))
       return problem;
   if (auto problem = met->share(values, secret, until))
     return problem;
   return met;
 }
 
-error mpi_start::serve(const settings& values, const std::string& given, logger& log) {
-  auto secret = given.empty() ? make_secret() : expected<std::string>(given);
-  if (!secret)
-    return secret.error();
+error mpi_start::serve(const settings& values, const std::string& given_secret) {
   auto ip = job_->group.one_host ? expected<std::string>("127.0.0.1") : address_for_others(values);
   if (!ip)
     return ip.error();
-  rendezvous_options how;
-  how.members.size = job_->group.size;
-  how.settings = values;
-  how.links = link_settings::of(values);
-  how.links.credentials = std::make_shared<const tls_credentials>(*secret);
-  how.links.log = &log;
-  how.bind_ip = *ip;
-  how.log = &log;
-  system_ = std::make_unique<loop_system>();
-  auto service = start_rendezvous(system_->get(), how);
+  auto service = served_rendezvous::start(values, job_->group.size, *ip, given_secret);
   if (!service)
     return service.error();
-  rendezvous_ = service->actor;
-  ip_ = *ip;
-  port_ = service->port;
-  made_secret_ = given.empty() ? *secret : std::string();
+  rendezvous_ = std::move(*service);
   return {};
 }
 
 error mpi_start::share(settings& values, std::string& secret, clock::time_point until) {
-  meeting_point where;
-  write(where.ip, ip_);
-  write(where.secret, made_secret_);
-  where.port = port_;
-  auto bytes = std::as_writable_bytes(std::span(&where, 1));
+  meeting_point place;
+  if (rendezvous_) {
+    write(place.ip, rendezvous_->ip());
+    write(place.secret, secret.empty() ? rendezvous_->secret() : std::string());
+    place.port = rendezvous_->port();
+  }
+  auto bytes = std::as_writable_bytes(std::span(&place, 1));
   const auto& group = job_->group;
   mpi_messenger messages(mpi_set{job_->engine, group, meeting_set, everybody(group.size), group.rank,
                                  waiting::decide(static_cast<unsigned>(group.size))});
@@ -198,21 +182,15 @@ error mpi_start::share(settings& values, std::string& secret, clock::time_point 
   const abort_token never;
   if (auto problem = messages.wait(ticket, {never, until, values.cited(setting::start_timeout)}))
     return problem;
-  if (where.secret.front() != 0)
-    secret = where.secret.data();
-  values.assign(setting::rendezvous_address, where.ip.data(), setting_source::rendezvous);
-  values.assign(setting::rendezvous_port, std::to_string(where.port), setting_source::rendezvous);
+  if (place.secret.front() != 0)
+    secret = place.secret.data();
+  values.assign(setting::rendezvous_address, place.ip.data(), setting_source::rendezvous);
+  values.assign(setting::rendezvous_port, std::to_string(place.port), setting_source::rendezvous);
   return {};
 }
 
 bool mpi_start::threads() const {
   return job_->engine->world().level == mpi_level::multiple;
-}
-
-mpi_start::~mpi_start() {
-  if (rendezvous_)
-    caf::anon_send(rendezvous_, close_atom::value);
-  rendezvous_ = nullptr;
 }
 
 } // namespace farandole

@@ -22,31 +22,31 @@ std::string what_meet_says(std::map<std::string, std::string> given) {
   auto values = with(std::move(given));
   CHECK(needs_mpi(values, {}));
   std::string secret;
-  logger log(log_options{});
-  auto met = mpi_start::meet(values, secret, {}, log);
+  auto met = mpi_start::meet(values, secret, {});
   return met ? "" : met.error().text;
 }
 
 } // namespace
 
-TEST_CASE("mpirun's environment says how many processes there are", "[mpi]") {
-  const auto variable = [](std::string wanted, std::string value) {
-    return [=](std::string_view name) { return name == wanted ? std::optional(value) : std::nullopt; };
-  };
-  CHECK(launched_by_mpi(variable("OMPI_COMM_WORLD_SIZE", "3")) == 3);
-  CHECK(launched_by_mpi(variable("PMI_SIZE", "2")) == 2);
-  CHECK(launched_by_mpi(variable("HOROVOD_SIZE", "2")) == 0);
-  CHECK(launched_by_mpi(variable("PMI_SIZE", "many")) == 0);
-}
-
 TEST_CASE("MPI is asked only where it is needed", "[mpi]") {
   const std::string rendezvous = "HOROVOD_GLOO_RENDEZVOUS_ADDR";
+  const auto launched = [](std::int32_t size) {
+    foreign_launch launch;
+    launch.size = size;
+    launch.by = gathering::mpi;
+    return mpi_facts{{}, launch};
+  };
+  auto by_slurm = launched(2);
+  by_slurm.launch->by = gathering::nothing;
   CHECK_FALSE(needs_mpi(settings::built_in(), {}));
-  CHECK_FALSE(needs_mpi(settings::built_in(), {{}, 1}));
-  CHECK(needs_mpi(settings::built_in(), {{}, 2}));
-  CHECK(needs_mpi(settings::built_in(), {{0}, 1}));
-  CHECK_FALSE(needs_mpi(with({{rendezvous, "10.0.0.1"}}), {{}, 2}));
-  CHECK(needs_mpi(with({{rendezvous, "10.0.0.1"}, {"FARANDOLE_CPU_PATH", "mpi"}}), {{}, 2}));
+  CHECK_FALSE(needs_mpi(settings::built_in(), launched(1)));
+  CHECK(needs_mpi(settings::built_in(), launched(2)));
+  CHECK(needs_mpi(settings::built_in(), launched(0))); // PMIx alone does not publish the size
+  CHECK_FALSE(needs_mpi(settings::built_in(), by_slurm));
+  CHECK_FALSE(needs_mpi(with({{"HOROVOD_SIZE", "1"}}), launched(2)));
+  CHECK(needs_mpi(settings::built_in(), {{0}, launched(1).launch}));
+  CHECK_FALSE(needs_mpi(with({{rendezvous, "10.0.0.1"}}), launched(2)));
+  CHECK(needs_mpi(with({{rendezvous, "10.0.0.1"}, {"FARANDOLE_CPU_PATH", "mpi"}}), launched(2)));
   CHECK_FALSE(needs_mpi(
       with({{rendezvous, "10.0.0.1"}, {"FARANDOLE_CPU_PATH", "local"}, {"HOROVOD_CPU_OPERATIONS", "mpi"}}),
       {}));

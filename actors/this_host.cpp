@@ -138,6 +138,19 @@ expected<std::string> address_for_others(const settings& values) {
   return found;
 }
 
+expected<std::string> address_for_others(const settings& values, const std::string& known_host) {
+  if (!values.text(setting::interface).empty())
+    return address_for_others(values);
+  auto remote = resolve(known_host);
+  if (!remote)
+    return remote.error();
+  auto own = own_address_towards(*remote, values);
+  if (!own || own->rfind("127.", 0) != 0)
+    return own;
+  auto outward = address_for_others(values);
+  return outward ? outward : own;
+}
+
 expected<std::string> job_secret(const settings& values) {
   auto descriptor = values.integer(setting::secret_descriptor);
   if (descriptor >= 0) {

@@ -23,6 +23,11 @@ expected<std::string> own_address_towards(const std::string& remote_ip, const se
 /// of the first interface that is up.
 expected<std::string> address_for_others(const settings& values);
 
+/// The same, where the other processes know a name or an address of a host of the job, such as MASTER_ADDR:
+/// without an interface setting, the address towards that host; if `known_host` leads to the loopback
+/// interface, the first interface that is up, or, where there is none, 127.0.0.1. Blocks: not for the loop.
+expected<std::string> address_for_others(const settings& values, const std::string& known_host);
+
 /// Numeric IPv4 address of a host name. Blocks: not for the loop.
 expected<std::string> resolve(const std::string& host);
 

@@ -13,6 +13,8 @@
 
 #include "actors/kit/repetition_limit.hpp"
 
+#include "messages/settings.hpp"
+
 namespace farandole {
 
 namespace {
@@ -95,6 +97,11 @@ std::optional<log_level> log_level_from(std::string_view text) {
   if (found == names.end())
     return std::nullopt;
   return static_cast<log_level>(found - names.begin());
+}
+
+log_options log_options_of(const settings& values) {
+  return {log_level_from(values.text(setting::log_level)).value_or(log_level::warning),
+          values.flag(setting::log_hide_time)};
 }
 
 logger::logger(const log_options& options) : logger(options, to_standard_streams) {}

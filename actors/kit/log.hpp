@@ -19,6 +19,8 @@ class logger;
 
 namespace farandole {
 
+class settings;
+
 enum class log_level : std::uint8_t { trace, debug, info, warning, error, fatal, off };
 
 /// Reads "trace" … "fatal", "off", any case; empty when it is none of them.
@@ -30,6 +32,9 @@ struct log_options {
   /// For counting repeated lines.
   std::function<std::chrono::steady_clock::time_point()> clock = std::chrono::steady_clock::now;
 };
+
+/// As the settings say.
+log_options log_options_of(const settings& values);
 
 /// Thread-safe.
 class logger {

@@ -34,11 +34,6 @@ sigset_t ending_signals() {
   return set;
 }
 
-log_options log_options_of(const settings& values) {
-  return {log_level_from(values.text(setting::log_level)).value_or(log_level::warning),
-          values.flag(setting::log_hide_time)};
-}
-
 std::vector<std::string> own_environment() {
   std::vector<std::string> entries;
   for (char** entry = environ; *entry; ++entry)

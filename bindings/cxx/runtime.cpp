@@ -167,7 +167,7 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
   const auto patience = values->flag(setting::elastic) ? setting::elastic_timeout : setting::start_timeout;
   member_start wanted;
   wanted.secret = *secret;
-  wanted.mpi = {how.mpi_ranks, launched_by_mpi(lookup)};
+  wanted.mpi = {how.mpi_ranks, find_foreign_launch(lookup)};
   wanted.faults = std::move(*faults);
   wanted.progress = how.progress;
   wanted.sets_before = how.sets_before;
@@ -184,7 +184,7 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
     }
     if (auto problem = tries.after(started.error(), clock::now()))
       return problem;
-    logger(log_of(*values))
+    logger(log_options_of(*values))
         .warning("members changed before all had come together, and this process tries again: " +
                  started.error().text);
   }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "bindings/native/capsule.hpp"
+#include "bindings/native/foreign_job.hpp"
 #include "bindings/native/job.hpp"
 #include "bindings/native/kept.hpp"
 #include "bindings/native/kernel_door.hpp"
@@ -270,6 +271,24 @@ void define_runtime(nb::module_& module) {
           "[Handle].");
 }
 
+void define_foreign_jobs(nb::module_& module) {
+  module.def("launched_by_mpi", &launched_by_mpi,
+             "Whether mpirun or the like started this process, and no rendezvous is named.");
+  module.def("torch_job", &torch_job,
+             "(rank, size, seconds, text) of the job that this process has to join at MASTER_ADDR and "
+             "MASTER_PORT, and of the start timeout; None where there is no such job.");
+  nb::class_<rendezvous_server>(module, "RendezvousServer",
+                                "The rendezvous of a job, served in the process of its rank 0.")
+      .def_static("start", &rendezvous_server::start, "size"_a, "known_host"_a,
+                  "Listens where processes on other hosts reach it that know this host of the job; an empty "
+                  "one: where processes of this host do.")
+      .def("close", &rendezvous_server::close, "Ends it. Does nothing in a forked child.")
+      .def_prop_ro("ip", &rendezvous_server::ip)
+      .def_prop_ro("port", &rendezvous_server::port)
+      .def_prop_ro("new_secret", &rendezvous_server::new_secret,
+                   "Made for this job; empty: its processes had been given one.");
+}
+
 void define_kernel_door(nb::module_& module) {
   module.def(
       "kernel_door", [] { return reinterpret_cast<std::uintptr_t>(&kernel_door()); },
@@ -300,5 +319,6 @@ NB_MODULE(_native, module) {
   farandole::native::define_runtime(module);
   farandole::native::define_kept(module);
   farandole::native::define_termination(module);
+  farandole::native::define_foreign_jobs(module);
   farandole::native::define_kernel_door(module);
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Callable, List, NoReturn, Optional, Sequence
 
@@ -62,6 +63,8 @@ place: Optional[Place] = None
 _guard = threading.Lock()
 _owner_pid = 0
 _epoch = 0  # of the rendezvous: the highest that this process has obeyed, whatever runtime it had
+_joined = 0  # jobs that this process has joined
+_server: Any = None  # the rendezvous, where this process serves it; a ``farandole._native.RendezvousServer``
 
 
 def is_started() -> bool:
@@ -125,25 +128,30 @@ def start(
     different numbers must sync. ``set_rules`` are asked who is in the sets by rule, fact by fact of each member;
     ``sets_before`` are the sets of the generation before, if this process goes on with them. True if it joined.
     """
-    global runtime, place, _owner_pid, _epoch
+    global runtime, place, _owner_pid, _epoch, _joined, _server
     with _guard:
         if place is not None:
             if runtime.alive:
                 return False
             _epoch = runtime.epoch
             runtime.shutdown()
+        _close_server()
         from farandole import _native
 
         departure.watch()
-
-        started = _native.Runtime.start(
-            process_sets=process_sets,
-            mpi_ranks=list(mpi_ranks),
-            progress=progress,
-            set_rules=list(set_rules),
-            sets_before=sets_before,
-            epoch=_epoch,
-        )
+        with _meeting() as found:
+            started = _native.Runtime.start(
+                settings=found.settings if found else {},
+                secret=found.secret if found else "",
+                process_sets=process_sets,
+                mpi_ranks=list(mpi_ranks),
+                progress=progress,
+                set_rules=list(set_rules),
+                sets_before=sets_before,
+                epoch=_epoch,
+            )
+        _server = found.server if found else None
+        _joined += 1
         place = Place(
             rank=started.rank,
             size=started.size,
@@ -162,6 +170,25 @@ def start(
         return True
 
 
+def _meeting() -> AbstractContextManager[Any]:
+    """What ``Runtime.start`` needs beyond the environment, in a job of torchrun's; None in all others."""
+    from farandole import _native
+
+    described = _native.torch_job()
+    if described is None:
+        return nullcontext()
+    from farandole import torchrun
+
+    return torchrun.meeting(*described, joined=_joined)
+
+
+def _close_server() -> None:
+    global _server
+    if _server is not None:
+        _server.close()
+        _server = None
+
+
 def stop(script_ended: bool = False) -> None:
     """Leaves the job in order. Does nothing in a forked child, nor when no job runs.
 
@@ -175,6 +202,7 @@ def stop(script_ended: bool = False) -> None:
         os.environ.pop(_MEMBER, None)
         _epoch = ending.epoch
         ending.shutdown(script_ended=script_ended, exception=departure.exception_text() if script_ended else "")
+        _close_server()
 
 
 atexit.register(stop, script_ended=True)

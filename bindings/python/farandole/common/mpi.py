@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Any, List, Optional, Sequence
 
@@ -16,8 +15,9 @@ def is_installed() -> bool:
 
 def launched() -> bool:
     """Whether mpirun started this process, and nothing else gathers the job."""
-    by_mpi = any(name in os.environ for name in ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE"))
-    return by_mpi and not os.environ.get("HOROVOD_GLOO_RENDEZVOUS_ADDR")
+    from farandole import _native
+
+    return bool(_native.launched_by_mpi())
 
 
 def require_communicator(what: Any, place: str) -> None:

@@ -1,0 +1,42 @@
+// What Python needs to join a job that another launcher started: which one it is, and, on rank 0, a rendezvous
+// to serve. How the ranks tell each other of it is decided in Python, which has torch's store.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "actors/served_rendezvous.hpp"
+#include "bindings/cxx/birth_mark.hpp"
+
+namespace farandole::native {
+
+bool launched_by_mpi();
+
+std::optional<std::tuple<std::int32_t, std::int32_t, double, std::string>> torch_job();
+
+class rendezvous_server {
+public:
+  static rendezvous_server start(std::int32_t size, const std::string& known_host);
+  rendezvous_server(rendezvous_server&&) noexcept = default;
+  ~rendezvous_server();
+
+  void close();
+  const std::string& ip() const { return ip_; }
+  std::uint16_t port() const { return port_; }
+  /// Made for this job; empty: its processes had been given one.
+  const std::string& new_secret() const { return new_secret_; }
+
+private:
+  rendezvous_server(std::unique_ptr<served_rendezvous> served, bool has_new_secret);
+
+  std::unique_ptr<birth_mark> mark_ = std::make_unique<birth_mark>();
+  std::unique_ptr<served_rendezvous> served_; ///< null once closed
+  std::string ip_;
+  std::uint16_t port_;
+  std::string new_secret_;
+};
+
+} // namespace farandole::native

@@ -1,0 +1,58 @@
+// Launchers other than horovodrun (mpirun, srun, jsrun, torchrun, a person) describe a process's place in its
+// job by environment variables. A process that ignores them trains alone and exits with code 0. This table
+// says which launcher started the process, with which rank and size, so that init() joins that job or fails.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "messages/error.hpp"
+#include "messages/settings.hpp"
+
+namespace farandole {
+
+/// What can bring the processes of such a job together.
+enum class gathering : std::uint8_t {
+  nothing,    ///< Farandole cannot find the job
+  mpi,        ///< the MPI library
+  torch_store ///< the TCPStore at MASTER_ADDR:MASTER_PORT
+};
+
+/// One launcher's description of this process.
+struct foreign_launch {
+  std::string_view launcher; ///< "mpirun of Open MPI"; for messages
+  std::string_view rank_variable;
+  std::string_view size_variable; ///< empty: the launcher does not publish the size
+  std::int32_t rank = -1;         ///< -1: unknown
+  std::int32_t size = 0;          ///< 0: unknown
+  gathering by = gathering::nothing;
+  std::string_view remedy; ///< which command to use instead, where the job cannot be found
+
+  /// The launcher does not rule out that other processes belong to the job.
+  bool may_have_others() const { return size != 1; }
+  /// "according to jsrun (JSM_NAMESPACE_RANK, JSM_NAMESPACE_SIZE), this process is rank 1 of 2".
+  std::string text() const;
+  /// The remedy, to follow a colon.
+  std::string advice() const;
+};
+
+/// The launcher of this process. Where several describe it, the innermost one whose job may have other
+/// processes counts: torchrun runs inside srun or mpirun, and processes that Open MPI starts on other hosts of
+/// a Slurm job are inside a Slurm step.
+std::optional<foreign_launch> find_foreign_launch(const environment_lookup& environment);
+
+/// HOROVOD_SIZE=1 was given: this process is meant to be a job of its own, whatever launcher started it.
+bool is_meant_to_be_alone(const settings& values);
+
+/// The job that this process has to join through the TCPStore, unless horovodrun started the process or it is
+/// meant to be alone.
+std::optional<foreign_launch> torch_store_launch(const environment_lookup& environment,
+                                                 const settings& values);
+
+/// Why this process cannot be rank `found_rank` of a job of `found_size`, given its launcher; kind none: it
+/// can.
+error objection_to_job(const foreign_launch& launch, std::int32_t found_rank, std::int32_t found_size);
+
+} // namespace farandole

@@ -1,0 +1,132 @@
+#include <catch2/catch.hpp>
+
+#include <map>
+
+#include "elastic/foreign_launch.hpp"
+
+using namespace farandole;
+
+namespace {
+
+using variables = std::map<std::string, std::string>;
+
+environment_lookup lookup_in(variables set) {
+  return [set = std::move(set)](std::string_view name) -> std::optional<std::string> {
+    const auto found = set.find(std::string(name));
+    return found == set.end() ? std::nullopt : std::optional(found->second);
+  };
+}
+
+settings settings_in(const variables& set) {
+  auto values = settings::load({lookup_in(set), {}, {}});
+  REQUIRE(values);
+  return *values;
+}
+
+/// "mpirun of Open MPI 1/3", or "none".
+std::string launch_in(const variables& set) {
+  const auto found = find_foreign_launch(lookup_in(set));
+  if (!found)
+    return "none";
+  return std::string(found->launcher) + " " + std::to_string(found->rank) + "/" + std::to_string(found->size);
+}
+
+const variables torchrun = {{"RANK", "1"},
+                            {"WORLD_SIZE", "4"},
+                            {"MASTER_ADDR", "node0"},
+                            {"MASTER_PORT", "29500"},
+                            {"TORCHELASTIC_RUN_ID", "none"}};
+
+variables operator+(variables a, const variables& b) {
+  a.insert(b.begin(), b.end());
+  return a;
+}
+
+} // namespace
+
+TEST_CASE("every launcher's variables say which rank of how many a process is", "[foreign_launch]") {
+  CHECK(launch_in({}) == "none");
+  CHECK(launch_in({{"OMPI_COMM_WORLD_SIZE", "3"}, {"OMPI_COMM_WORLD_RANK", "1"}}) == "mpirun of Open MPI 1/3");
+  CHECK(launch_in({{"MV2_COMM_WORLD_SIZE", "2"}, {"MV2_COMM_WORLD_RANK", "0"}}) == "mpirun of MVAPICH 0/2");
+  CHECK(launch_in({{"JSM_NAMESPACE_SIZE", "6"}, {"JSM_NAMESPACE_RANK", "5"}}) == "jsrun 5/6");
+  CHECK(launch_in({{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}}) == "mpirun of MPICH or Intel MPI, or srun 1/2");
+  CHECK(launch_in({{"PMIX_RANK", "1"}}) == "a launcher that speaks PMIx 1/0");
+  CHECK(launch_in(torchrun) == "torchrun 1/4");
+  CHECK(launch_in({{"RANK", "1"}, {"WORLD_SIZE", "2"}}) == "the environment 1/2");
+  CHECK(launch_in({{"HOROVOD_RANK", "1"}, {"HOROVOD_SIZE", "2"}}) ==
+        "the environment 1/2");
+  CHECK(launch_in({{"HOROVOD_SIZE", "2"}}) == "the environment -1/2");
+}
+
+TEST_CASE("what describes no place in a job is ignored", "[foreign_launch]") {
+  CHECK(launch_in({{"PMI_SIZE", "many"}, {"PMI_RANK", "1"}}) == "none");
+  CHECK(launch_in({{"PMI_SIZE", "0"}}) == "none");
+  CHECK(launch_in({{"WORLD_SIZE", "2"}}) == "none"); // RANK is not set
+  CHECK(launch_in({{"SLURM_NTASKS", "2"}}) == "none");
+}
+
+TEST_CASE("Slurm counts in a step of several tasks, not in a batch script", "[foreign_launch]") {
+  const variables step = {{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "2"}, {"SLURM_STEP_ID", "0"}};
+  const std::string batch_script = "4294967291", interactive = "4294967290";
+  CHECK(launch_in(step) == "srun 2/4");
+  CHECK(launch_in(step + variables{{"SLURM_STEP_NUM_TASKS", "3"}}) == "srun 2/3");
+  CHECK(launch_in(step + variables{{"PMIX_RANK", "2"}}) == "srun --mpi=pmix 2/4");
+  CHECK(find_foreign_launch(lookup_in(step + variables{{"PMIX_RANK", "2"}}))->by == gathering::mpi);
+  CHECK(launch_in({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}) == "none");
+  for (const auto& pseudo : {batch_script, interactive})
+    CHECK(launch_in({{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", pseudo}}) == "none");
+}
+
+TEST_CASE("the innermost launcher of several processes counts", "[foreign_launch]") {
+  const variables step = {{"SLURM_NTASKS", "2"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}};
+  const variables open_mpi = {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"PMIX_RANK", "0"}};
+  const variables alone = {{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"PMIX_RANK", "0"}};
+  CHECK(launch_in(torchrun + step + open_mpi) == "torchrun 1/4");
+  CHECK(launch_in(open_mpi + step) == "mpirun of Open MPI 0/2");
+  CHECK(launch_in(alone) == "mpirun of Open MPI 0/1");
+  CHECK(launch_in(alone + step) == "srun --mpi=pmix 0/2");
+  CHECK(launch_in(alone + variables{{"HOROVOD_SIZE", "2"}}) ==
+        "the environment -1/2");
+  // A script under mpirun that sets torch's variables itself is still mpirun's.
+  auto by_hand = torchrun;
+  by_hand.erase("TORCHELASTIC_RUN_ID");
+  CHECK(launch_in(by_hand + open_mpi) == "mpirun of Open MPI 0/2");
+}
+
+TEST_CASE("a job is joined at torch's store unless it has a rendezvous or is meant to be alone",
+          "[foreign_launch]") {
+  const auto joins = [](const variables& set) {
+    return torch_store_launch(lookup_in(set), settings_in(set)).has_value();
+  };
+  CHECK(joins(torchrun));
+  auto by_hand = torchrun;
+  by_hand.erase("TORCHELASTIC_RUN_ID");
+  CHECK(joins(by_hand));
+  CHECK_FALSE(joins({{"RANK", "1"}, {"WORLD_SIZE", "2"}}));
+  CHECK_FALSE(joins(variables{{"WORLD_SIZE", "1"}, {"RANK", "0"}} + torchrun));
+  CHECK_FALSE(joins(torchrun + variables{{"HOROVOD_SIZE", "1"}}));
+  CHECK_FALSE(joins(torchrun + variables{{"HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1"}}));
+}
+
+TEST_CASE("a job of another size than the launcher's is refused with both sizes", "[foreign_launch]") {
+  const auto objection = [](const variables& set, std::int32_t rank, std::int32_t size) {
+    const auto launch = find_foreign_launch(lookup_in(set));
+    REQUIRE(launch);
+    return objection_to_job(*launch, rank, size).text;
+  };
+  const variables mpich = {{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}};
+  CHECK(objection(mpich, 1, 2).empty());
+  const auto text = objection(mpich, 0, 1);
+  CHECK_THAT(text, Catch::Contains("mpirun of MPICH or Intel MPI, or srun (PMI_RANK, PMI_SIZE)"));
+  CHECK_THAT(text, Catch::Contains("rank 1 of 2,") && Catch::Contains("rank 0 of 1:") && Catch::Contains("horovodrun -np N"));
+  CHECK_THAT(text, Catch::Contains("HOROVOD_SIZE=1"));
+  const variables pmix = {{"PMIX_RANK", "0"}};
+  CHECK(objection(pmix, 0, 2).empty());
+  CHECK_THAT(objection(pmix, 0, 1), Catch::Contains("rank 0 of a job of unknown size"));
+}
+
+TEST_CASE("HOROVOD_SIZE=1 says that a process is meant to be alone", "[foreign_launch]") {
+  CHECK(is_meant_to_be_alone(settings_in({{"HOROVOD_SIZE", "1"}})));
+  CHECK_FALSE(is_meant_to_be_alone(settings_in({{"HOROVOD_SIZE", "2"}})));
+  CHECK_FALSE(is_meant_to_be_alone(settings::built_in()));
+}
