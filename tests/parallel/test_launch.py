@@ -233,6 +233,20 @@ print("local size", hvd.local_size())
     assert job.end() == 0, job.text
 
 
+def test_two_names_of_one_machine_are_one_host_in_the_environment_too(launch: Callable[..., Job]) -> None:
+    script = """
+import os
+import farandole.numpy as hvd
+hvd.init()
+names = ("LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE")
+told = [int(os.environ["HOROVOD_" + name]) for name in names]
+assert told == [hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), hvd.cross_size()] == [hvd.rank(), 4, 0, 1], told
+assert os.environ["HOROVOD_HOSTNAME"] == ("localhost" if hvd.rank() < 2 else "127.0.0.1")
+"""
+    job = launch(4, script, flags=["-H", "localhost:2,127.0.0.1:2"])
+    assert job.end() == 0, job.text
+
+
 @pytest.mark.parametrize(
     "hosts, settings",
     [

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -57,20 +58,25 @@ expected<std::vector<host_slots>> parse_hostfile(std::string_view content) {
   return hosts;
 }
 
-expected<std::vector<placement>> place(std::span<const host_slots> hosts, std::int32_t processes) {
+expected<std::vector<placement>> place(std::span<const host_slots> hosts, std::int32_t processes,
+                                       const machine_lookup& machine_of) {
   std::vector<placement> places;
+  std::vector<std::string> machines; // of each place
+  std::map<std::string, std::int32_t> sizes;
   for (const auto& host : hosts) {
-    const auto first = places.size();
+    const auto machine = machine_of ? machine_of(host.name) : host.name;
     for (std::int32_t slot = 0; slot < host.slots && static_cast<std::int32_t>(places.size()) < processes;
-         ++slot)
-      places.push_back({static_cast<std::int32_t>(places.size()), host.name, slot, 0, 0, 0});
-    for (auto at = first; at < places.size(); ++at)
-      places[at].local_size = static_cast<std::int32_t>(places.size() - first);
+         ++slot) {
+      places.push_back({static_cast<std::int32_t>(places.size()), host.name, sizes[machine]++, 0, 0, 0});
+      machines.push_back(machine);
+    }
   }
+  for (std::size_t rank = 0; rank < places.size(); ++rank)
+    places[rank].local_size = sizes[machines[rank]];
   if (static_cast<std::int32_t>(places.size()) < processes)
     return wrong(std::to_string(processes) + " processes were asked for (-np), but the hosts have only " +
                  std::to_string(places.size()) + " slots; give them more (-H name:slots) or ask for fewer");
-  // The k-th host that has local rank l is the first one with more than l processes after k others.
+  // A local rank occurs once on each machine that has it.
   for (auto& each : places)
     for (const auto& other : places)
       if (other.local_rank == each.local_rank) {
@@ -129,6 +135,10 @@ bool is_this_host(const std::string& name) {
         return true;
   }
   return false;
+}
+
+std::string machine_of_host(const std::string& name) {
+  return is_this_host(name) ? "" : name;
 }
 
 } // namespace farandole

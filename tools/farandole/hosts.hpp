@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,10 +30,18 @@ struct placement {
   friend bool operator==(const placement&, const placement&) = default;
 };
 
-/// The first `processes` slots, host by host.
-expected<std::vector<placement>> place(std::span<const host_slots> hosts, std::int32_t processes);
+/// Names the machine that a host name leads to: names of one machine give the same text.
+using machine_lookup = std::function<std::string(const std::string& host)>;
+
+/// The first `processes` slots, host by host. Local and cross ranks count by machine, as hvd.local_rank() does
+/// by host identity; without a lookup, every host name is a machine of its own.
+expected<std::vector<placement>> place(std::span<const host_slots> hosts, std::int32_t processes,
+                                       const machine_lookup& machine_of = {});
 
 /// Whether a name or an address leads to this machine. Asks the resolver, so it may block.
 bool is_this_host(const std::string& name);
+
+/// A machine_lookup: one text for all names of this machine; other names stand for themselves. May block.
+std::string machine_of_host(const std::string& name);
 
 } // namespace farandole

@@ -63,6 +63,19 @@ TEST_CASE("cross ranks count the hosts that have a local rank", "[hosts]") {
                                           {4, "c", 1, 2, 1, 2}});
 }
 
+TEST_CASE("two names of one machine are one host for local and cross ranks", "[hosts]") {
+  const auto places = place(hosts_of("a:2,b:1,a2:2"), 5,
+                            [](const std::string& host) { return host.substr(0, 1); });
+  REQUIRE(places);
+  CHECK(*places == std::vector<placement>{{0, "a", 0, 4, 0, 2},
+                                          {1, "a", 1, 4, 0, 1},
+                                          {2, "b", 0, 1, 1, 2},
+                                          {3, "a2", 2, 4, 0, 1},
+                                          {4, "a2", 3, 4, 0, 1}});
+  CHECK(machine_of_host("localhost") == machine_of_host("127.0.0.1"));
+  CHECK(machine_of_host("192.0.2.1") == "192.0.2.1");
+}
+
 TEST_CASE("fewer slots than processes are refused with both numbers", "[hosts]") {
   const auto places = place(hosts_of("a:1,b:2"), 4);
   REQUIRE_FALSE(places);

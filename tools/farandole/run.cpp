@@ -136,7 +136,7 @@ expected<slot_spec> slot_for(const placement& place, const run_request& request,
 }
 
 expected<int> run_fixed(const run_request& request, const job_facts& job, launcher& by) {
-  const auto places = place(request.hosts, request.processes);
+  const auto places = place(request.hosts, request.processes, machine_of_host);
   if (!places)
     return places.error();
   const auto inherited = own_environment();
