@@ -315,6 +315,7 @@ struct slot_exited {
 /// Elastic jobs: the process of a slot is about to be started; others are turned away.
 struct slot_started {
   std::int32_t slot = 0;
+  std::string host = {}; ///< its name, for people; empty: not known
 };
 
 /// Elastic jobs: this slot is to leave, once all members end the generation at a commit.
@@ -377,6 +378,9 @@ struct regroup_overdue {
   std::uint64_t generation = 0;
 };
 
+/// INTERNAL: it is time to tell members that wait who is missing.
+struct missing_due {};
+
 /// INTERNAL: a link to a slot's member has been down for a while and no exit was reported.
 struct link_stayed_down {
   link_id link = 0;
@@ -402,6 +406,7 @@ using rendezvous_actor =
                      caf::reacts_to<watch_generations>, caf::reacts_to<watch_fates>,
                      caf::reacts_to<drain_answered>, caf::reacts_to<link_stayed_down>,
                      caf::reacts_to<member_reported>, caf::reacts_to<regroup_overdue>,
+                     caf::reacts_to<missing_due>,
                      /// Refuse new members, close all links, end.
                      caf::reacts_to<close_atom>, caf::reacts_to<link_opened>, caf::reacts_to<link_received>,
                      caf::reacts_to<link_closed>>;
@@ -473,6 +478,7 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_broken)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::introduction)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_exited)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_started)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::missing_due)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::slot_retired)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::nobody_comes)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::hosts_failed)

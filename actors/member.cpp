@@ -69,6 +69,9 @@ void member_state::hear(const envelope& message) {
   if (message.kind() == wire::Envelope::Body::WELCOME) {
     auto what = decode_welcome(message);
     what ? welcomed(*what) : misread(what.error());
+  } else if (message.kind() == wire::Envelope::Body::AWAITED) {
+    auto missing = decode_awaited(message);
+    missing ? awaits(*missing) : misread(missing.error());
   } else if (message.kind() == wire::Envelope::Body::REFUSED) {
     auto what = decode_refused(message);
     what ? refused_by(*what) : misread(what.error());

@@ -71,6 +71,7 @@ private:
   void welcomed(const welcome& what);
   void resumed_by(const resumed& what);
   void refused_by(const refused& what);
+  void awaits(const awaited& missing);
   void look_for_rendezvous(const std::string& where, const std::string& reason);
   /// False: it comes from a rendezvous that another one has replaced, which is told so.
   bool obeys(std::uint64_t epoch);

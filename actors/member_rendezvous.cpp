@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "actors/member.hpp"
+#include "elastic/missing_reports.hpp"
 
 namespace farandole {
 
@@ -76,6 +77,19 @@ void member_state::refused_by(const refused& what) {
     return fail_start(why);
   if (setup_.log && std::exchange(refusal_told_, why.text) != why.text)
     setup_.log->warning(why.text + "; training goes on without it");
+}
+
+// Before this member is welcomed: later on it knows who is in.
+void member_state::awaits(const awaited& missing) {
+  if (stage_ != stage::joining || tree_)
+    return;
+  const auto text = text_of(missing, elastic());
+  setup_.shared->missing(text);
+  if (!missing.report || !setup_.log)
+    return;
+  const auto patience = elastic() ? setting::elastic_timeout : setting::start_timeout;
+  setup_.log->warning("init() has waited " + std::to_string(missing.waited_seconds) + " s, of at most " +
+                      setup_.settings.cited(patience) + ": " + text);
 }
 
 bool member_state::obeys(std::uint64_t epoch) {

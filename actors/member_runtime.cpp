@@ -86,11 +86,18 @@ error member_runtime::join(const member_start& how) {
   // Who comes later to an elastic job waits for the others' next commit.
   const auto patience = values_.flag(setting::elastic) ? setting::elastic_timeout : setting::start_timeout;
   if (started.wait_until(how.until) != std::future_status::ready)
-    return {error_kind::timed_out, "the job did not come together within " + values_.cited(patience) +
-                                       ": rank " + std::to_string(values_.integer(setting::rank)) + " of " +
-                                       std::to_string(values_.integer(setting::size)) +
-                                       " waited for the other members; see whether all of them were started"};
+    return did_not_come_together(patience);
   return started.get();
+}
+
+error member_runtime::did_not_come_together(setting patience) const {
+  const auto missing = standing_->missing();
+  const auto place = "rank " + std::to_string(values_.integer(setting::rank)) + " of " +
+                     std::to_string(values_.integer(setting::size)) + " on " + host_name();
+  return {error_kind::timed_out, "the job did not come together within " + values_.cited(patience) + ": " +
+                                     place + " waited for the others" +
+                                     (missing.empty() ? "" : " (" + missing + ")") +
+                                     "; check that all of them were started and call init()"};
 }
 
 void member_runtime::shutdown(departure how) {

@@ -78,6 +78,7 @@ public:
 private:
   explicit member_runtime(settings values);
   error join(const member_start& how);
+  error did_not_come_together(setting patience) const;
 
   settings values_;
   logger log_;

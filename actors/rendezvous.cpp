@@ -1,6 +1,9 @@
 #include "actors/rendezvous.hpp"
 
+#include <algorithm>
 #include <utility>
+
+#include "actors/kit/clock.hpp"
 
 namespace farandole {
 
@@ -50,6 +53,8 @@ void rendezvous_state::begin(rendezvous_options how, membership members) {
   if (how_.apart && how_.journal && how_.journal->found())
     launcher_ = how_.journal->found()->launcher;
   running_ = members_.running();
+  for (const auto& [slot, host] : how_.hosts)
+    members_.expect(slot, host);
   if (members_.generation() > 0)
     self->delayed_send(self, how_.settings.duration(setting::regroup_timeout),
                        regroup_overdue{members_.generation()});
@@ -178,8 +183,9 @@ void rendezvous_state::exited(const slot_exited& what) {
 }
 
 void rendezvous_state::started(const slot_started& what) {
-  members_.expect(what.slot);
+  members_.expect(what.slot, what.host);
   remember();
+  follow(reports_.changed(members_.forming(), now(self)));
 }
 
 void rendezvous_state::retired(const slot_retired& what) {
@@ -249,6 +255,28 @@ void rendezvous_state::carry_out(const membership_decision& what) {
   if (std::exchange(running_, members_.running()) && !running_)
     self->delayed_send(self, how_.settings.duration(setting::regroup_timeout),
                        regroup_overdue{members_.generation()});
+  follow(reports_.changed(members_.forming(), now(self)));
+}
+
+void rendezvous_state::follow(const missing_reports::step& next) {
+  if (closing_)
+    return;
+  if (next.call_next)
+    self->delayed_send(self, std::max(*next.call_next - now(self), instant::duration::zero()), missing_due{});
+  if (!next.update)
+    return;
+  auto missing = members_.missing();
+  missing.waited_seconds = static_cast<std::uint32_t>(next.waited.count());
+  // The lowest slot, which is rank 0 where it has come, reports for all.
+  missing.report = next.report;
+  for (const auto& [slot, link] : members_.waiting()) {
+    tell(link, encode(address{}, missing));
+    missing.report = false;
+  }
+}
+
+void rendezvous_state::tell_missing() {
+  follow(reports_.due(now(self)));
 }
 
 // What is the same for all is copied and encoded once, for there may be many of them.
@@ -291,6 +319,7 @@ rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<re
       [&state](const watch_fates& what) { state.fates_watched_by(what); },
       [&state](const drain_answered& what) { state.answer(what); },
       [&state](const regroup_overdue& what) { state.overdue(what); },
+      [&state](const missing_due&) { state.tell_missing(); },
       [&state](const link_stayed_down& what) { state.stayed_down(what); },
       [&state](const member_reported& what) { state.take_report(what); },
       [&state](close_atom) { state.close(); },

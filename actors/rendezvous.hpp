@@ -21,6 +21,7 @@
 #include "actors/kit/log.hpp"
 #include "elastic/journal.hpp"
 #include "elastic/membership.hpp"
+#include "elastic/missing_reports.hpp"
 #include "messages/settings.hpp"
 
 namespace farandole {
@@ -35,6 +36,8 @@ struct rendezvous_options {
   std::shared_ptr<farandole::journal> journal; ///< may be null: then nothing is kept
   bool apart = false;                          ///< the launcher is another process, and comes by a link
   std::uint32_t draw = 0;                      ///< for the epoch; by chance
+  /// Names of the hosts of these slots, for people; of any others they are not known.
+  std::map<std::int32_t, std::string> hosts = {};
   /// Called on the loop when members obey another rendezvous: this one has said why, and ends.
   std::function<void()> stepped_down;
 };
@@ -63,6 +66,7 @@ struct rendezvous_state {
   void fates_watched_by(const watch_fates& what) { fate_watcher_ = what.who; }
   void answer(const drain_answered& what);
   void overdue(const regroup_overdue& what);
+  void tell_missing();
   void stayed_down(const link_stayed_down& what);
   void take_report(const member_reported& what);
   void close();
@@ -89,6 +93,7 @@ private:
   void take_drain(link_id link, const drain& asked);
   void take_answer(link_id link, draining said);
   void carry_out(const membership_decision& what);
+  void follow(const missing_reports::step& next);
   void admit(const membership_decision& what);
   void tell(link_id link, const envelope& message);
   void refuse(link_id link, const refused& why);
@@ -96,6 +101,7 @@ private:
   rendezvous_actor::pointer self;
   rendezvous_options how_;
   membership members_;
+  missing_reports reports_;
   std::unordered_map<link_id, caller> links_;
   caf::actor listener_;
   generation_watcher_actor watcher_;             ///< may be null

@@ -146,4 +146,14 @@ void standing::await_change(std::chrono::nanoseconds longest) {
   change_came_.wait_for(lock, longest, [this] { return changes != 0; });
 }
 
+void standing::missing(std::string text) {
+  std::lock_guard guard(missing_guard_);
+  missing_ = std::move(text);
+}
+
+std::string standing::missing() const {
+  std::lock_guard guard(missing_guard_);
+  return missing_;
+}
+
 } // namespace farandole

@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "actors/door/door.hpp"
@@ -119,6 +120,10 @@ struct standing {
   /// The member has left, or its generation has ended, and its links are closed.
   std::promise<void> ended;
 
+  /// Who has not come yet, as the rendezvous told last; for people. Empty before it has told anything.
+  void missing(std::string text);
+  std::string missing() const;
+
   std::atomic<bool> alive{false};
   /// How members wait to change: twice the number of changes, plus one if nobody waits to come in.
   std::atomic<std::uint64_t> changes{0};
@@ -129,6 +134,8 @@ struct standing {
   std::atomic<std::uint64_t> bytes_moved{0};
 
 private:
+  mutable std::mutex missing_guard_; ///< held for a copy only
+  std::string missing_;
   std::mutex change_guard_;
   std::condition_variable change_came_;
 };

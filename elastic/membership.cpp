@@ -26,9 +26,12 @@ membership::membership(membership_rules rules, std::uint64_t epoch) : rules_(rul
 
 // ---- who may come ----------------------------------------------------------------------------------
 
-void membership::expect(std::int32_t slot) {
-  if (seats_.try_emplace(slot).second)
+void membership::expect(std::int32_t slot, const std::string& host) {
+  const auto [position, is_new] = seats_.try_emplace(slot);
+  if (is_new)
     ++revision_;
+  if (!host.empty())
+    position->second.host = host;
 }
 
 std::optional<refused> membership::objection(const hello& request) const {
@@ -346,12 +349,36 @@ surviving_sets membership::surviving_sets_of(const std::vector<member>& all) con
 
 // ---- looking up ------------------------------------------------------------------------------------
 
-std::string membership::missing() const {
-  std::string text;
-  for (auto& [slot, seat] : seats_)
-    if (!seat.link && (seat.awaited || (rules_.elastic && !seat.ended && !seat.retired)))
-      text += (text.empty() ? "" : ", ") + std::to_string(slot);
-  return text;
+bool membership::forming() const {
+  return !running_ && std::any_of(seats_.begin(), seats_.end(), [](const auto& each) {
+    return each.second.link && !each.second.retired;
+  });
+}
+
+std::map<std::int32_t, route> membership::waiting() const {
+  std::map<std::int32_t, route> found;
+  for (const auto& [slot, seat] : seats_)
+    if (!running_ && seat.link && !seat.retired)
+      found.emplace(slot, *seat.link);
+  return found;
+}
+
+// Where enough have come, the generation waits only for those who were in the one before.
+awaited membership::missing() const {
+  awaited found;
+  found.arrived = static_cast<std::uint32_t>(waiting().size());
+  const auto needed = static_cast<std::uint32_t>(generation_ == 0 ? rules_.size : rules_.least);
+  const bool too_few = found.arrived < needed;
+  std::uint32_t count = 0;
+  for (const auto& [slot, seat] : seats_) {
+    const bool may_come = rules_.elastic && too_few && !seat.ended && !seat.retired;
+    if (seat.link || !(seat.awaited || may_come))
+      continue;
+    if (++count <= awaited_limit)
+      found.missing.push_back({slot, seat.host.empty() ? seat.announced.host_name : seat.host});
+  }
+  found.size = std::max(needed, found.arrived + count);
+  return found;
 }
 
 std::optional<std::int32_t> membership::slot_of(route from) const {

@@ -88,8 +88,9 @@ public:
   /// As long as it stays the same, so does the image, which costs more than to ask.
   std::uint64_t revision() const { return revision_; }
 
-  /// Elastic: this slot's process was started, or is about to be; others are turned away.
-  void expect(std::int32_t slot);
+  /// Elastic: this slot's process was started, or is about to be; others are turned away. In every job: `host`
+  /// is the name of its host, for people; empty if it is not known.
+  void expect(std::int32_t slot, const std::string& host = {});
 
   /// Elastic: this slot is to leave by plan. It stays until all members leave the generation.
   membership_decision retire(std::int32_t slot);
@@ -131,11 +132,17 @@ public:
   /// Of the members of the generation that runs, or of the last one, by rank.
   const std::vector<std::int32_t>& slots() const { return slots_by_rank_; }
   bool knows(std::int32_t slot) const { return seats_.contains(slot); }
-  /// Slots that are waited for, for people: "2, 3".
-  std::string missing() const;
+  /// Some members wait for others: no generation runs, and somebody has said hello.
+  bool forming() const;
+  /// Those who wait, by slot.
+  std::map<std::int32_t, route> waiting() const;
+  /// Who is waited for, by slot. `size` counts members that no slot is known of yet, too; `waited_seconds` and
+  /// `report` are left to the caller.
+  awaited missing() const;
 
 private:
   struct seat {
+    std::string host; ///< as expect() said
     std::optional<route> link;
     hello announced;
     bool in_generation = false; ///< has not left since the generation began

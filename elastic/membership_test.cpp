@@ -20,7 +20,7 @@ TEST_CASE("a generation starts when the last slot has said hello, and not before
   membership job{{.size = 2}, 7};
   auto first = job.join(11, from_slot(1, 2));
   CHECK(first.admissions.empty());
-  CHECK(job.missing() == "0");
+  CHECK(missing_slots(job) == std::vector<std::int32_t>{0});
   auto second = job.join(10, from_slot(0, 2));
   REQUIRE(second.admissions.size() == 2);
   CHECK(second.admissions[0].to == 10);
@@ -29,6 +29,33 @@ TEST_CASE("a generation starts when the last slot has said hello, and not before
   CHECK(second.roster.generation == 1);
   CHECK(second.roster.epoch == 7);
   CHECK(second.roster.members[1].address == "127.0.0.1:5001");
+}
+
+TEST_CASE("who is missing is told with the host, as long as others wait") {
+  membership job{{.size = 3}, 1};
+  CHECK_FALSE(job.forming());
+  job.expect(1, "node1");
+  job.join(12, from_slot(2, 3));
+  CHECK(job.forming());
+  CHECK(job.waiting() == std::map<std::int32_t, route>{{2, 12}});
+  CHECK(job.missing() == awaited{0, 1, 3, false, {{0, ""}, {1, "node1"}}});
+  job.join(11, from_slot(1, 3));
+  job.join(10, from_slot(0, 3));
+  CHECK_FALSE(job.forming());
+  // One that has been in is known by the host that it named itself.
+  job.leave(10, 1);
+  job.leave(11, 1);
+  job.leave(12, 1);
+  CHECK_FALSE(job.forming());
+  job.join(20, from_slot(0, 3));
+  CHECK(job.missing() == awaited{0, 1, 3, false, {{1, "node1"}, {2, "a"}}});
+}
+
+TEST_CASE("only the first of many missing members are listed, and all are counted") {
+  membership job{{.size = 1000}, 1};
+  job.join(1, from_slot(0, 1000));
+  CHECK(job.missing().missing.size() == awaited_limit);
+  CHECK(job.missing().size == 1000);
 }
 
 TEST_CASE("local and cross ranks follow the hosts") {
@@ -162,12 +189,28 @@ TEST_CASE("survivors form the next generation as soon as the last of them has co
   CHECK(told.notices.size() == 3);
   CHECK(job.join(203, from_slot(3, 1)).admissions.empty());
   CHECK(job.join(200, from_slot(0, 1)).admissions.empty());
-  CHECK(job.missing() == "2");
+  CHECK(missing_slots(job) == std::vector<std::int32_t>{2});
   auto formed = job.join(202, from_slot(2, 1));
   CHECK(slots_of(formed) == std::vector{0, 2, 3});
   CHECK(formed.roster.generation == 2);
   CHECK(formed.roster.must_sync);
   CHECK_FALSE(formed.admissions[0].joined_late);
+}
+
+TEST_CASE("elastic: members that the launcher has not started yet are counted as missing") {
+  membership job{{.size = 3, .elastic = true, .least = 1, .most = 3}, 1};
+  job.expect(0, "node0");
+  job.expect(1, "node1");
+  job.join(10, from_slot(0, 1));
+  CHECK(job.missing() == awaited{0, 1, 3, false, {{1, "node1"}}});
+}
+
+TEST_CASE("elastic: a new worker is not missing where enough members have come") {
+  auto job = elastic_running(3, 4);
+  job.expect(3);
+  job.exit(1, "was killed by signal 9");
+  job.join(200, from_slot(0, 1));
+  CHECK(missing_slots(job) == std::vector<std::int32_t>{2});
 }
 
 TEST_CASE("when rank 0 is lost, the oldest survivor becomes rank 0") {

@@ -27,6 +27,13 @@ inline hello with_set_of_one(std::int32_t slot) {
   return value;
 }
 
+inline std::vector<std::int32_t> missing_slots(const membership& job) {
+  std::vector<std::int32_t> slots;
+  for (const auto& member : job.missing().missing)
+    slots.push_back(member.slot);
+  return slots;
+}
+
 /// Slots 0.. with routes 100 + slot; the job may have one to `most` members.
 inline membership elastic_running(std::int32_t size, std::int32_t most, std::int32_t least = 1) {
   membership job{{.size = size, .elastic = true, .least = least, .most = most}, 1};

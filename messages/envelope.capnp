@@ -42,6 +42,7 @@ struct Envelope {
     resumed @18 :Reunion.Resumed;
     superseded @19 :Reunion.Superseded;
     leaving @22 :Drain.Leaving;
+    awaited @25 :Membership.Awaited;
 
     # Between a launcher and a rendezvous that runs apart from it.
     slots @20 :Reunion.Slots;

@@ -4,6 +4,7 @@
 #   member → rendezvous   Hello        once per init(): who am I, where can I be reached
 #   rendezvous → member   Welcome      once all members of the generation have said hello: ranks, addresses
 #                     or  Refused      this hello cannot be part of the job; says why
+#   rendezvous → member   Awaited      while a member waits for its Welcome: which members have not said hello yet
 #   member → leader       Greeting     first message on a link to a leader: which member is calling
 #   member → leader       Introduction how my data paths can be reached (a window's address, a UCX address)
 #   leader → members      Introductions  everyone's, once all have come
@@ -109,6 +110,25 @@ struct Refused {
   # By plan: the job goes on without this process, which should end in order.
   culprit @2 :Int32 = -1;
   # The slot of a process that has ended, because of which there is no place for this one; -1: none.
+}
+
+struct Awaited {
+  waitedSeconds @0 :UInt32;
+  # Since the first member began to wait.
+  arrived @1 :UInt32;
+  # Members that have said hello.
+  size @2 :UInt32;
+  # Members that the generation needs at least.
+  report @3 :Bool;
+  # The receiver tells the user; true for one of those who wait.
+  missing @4 :List(AwaitedMember);
+  # By slot, strictly ascending; the first few of them.
+}
+
+struct AwaitedMember {
+  slot @0 :Int32;
+  host @1 :Text;
+  # Its name, for people; empty if it is not known.
 }
 
 struct Lost {

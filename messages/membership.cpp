@@ -94,6 +94,25 @@ envelope encode(const address& from, const refused& value) {
   });
 }
 
+envelope encode(const address& from, const awaited& value) {
+  assert(value.missing.size() <= awaited_limit);
+  std::size_t guess = 4;
+  for (const auto& member : value.missing)
+    guess += 2 + words_of_text(member.host.size());
+  return write(from, guess, [&](auto body) {
+    auto to = body.initAwaited();
+    to.setWaitedSeconds(value.waited_seconds);
+    to.setArrived(value.arrived);
+    to.setSize(value.size);
+    to.setReport(value.report);
+    auto list = to.initMissing(static_cast<kj::uint>(value.missing.size()));
+    for (kj::uint i = 0; i < list.size(); ++i) {
+      list[i].setSlot(value.missing[i].slot);
+      list[i].setHost(text_of(value.missing[i].host));
+    }
+  });
+}
+
 envelope encode(const address& from, const lost& value) {
   auto reason = shortened(value.reason);
   return write(from, words_of_text(reason.size()), [&](auto body) {
@@ -178,6 +197,29 @@ expected<refused> decode_refused(const envelope& message) {
         value.dismissed = from.getDismissed();
         value.culprit = from.getCulprit();
         so_far.require(value.culprit == -1 || is_rank(value.culprit), "the slot is out of range");
+      });
+}
+
+expected<awaited> decode_awaited(const envelope& message) {
+  return decode<awaited>(
+      message, body_kind::AWAITED, "list of missing members",
+      [](body_reader body, awaited& value, verdict& so_far) {
+        auto from = body.getAwaited();
+        value.waited_seconds = from.getWaitedSeconds();
+        value.arrived = from.getArrived();
+        value.size = from.getSize();
+        value.report = from.getReport();
+        so_far.require(value.size <= static_cast<std::uint32_t>(member_limit), "the size is out of range");
+        auto list = from.getMissing();
+        if (!so_far.require(list.size() <= awaited_limit, "too many members are listed"))
+          return;
+        for (auto member : list) {
+          value.missing.push_back({member.getSlot(), read_label(member.getHost(), so_far)});
+          const auto count = value.missing.size();
+          so_far.require(value.missing.back().slot >= 0 &&
+                             (count == 1 || value.missing[count - 2].slot < value.missing.back().slot),
+                         "the slots are not ascending");
+        }
       });
 }
 

@@ -42,6 +42,26 @@ struct refused {
   friend bool operator==(const refused&, const refused&) = default;
 };
 
+/// Longest list of missing members that one message names.
+inline constexpr std::size_t awaited_limit = 32;
+
+struct awaited_member {
+  std::int32_t slot = 0;
+  std::string host; ///< empty: not known
+
+  friend bool operator==(const awaited_member&, const awaited_member&) = default;
+};
+
+struct awaited {
+  std::uint32_t waited_seconds = 0;
+  std::uint32_t arrived = 0;
+  std::uint32_t size = 0;
+  bool report = false;
+  std::vector<awaited_member> missing; ///< by slot; at most `awaited_limit`
+
+  friend bool operator==(const awaited&, const awaited&) = default;
+};
+
 struct lost {
   std::uint64_t generation = 0;
   std::int32_t rank = -1;
@@ -93,6 +113,7 @@ struct introductions {
 
 envelope encode(const address& from, const hello& value);
 envelope encode(const address& from, const refused& value);
+envelope encode(const address& from, const awaited& value);
 envelope encode(const address& from, const lost& value);
 envelope encode(const address& from, const changed& value);
 envelope encode(const address& from, const farewell& value);
@@ -102,6 +123,7 @@ envelope encode(const address& from, const introductions& value);
 
 expected<hello> decode_hello(const envelope& message);
 expected<refused> decode_refused(const envelope& message);
+expected<awaited> decode_awaited(const envelope& message);
 expected<lost> decode_lost(const envelope& message);
 expected<changed> decode_changed(const envelope& message);
 expected<farewell> decode_farewell(const envelope& message);

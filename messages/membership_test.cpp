@@ -57,6 +57,20 @@ TEST_CASE("a hello arrives as it was sent") {
   CHECK(*received == sound_hello());
 }
 
+TEST_CASE("a list of missing members arrives as it was sent, and bounded") {
+  const awaited sent{15, 2, 5, true, {{1, "alpha"}, {3, ""}}};
+  const auto received = decode_awaited(travelled(encode(somewhere, sent)));
+  REQUIRE(received);
+  CHECK(*received == sent);
+  const auto complaint_about = [](awaited value) {
+    const auto result = decode_awaited(travelled(encode(somewhere, value)));
+    return result ? std::string() : result.error().text;
+  };
+  CHECK(holds(complaint_about({1, 1, 3, false, {{2, ""}, {1, ""}}}), "not ascending"));
+  CHECK(holds(complaint_about({1, 1, 3, false, {{-1, ""}}}), "not ascending"));
+  CHECK(holds(complaint_about({1, 1, 0xffffffff, false, {}}), "size is out of range"));
+}
+
 TEST_CASE("of a hello in another wire version only the version is believed") {
   auto value = sound_hello();
   value.wire_version = wire_version + 1;

@@ -177,6 +177,7 @@ error launcher::start_own(parts& made, const launcher_options& options) {
   how.log = &made.log;
   how.apart = options.apart;
   how.draw = static_cast<std::uint32_t>(std::random_device{}());
+  how.hosts = options.hosts;
   how.stepped_down = made.watch.stepped_down();
   if (!options.journal.empty()) {
     auto book = journal::open(options.journal);
@@ -265,7 +266,7 @@ int launcher::run(const elastic_job& job) {
   spec.seed = std::random_device{}();
   const auto rendezvous = parts_->rendezvous;
   spec.slot_for = [&, rendezvous](const crew::start& where) {
-    caf::anon_send(rendezvous, slot_started{where.slot});
+    caf::anon_send(rendezvous, slot_started{where.slot, where.host});
     auto slot = job.slot_for(where);
     if (slot)
       slot->process.keeper = &parts_->keeper;

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,6 +29,8 @@ struct launcher_options {
   /// Elastic jobs: the address of a rendezvous that runs apart; it has `port`. Empty: this launcher has its
   /// own.
   std::string remote_ip;
+  /// Names of the hosts of these slots, for messages about members that have not come.
+  std::map<std::int32_t, std::string> hosts = {};
 };
 
 /// A job whose processes may change while it runs.

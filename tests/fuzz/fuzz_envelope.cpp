@@ -42,6 +42,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(*message, decode_hello);
   check(*message, decode_welcome);
   check(*message, decode_refused);
+  check(*message, decode_awaited);
   check(*message, decode_lost);
   check(*message, decode_changed);
   check(*message, decode_farewell);

@@ -73,6 +73,7 @@ inline std::vector<envelope> samples() {
       encode(from, hello{wire_version, 1, 3, "host", "alpha", "10.0.0.1:99", 77, 1}),
       encode(from, entry),
       encode(from, refused{"the job has ended"}),
+      encode(from, awaited{5, 1, 3, true, {{1, "alpha"}, {2, ""}}}),
       encode(from, lost{3, 2, "was killed by signal 9"}),
       encode(from, farewell{3, {1, {departure_kind::shutdown_called, "", 9}}, true}),
       encode(from, leaving{3}),

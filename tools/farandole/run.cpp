@@ -135,13 +135,11 @@ expected<slot_spec> slot_for(const placement& place, const run_request& request,
   return slot;
 }
 
-expected<int> run_fixed(const run_request& request, const job_facts& job, launcher& by) {
-  const auto places = place(request.hosts, request.processes, machine_of_host);
-  if (!places)
-    return places.error();
+expected<int> run_fixed(const run_request& request, const std::vector<placement>& places,
+                        const job_facts& job, launcher& by) {
   const auto inherited = own_environment();
   std::vector<slot_spec> slots;
-  for (const auto& place : *places) {
+  for (const auto& place : places) {
     auto slot = slot_for(place, request, job, inherited, job.size, by);
     if (!slot)
       return slot.error();
@@ -204,6 +202,15 @@ expected<int> try_run(const run_request& request) {
     return kept.error();
   launcher_options options;
   options.members = {request.processes};
+  std::vector<placement> places; // of an elastic job, they are found while it runs
+  if (!request.elastic) {
+    auto found = place(request.hosts, request.processes, machine_of_host);
+    if (!found)
+      return found.error();
+    places = std::move(*found);
+    for (const auto& each : places)
+      options.hosts.emplace(each.rank, each.host);
+  }
   if (request.elastic)
     options.members = {request.processes, true, request.crew.fewest, request.crew.most};
   options.values = request.values;
@@ -235,7 +242,7 @@ expected<int> try_run(const run_request& request) {
     std::cout << "Launching " << request.processes << " processes; the rendezvous listens on "
               << job.rendezvous_address << ":" << job.rendezvous_port << std::endl;
   const auto told = tell_of(request, job, *secret);
-  return request.elastic ? run_elastic(request, job, **started) : run_fixed(request, job, **started);
+  return request.elastic ? run_elastic(request, job, **started) : run_fixed(request, places, job, **started);
 }
 
 } // namespace

@@ -147,9 +147,7 @@ def meeting(rank: int, size: int, patience_s: float, patience: str, joined: int)
                 f"rank 0 cannot announce the job in torch's store at {_store_address()}: {_first_line(problem)}; check "
                 "that the address is one of this job and that no other program uses the port"
             ) from problem
-        place.settings.update(
-            HOROVOD_GLOO_RENDEZVOUS_ADDR=server.ip, HOROVOD_GLOO_RENDEZVOUS_PORT=str(server.port)
-        )
+        place.settings.update(HOROVOD_GLOO_RENDEZVOUS_ADDR=server.ip, HOROVOD_GLOO_RENDEZVOUS_PORT=str(server.port))
         place.secret, place.server = server.new_secret, server
         try:
             yield place

@@ -1,0 +1,27 @@
+"""A job in which a rank never calls init(): the others say which one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from launched import needs_launcher, run_script
+
+pytestmark = needs_launcher
+
+
+def test_rank_0_reports_the_rank_that_is_missing_and_the_final_error_lists_it(tmp_path: Path) -> None:
+    script = """
+    import os, signal
+    import horovod.numpy as hvd
+    if os.environ["HOROVOD_RANK"] == "2":
+        signal.pause()  # until the launcher ends the job
+    hvd.init()
+    """
+    job = run_script(3, tmp_path, script, HOROVOD_START_TIMEOUT="6")
+    assert job.returncode != 0
+    missing = "2 of 3 ranks have called init(); missing: rank 2 on localhost"
+    reports = [line for line in job.stdout.splitlines() if "init() has waited" in line]
+    assert len(reports) == 1, job.stdout
+    assert "[0]<stderr>" in reports[0] and "has waited 5 s" in reports[0] and missing in reports[0], job.stdout
+    errors = [line for line in job.stdout.splitlines() if "did not come together" in line]
+    assert errors and all(missing in line for line in errors), job.stdout
