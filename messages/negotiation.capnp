@@ -75,9 +75,10 @@
 #
 # Order
 # -----
-# Bundles are numbered from 0 in each (generation, set); every member runs them in that order. Within one
-# Schedule: assignments, then dissolved, then forget and retract, then failures, then ask, then bundles, then buckets,
-# then join results, then restarts and changes of the process sets, then `end`.
+# Bundles are numbered from 0 in each (generation, set); every member runs them in that order.
+# The fields of Schedule stand in the order in which members and relays apply them (messages/schedule_order.hpp): what
+# ids mean comes before what is said of them, what is taken back before what moves, and the last word last. A schedule
+# that is cut into several (collectives/plan/paging.hpp) keeps that order across them.
 # Most schedules go to all members; `ask`, and failures that concern one member alone, go to that member.
 # An id that is assigned again has been granted a cell; all else about it is as before.
 
@@ -246,26 +247,28 @@ struct Failure {
 }
 
 struct Schedule {
+  # In the order in which the parts are applied.
   assignments @0 :List(Assignment);
+  dissolved @11 :List(UInt32);
+  # Buckets that are no more.
   forget @1 :List(UInt32);
   retract @2 :List(Round);
   failures @3 :List(Failure);
   ask @4 :List(UInt32);
   bundles @5 :List(Bundle);
-  joined @6 :Int32;
-  # The rank that joined last, once all have; -1 otherwise.
-  end @7 :Bool;
-  # No bundle follows in this generation and set.
-  changed @8 :Bool;
-  # The change of process sets that all members had asked for is done, as `sets` says.
-  sets @9 :List(SetEvent);
-  restarts @10 :List(SetRestart);
-  # Sets that have failed on some member.
-  dissolved @11 :List(UInt32);
-  # Buckets that are no more.
   buckets @12 :List(Bucket);
   # New ones.
+  joined @6 :Int32;
+  # The rank that joined last, once all have; -1 otherwise.
+  restarts @10 :List(SetRestart);
+  # Sets that have failed on some member.
+  sets @9 :List(SetEvent);
+  # What starts and ends, with `changed`.
+  changed @8 :Bool;
+  # The change of process sets that all members had asked for is done, as `sets` says.
   departedRank @13 :Int32 = -1;
   departure @14 :Departure.Departure;
   # In the global set, with `end`: the member that left first, and how. Null and -1 otherwise.
+  end @7 :Bool;
+  # No bundle follows in this generation and set.
 }

@@ -130,7 +130,7 @@ struct failure {
   friend bool operator==(const failure&, const failure&) = default;
 };
 
-/// Leader → members. The order of its parts is told in negotiation.capnp.
+/// Leader → members. Its parts are applied in the order of schedule_order.hpp.
 struct schedule {
   std::vector<assignment> assignments;
   std::vector<std::uint32_t> forget;

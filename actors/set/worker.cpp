@@ -8,6 +8,7 @@
 #include "actors/set/bundle_builder.hpp"
 #include "collectives/operation.hpp"
 #include "collectives/plan/departure_report.hpp"
+#include "messages/schedule_order.hpp"
 
 namespace farandole {
 
@@ -156,7 +157,7 @@ void worker_state::report(const bundle_finished& what) {
     send(std::move(out));
 }
 
-// ---- the leader's schedule, part by part in the order that negotiation.capnp gives ---------------
+// ---- the leader's schedule, part by part in the order of schedule_order.hpp ----------------------
 
 void worker_state::follow(const envelope& message) {
   auto plan = decode_schedule(message, setup_.members);
@@ -167,26 +168,46 @@ void worker_state::follow(const envelope& message) {
   }
   if (over_)
     return;
-  apply_assignments(*plan);
-  apply_buckets(*plan);
-  for (auto id : plan->forget)
-    setup_.door->forget(id);
-  apply_retractions(*plan);
-  apply_failures(*plan);
-  answer_questions(*plan);
-  run_bundles(*plan);
-  if (plan->joined >= 0)
-    finish_join(plan->joined);
-  if (!plan->restarts.empty())
-    self->send(setup_.sets, sets_restarted{std::move(plan->restarts)});
-  if (plan->changed)
-    change_sets(*plan);
-  if (plan->end && setup_.ended) {
-    setup_.ended();
-  } else if (plan->end) {
-    departed_ = plan->departed.value_or(departed_member{});
-    finish_generation();
-  }
+  for_each_part(*plan,
+                for_parts{
+                    [this, &plan](part_tag<schedule_part::assignments>, auto&) { apply_assignments(*plan); },
+                    [this](part_tag<schedule_part::dissolved>, auto& buckets) { dissolve(buckets); },
+                    [this](part_tag<schedule_part::forget>, auto& ids) {
+                      for (auto id : ids)
+                        setup_.door->forget(id);
+                    },
+                    [this, &plan](part_tag<schedule_part::retract>, auto&) { apply_retractions(*plan); },
+                    [this, &plan](part_tag<schedule_part::failures>, auto&) { apply_failures(*plan); },
+                    [this, &plan](part_tag<schedule_part::ask>, auto&) { answer_questions(*plan); },
+                    [this, &plan](part_tag<schedule_part::bundles>, auto&) { run_bundles(*plan); },
+                    [this](part_tag<schedule_part::buckets>, auto& buckets) { plan_buckets(buckets); },
+                    [this](part_tag<schedule_part::joined>, std::int32_t last_rank) {
+                      if (last_rank >= 0)
+                        finish_join(last_rank);
+                    },
+                    [this](part_tag<schedule_part::restarts>, auto& restarts) {
+                      if (!restarts.empty())
+                        self->send(setup_.sets, sets_restarted{std::move(restarts)});
+                    },
+                    [](part_tag<schedule_part::sets>, auto&) {}, // with `changed`
+                    [this, &plan](part_tag<schedule_part::changed>, bool changed) {
+                      if (changed)
+                        change_sets(*plan);
+                    },
+                    [](part_tag<schedule_part::departed>, auto&) {}, // with `end`
+                    [this, &plan](part_tag<schedule_part::end>, bool ends) {
+                      if (ends)
+                        end_in_order(*plan);
+                    },
+                });
+}
+
+// The set's last schedule.
+void worker_state::end_in_order(const schedule& plan) {
+  if (setup_.ended)
+    return setup_.ended();
+  departed_ = plan.departed.value_or(departed_member{});
+  finish_generation();
 }
 
 void worker_state::apply_assignments(const schedule& plan) {

@@ -69,7 +69,8 @@ private:
   void send(requests what);
   void ask(std::uint32_t id, requests& out);
   void let_go(const bucket_shelf::ids& ids, requests& out);
-  void apply_buckets(const schedule& plan);
+  void dissolve(const std::vector<std::uint32_t>& buckets);
+  void plan_buckets(const std::vector<bucket>& buckets);
   void arm();
   void look_in(std::chrono::microseconds interval);
   void apply_assignments(const schedule& plan);
@@ -78,6 +79,7 @@ private:
   void answer_questions(const schedule& plan);
   void run_bundles(const schedule& plan);
   void change_sets(schedule& plan);
+  void end_in_order(const schedule& plan);
   void finish_join(std::int32_t last_rank);
   void retract(board_round what);
   pending_ptr claim(const bundle_entry& entry);

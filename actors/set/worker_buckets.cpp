@@ -27,12 +27,16 @@ void worker_state::let_go(const bucket_shelf::ids& ids, requests& out) {
   out.ids.insert(out.ids.end(), ids.begin(), ids.end());
 }
 
-// Before anything else of the schedule that concerns their ids.
-void worker_state::apply_buckets(const schedule& plan) {
+void worker_state::dissolve(const std::vector<std::uint32_t>& buckets) {
   requests out;
-  for (auto gone : plan.dissolved)
+  for (auto gone : buckets)
     let_go(shelf_.dissolve(gone), out);
-  for (const auto& planned : plan.buckets)
+  send(std::move(out));
+}
+
+void worker_state::plan_buckets(const std::vector<bucket>& buckets) {
+  requests out;
+  for (const auto& planned : buckets)
     let_go(shelf_.add(planned), out);
   send(std::move(out));
 }

@@ -1,6 +1,9 @@
 #include "collectives/plan/paging.hpp"
 
+#include <optional>
 #include <utility>
+
+#include "messages/schedule_order.hpp"
 
 namespace farandole {
 
@@ -27,46 +30,72 @@ std::size_t words_of(const bundle& one) {
     words += 6 + entry.name.size() / 8 + entry.first_dims.size();
   return words;
 }
+std::size_t words_of(const set_event& one) {
+  return 4 + (one.ranks.size() + 1) / 2;
+}
+std::size_t words_of(const set_restart& one) {
+  return 5 + one.reason.size() / 8 + (one.begins ? words_of(*one.begins) : 0);
+}
+/// Numbers and flags are part of every message.
+std::size_t words_of(std::int32_t) {
+  return 0;
+}
+std::size_t words_of(bool) {
+  return 0;
+}
+std::size_t words_of(const std::optional<departed_member>& one) {
+  return one ? 4 + one->how.exception.size() / 8 : 0;
+}
+template <class Element>
+std::size_t words_of(const std::vector<Element>& list) {
+  std::size_t words = 0;
+  for (const auto& one : list)
+    words += words_of(one);
+  return words;
+}
+
+std::size_t words_of(schedule& whole) {
+  std::size_t words = 0;
+  for_each_part(whole, [&words](auto, const auto& part) { words += words_of(part); });
+  return words;
+}
 
 class pages {
 public:
   explicit pages(std::size_t most_words) : most_(most_words) {}
 
-  template <class Part>
-  void add(std::vector<Part>& parts, std::vector<Part> schedule::*list) {
-    for (auto& part : parts) {
-      const auto words = words_of(part);
-      if (words_ > 0 && words > most_ - words_) {
-        done_.emplace_back();
-        words_ = 0;
-      }
-      (done_.back().*list).push_back(std::move(part));
-      words_ = words < most_ - words_ ? words_ + words : most_;
-    }
+  /// A list is cut between its elements.
+  template <schedule_part Part, class Element>
+  void add(part_tag<Part>, std::vector<Element>& list) {
+    for (auto& element : list)
+      part_of<Part>(page_for(words_of(element))).push_back(std::move(element));
+  }
+  /// What has changed stands in one schedule with the word that it has.
+  void add(part_tag<schedule_part::sets>, std::vector<set_event>& events) {
+    page_for(words_of(events)).sets = std::move(events);
+  }
+  template <schedule_part Part, class Value>
+  void add(part_tag<Part>, Value& value) {
+    part_of<Part>(done_.back()) = value;
   }
 
-  schedule& last() { return done_.back(); }
   std::vector<schedule> take() { return std::move(done_); }
 
 private:
+  /// The last page, or a new one where this would not fit there.
+  schedule& page_for(std::size_t words) {
+    if (words_ > 0 && words > most_ - words_) {
+      done_.emplace_back();
+      words_ = 0;
+    }
+    words_ = words < most_ - words_ ? words_ + words : most_;
+    return done_.back();
+  }
+
   std::size_t most_;
   std::size_t words_ = 0; ///< of the last page, at most `most_`
   std::vector<schedule> done_{1};
 };
-
-std::size_t words_of(const schedule& whole) {
-  std::size_t words =
-      whole.forget.size() + whole.ask.size() + 2 * whole.retract.size() + whole.dissolved.size();
-  for (const auto& one : whole.assignments)
-    words += words_of(one);
-  for (const auto& one : whole.failures)
-    words += words_of(one);
-  for (const auto& one : whole.bundles)
-    words += words_of(one);
-  for (const auto& one : whole.buckets)
-    words += words_of(one);
-  return words;
-}
 
 } // namespace
 
@@ -77,20 +106,7 @@ std::vector<schedule> paged(schedule whole, std::size_t most_words) {
     return result;
   }
   pages book(most_words);
-  book.add(whole.assignments, &schedule::assignments);
-  book.add(whole.dissolved, &schedule::dissolved);
-  book.add(whole.forget, &schedule::forget);
-  book.add(whole.retract, &schedule::retract);
-  book.add(whole.failures, &schedule::failures);
-  book.add(whole.ask, &schedule::ask);
-  book.add(whole.bundles, &schedule::bundles);
-  book.add(whole.buckets, &schedule::buckets);
-  book.last().joined = whole.joined;
-  book.last().changed = whole.changed;
-  book.last().sets = std::move(whole.sets);
-  book.last().restarts = std::move(whole.restarts);
-  book.last().end = whole.end;
-  book.last().departed = std::move(whole.departed);
+  for_each_part(whole, [&book](auto part, auto& content) { book.add(part, content); });
   return book.take();
 }
 

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "messages/schedule_order.hpp"
+
 using namespace farandole;
 
 namespace {
@@ -27,7 +29,12 @@ schedule large() {
     whole.bundles.push_back(one);
   }
   whole.joined = 3;
-  whole.restarts = {{1, {}, "it broke"}};
+  for (std::uint32_t number = 1; number <= 100; ++number) {
+    const set_event begins{number + 200, number, false, {0, 1, 2}};
+    whole.restarts.push_back({number, begins, std::string(80, 'x')});
+  }
+  whole.changed = true;
+  whole.sets = {{500, 7, false, {0, 1, 2}}, {501, 8, true, {0, 1}}};
   whole.end = true;
   whole.departed = {{1, {departure_kind::script_ended, "", 3}}};
   return whole;
@@ -40,6 +47,7 @@ TEST_CASE("a large schedule is told in several, and read in order they say the s
     const auto parts = paged(large(), most);
     CHECK(parts.size() > 1);
     schedule joined;
+    std::size_t last_joined = 0, changes = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const auto& part = parts[i];
       // A kind that comes later in the order of a schedule is not followed by an earlier one.
@@ -54,11 +62,18 @@ TEST_CASE("a large schedule is told in several, and read in order they say the s
       append(joined.dissolved, part.dissolved);
       append(joined.buckets, part.buckets);
       append(joined.restarts, part.restarts);
+      append(joined.sets, part.sets);
+      CHECK((part.joined < 0 || joined.restarts.size() == part.restarts.size()));
+      CHECK(part.changed == !part.sets.empty());
+      last_joined += part.joined >= 0;
+      changes += part.changed;
       CHECK(part.end == (i + 1 == parts.size()));
       CHECK(part.departed.has_value() == part.end);
-      CHECK((part.joined >= 0) == (i + 1 == parts.size()));
     }
+    CHECK(last_joined == 1);
+    CHECK(changes == 1);
     joined.joined = 3;
+    joined.changed = true;
     joined.end = true;
     joined.departed = large().departed;
     CHECK(joined == large());
@@ -68,4 +83,20 @@ TEST_CASE("a large schedule is told in several, and read in order they say the s
 TEST_CASE("a schedule that fits is one") {
   CHECK(paged(large()) == std::vector{large()});
   CHECK(paged(schedule{}).size() == 1);
+}
+
+TEST_CASE("every list of a schedule counts towards the bound of one message") {
+  schedule whole = large();
+  for_each_part(whole, [&](auto tag, auto& part) {
+    schedule alone;
+    part_of<decltype(tag)::value>(alone) = part;
+    if constexpr (requires { part.size(); } && decltype(tag)::value != schedule_part::sets)
+      CHECK(paged(alone, 1).size() == part.size());
+    else if constexpr (decltype(tag)::value == schedule_part::sets) {
+      // Told at once, with what stands before it in a message of its own.
+      alone.restarts = {{1, {}, "it broke"}};
+      CHECK(paged(alone, 1).size() == 2);
+    } else
+      CHECK(paged(alone, 1).size() == 1);
+  });
 }

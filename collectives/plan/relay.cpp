@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "messages/schedule_order.hpp"
+
 namespace farandole {
 
 namespace {
@@ -236,23 +238,48 @@ bool relay::complete(const full_row& row) const {
 // ---- from above ---------------------------------------------------------------------------------
 
 void relay::hear(const schedule& plan) {
-  for (auto bucket : plan.dissolved)
-    emit_all(shelf_.dissolve(bucket));
-  for (const auto& moved : plan.bundles)
-    for (const auto& entry : moved.entries)
-      unanswered_.erase(entry.id);
-  for (const auto& known : plan.assignments)
-    unanswered_full_.erase(known.name);
-  for (const auto& failed : plan.failures)
-    unanswered_full_.erase(failed.name);
-  for (auto id : plan.forget)
-    forget(id);
-  for (const auto& round : plan.retract)
-    forget(round.id);
-  for (const auto& planned : plan.buckets)
-    emit_all(shelf_.add(planned));
-  if (plan.joined >= 0)
-    joined_.clear();
+  for_each_part(plan, for_parts{
+                          [this](part_tag<schedule_part::assignments>, const auto& assignments) {
+                            for (const auto& known : assignments)
+                              unanswered_full_.erase(known.name);
+                          },
+                          [this](part_tag<schedule_part::dissolved>, const auto& buckets) {
+                            for (auto bucket : buckets)
+                              emit_all(shelf_.dissolve(bucket));
+                          },
+                          [this](part_tag<schedule_part::forget>, const auto& ids) {
+                            for (auto id : ids)
+                              forget(id);
+                          },
+                          [this](part_tag<schedule_part::retract>, const auto& rounds) {
+                            for (const auto& round : rounds)
+                              forget(round.id);
+                          },
+                          [this](part_tag<schedule_part::failures>, const auto& failures) {
+                            for (const auto& failed : failures)
+                              unanswered_full_.erase(failed.name);
+                          },
+                          [](part_tag<schedule_part::ask>, const auto&) {}, // for the member that is asked
+                          [this](part_tag<schedule_part::bundles>, const auto& bundles) {
+                            for (const auto& moved : bundles)
+                              for (const auto& entry : moved.entries)
+                                unanswered_.erase(entry.id);
+                          },
+                          [this](part_tag<schedule_part::buckets>, const auto& buckets) {
+                            for (const auto& planned : buckets)
+                              emit_all(shelf_.add(planned));
+                          },
+                          [this](part_tag<schedule_part::joined>, std::int32_t last_rank) {
+                            if (last_rank >= 0)
+                              joined_.clear();
+                          },
+                          // What members hear of process sets and of the end changes nothing for a relay.
+                          [](part_tag<schedule_part::restarts>, const auto&) {},
+                          [](part_tag<schedule_part::sets>, const auto&) {},
+                          [](part_tag<schedule_part::changed>, bool) {},
+                          [](part_tag<schedule_part::departed>, const auto&) {},
+                          [](part_tag<schedule_part::end>, bool) {},
+                      });
 }
 
 // The leader must hear who waits under it, to ask them what they meant.
