@@ -20,10 +20,6 @@ std::uint32_t number_of(std::span<const submission> members) {
   return group_number(names);
 }
 
-bool sits(phase now) {
-  return now == phase::boarded || now == phase::taking || now == phase::lent || now == phase::stranded;
-}
-
 } // namespace
 
 door::door(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring,
@@ -207,7 +203,7 @@ void door::tell_of(pending& operation, bool slow) {
   order->slow = slow;
   order->watched = pending_ptr::share(&operation).release();
   std::lock_guard guard(mutex_);
-  if (sits(operation.now()) && !ended_)
+  if (is_on_board(operation.now()) && !ended_)
     enqueue(std::move(order));
 }
 
@@ -314,7 +310,7 @@ door::attempt door::end(const error& why) {
     read_news();
     ended_ = why;
     for (auto& [name, known] : table_)
-      if (known.last && sits(known.last->now()))
+      if (known.last && is_on_board(known.last->now()))
         seated.push_back(known.last);
   }
   // Without the lock: who is told may come in again.
@@ -333,7 +329,7 @@ door::attempt door::pending_names(std::vector<std::string>& names) {
     if (!known.last || known.last->change)
       continue;
     const auto now = known.last->now();
-    if (now == phase::queued || (sits(now) && !known.last->try_settle(pending::mover::nobody)))
+    if (now == phase::queued || (is_on_board(now) && !known.last->try_settle(pending::mover::nobody)))
       names.push_back(name);
   }
   return attempt::done;

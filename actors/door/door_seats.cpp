@@ -65,8 +65,8 @@ door::attempt door::retract(board_round what, pending_ptr& taken) {
     return attempt::done;
   auto& known = table_.find(named->second)->second;
   auto sitting = known.last && known.last->now() == phase::boarded && known.last->round == what.round;
-  if (sitting && known.last->advance(phase::boarded, phase::queued)) {
-    known.seat->board().retract(known.seat->cell(), what.round);
+  if (sitting && known.seat->board().retract(known.seat->cell(), what.round) &&
+      known.last->advance(phase::boarded, phase::queued)) {
     known.last->leave_place();
     taken = known.last;
   }

@@ -5,8 +5,8 @@
 //      │  └──(retracted by the loop)──▶ queued
 //      └──(all notices published; a thread that may move bytes)──▶ taking ──▶ lent ──(all have taken)──▶
 //      claimed
-//                                  (a lender has gone; the generation is about to end)──▶ stranded ──▶
-//                                  claimed
+//   boarded, taking or lent ──(a lender has gone, or a member gave the round up; the generation is about to
+//   end)──▶ stranded ──▶ claimed
 //   queued ──(the lane, or the loop when it fails before it was started)──▶ claimed ──▶ settled
 //
 // A waiter sleeps on the word itself, so each change that matters to it also wakes it.
@@ -43,6 +43,11 @@ enum class phase : std::uint32_t {
   lent = 5,
   stranded = 6
 };
+
+/// Whether an operation in this phase takes part in a round on the board.
+constexpr bool is_on_board(phase now) {
+  return now == phase::boarded || now == phase::taking || now == phase::lent || now == phase::stranded;
+}
 
 /// The stage of its round on the board that an operation waits for in this phase.
 constexpr std::optional<board_stage> stage_of(phase now) {
@@ -139,7 +144,8 @@ struct pending {
   bool try_settle(mover who = mover::caller);
   /// Whether try_settle() would move such bytes now.
   bool can_take() const;
-  /// The generation ends: settles what sits on the board, well if its round is complete, else with `why`.
+  /// The generation ends: settles what sits on the board, well if its round is complete, else with `why`. All
+  /// members come to the same of the two (board::give_up).
   /// False while a thread moves its bytes: ask again.
   bool end_on_board(const error& why);
   /// The stage of its round that it waits for; none when it waits for nothing on the board.
@@ -188,6 +194,7 @@ private:
   std::atomic<bool> dropped_{false};
 
   void drop_memory();
+  bool round_complete(phase here);
   bool settle_shown();
   void take_lent();
   error receive(taking& what);

@@ -34,7 +34,7 @@ bool pending::try_settle(mover who) {
     [[fallthrough]];
   case phase::lent:
     if (now() == phase::lent && seat->board().ready(seat->cell(), round, board_stage::taken) &&
-        advance(phase::lent, phase::claimed))
+        round_complete(phase::lent) && advance(phase::lent, phase::claimed))
       settle(how_it_went());
     return settled();
   default:
@@ -48,8 +48,18 @@ error pending::how_it_went() {
   return std::move(trouble);
 }
 
+// All have come to the round's last stage. If another member gave the round up before, it failed there, and
+// must not succeed here: the operation waits for the word that ends it here as well.
+bool pending::round_complete(phase here) {
+  if (seat->board().complete(seat->cell(), round) == round_outcome::complete)
+    return true;
+  advance(here, phase::stranded);
+  return false;
+}
+
 bool pending::settle_shown() {
-  if (!seat->board().ready(seat->cell(), round) || !advance(phase::boarded, phase::claimed))
+  if (!seat->board().ready(seat->cell(), round) || !round_complete(phase::boarded) ||
+      !advance(phase::boarded, phase::claimed))
     return settled();
   settle(seat->board().collect(seat->cell(), round, output));
   return true;
@@ -117,11 +127,15 @@ bool pending::end_on_board(const error& why) {
   const auto here = now();
   if (here == phase::taking)
     return false;
+  if (!is_on_board(here))
+    return true;
+  // Whoever found the round complete has seen every cell, so this member sees them too.
+  if (seat->board().give_up(seat->cell(), round) == round_outcome::complete && try_settle(mover::nobody))
+    return true;
   if (is_lent(*this))
     seat->board().withdraw(seat->cell(), round);
-  // Somebody may have begun to take it in the meantime.
-  return (here != phase::boarded && here != phase::lent && here != phase::stranded) ||
-         claim_and_settle(here, why) || now() != phase::taking;
+  // The caller may have moved on meanwhile.
+  return claim_and_settle(here, why) || !is_on_board(now());
 }
 
 error pending::own_output(result_memory& memory, std::vector<std::int64_t> rows) {

@@ -16,9 +16,11 @@
 namespace farandole::testing {
 
 struct pair_of_members {
-  /// An alltoall of one row for each, of so many floats; `arena_bytes`: 0 where members have no arena.
-  explicit pair_of_members(std::int64_t floats = 1, std::size_t arena_bytes = 0)
-      : floats(floats), circles(make_circles(2, true, arena_bytes)) {
+  /// An alltoall of one row for each, of so many floats; `arena_bytes`: 0 where members have no arena. Or an
+  /// allreduce of two such rows.
+  explicit pair_of_members(std::int64_t floats = 1, std::size_t arena_bytes = 0,
+                           operation kind = operation::alltoall)
+      : floats(floats), kind(kind), circles(make_circles(2, true, arena_bytes)) {
     window_layout layout;
     layout.members = 2;
     layout.board_bytes = 4096;
@@ -28,8 +30,8 @@ struct pair_of_members {
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       auto board = std::make_shared<farandole::board>(windows[rank], rank, patient, circles[rank]);
       board_task task;
-      task.operation = operation::alltoall;
-      task.bytes = notice_bytes(2);
+      task.operation = kind;
+      task.bytes = shows_bytes() ? 2 * static_cast<std::size_t>(floats) * sizeof(float) : notice_bytes(2);
       auto cell = board->open(1, 0, farandole::board::footprint(task.bytes), task);
       REQUIRE(cell);
       seats[rank] = std::make_shared<board_seat>(board, *cell, std::make_shared<result_memory>());
@@ -39,6 +41,8 @@ struct pair_of_members {
   /// Rank r gives rows of 10 r and of 10 r + 1.
   void sit(std::uint32_t rank, std::uint64_t round = 0) {
     begin(rank, round);
+    if (shows_bytes())
+      return seats[rank]->board().publish(seats[rank]->cell(), round, tensor(rank));
     const auto place = operations[rank]->take_place();
     show(rank, round, make_notice(tensor(rank), place, std::vector<std::int64_t>{1, 1}));
   }
@@ -50,10 +54,14 @@ struct pair_of_members {
     auto& one = operations[rank];
     one = pending_ptr::make();
     one->name.assign(1, 't');
-    one->signature.operation = operation::alltoall;
+    one->signature.operation = kind;
     one->signature.shape = {2, floats};
     one->bytes = tensors[rank].size() * sizeof(float);
-    one->lends = true;
+    one->lends = !shows_bytes();
+    if (shows_bytes()) {
+      sums[rank].resize(tensors[rank].size());
+      one->output = reinterpret_cast<std::byte*>(sums[rank].data());
+    }
     one->seat = seats[rank];
     one->round = round;
     one->start_on_board();
@@ -73,11 +81,15 @@ struct pair_of_members {
     return {first, first + bytes.size() / sizeof(float)};
   }
 
+  bool shows_bytes() const { return kind == operation::allreduce; }
+
   std::int64_t floats; ///< in a row
+  operation kind;
   std::vector<std::shared_ptr<lending_circle>> circles;
   std::shared_ptr<board_seat> seats[2];
   pending_ptr operations[2];
   std::vector<float> tensors[2];
+  std::vector<float> sums[2]; ///< of an allreduce
 };
 
 } // namespace farandole::testing

@@ -24,6 +24,10 @@ namespace farandole {
 // A word says in one store whose bytes stand in a half: the id, the round and the state. It holds the id
 // because the leader may grant the place of a forgotten id again: what the old one left there is then never
 // taken for new.
+//
+// Whether a round ended well does not follow from these words, which a member reads one after the other while
+// others change them: the outcome of a round stands in a word of its own (round_outcome.hpp), in the half of
+// member 0, whose cache line every member reads anyway.
 
 namespace {
 
@@ -46,8 +50,8 @@ constexpr std::size_t worth_moving_bytes = std::size_t{1} << 20;
 
 } // namespace
 
-/// How far a member has come with a half of a cell, as it stands in shared memory. One begins each half;
-/// behind it are the tensor's bytes, or a second one and the notice.
+/// How far a member has come with a half of a cell, as it stands in shared memory. One begins each half, with
+/// the round's outcome; behind them are the tensor's bytes, or a second mark and the notice.
 struct board::mark {
   std::atomic<std::uint64_t> word;
   std::atomic<std::uint32_t> waiters;
@@ -64,12 +68,18 @@ struct board::mark {
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(std::atomic<std::uint64_t>) == 8);
 };
 
+/// The start of a half.
+struct board::header {
+  mark shown;
+  round_decision decision; ///< of this round; used in member 0's half only
+};
+
 board::board(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy,
              std::shared_ptr<const lending_circle> circle)
     : window_(std::move(shared)), rank_(rank), members_(window_->layout().members), waiting_(policy),
       circle_(std::move(circle)), share_(share_of_core(members_, usable_cores())) {
-  static_assert(sizeof(mark) == header_bytes &&
-                notice_bytes(0) == header_bytes + notice_words(0) * sizeof(std::uint64_t));
+  static_assert(sizeof(header) == header_bytes && sizeof(mark) == mark_bytes &&
+                notice_bytes(0) == mark_bytes + notice_words(0) * sizeof(std::uint64_t));
   assert(rank_ < members_);
 }
 
@@ -115,7 +125,7 @@ void board::publish(const board_cell& cell, std::uint64_t round, const std::byte
       (task.operation != operation::broadcast || static_cast<std::uint32_t>(task.root) == rank_);
   const bool lends = row_of(task.operation).on_board == board_use::notice;
   if (brings && task.bytes > 0)
-    std::memcpy(bytes_of(cell, rank_, round), input, task.bytes - (lends ? header_bytes : 0));
+    std::memcpy(bytes_of(cell, rank_, round), input, task.bytes - (lends ? mark_bytes : 0));
   if (lends)
     own.note.store(static_cast<std::uint32_t>(sched_getcpu()), std::memory_order_relaxed);
   own.show(word);
@@ -189,8 +199,17 @@ std::vector<std::int32_t> board::missing(const board_cell& cell, std::uint64_t r
   return first && has_come(cell, rank_, round, stage) ? late : std::vector<std::int32_t>{};
 }
 
+round_outcome board::complete(const board_cell& cell, std::uint64_t round) {
+  return decision_of(cell, round).decide(cell.id_, round, round_outcome::complete);
+}
+
+round_outcome board::give_up(const board_cell& cell, std::uint64_t round) {
+  return decision_of(cell, round).decide(cell.id_, round, round_outcome::given_up);
+}
+
 bool board::retract(const board_cell& cell, std::uint64_t round) {
-  if (ready(cell, round))
+  if (!has_come(cell, rank_, round, board_stage::shown) || ready(cell, round) ||
+      give_up(cell, round) == round_outcome::complete)
     return false;
   std::uint64_t word = make_word(cell.id_, round, cell_state::published);
   return mark_of(cell, rank_, round, board_stage::shown)
@@ -205,9 +224,14 @@ board::mark& board::mark_of(const board_cell& cell, std::uint32_t member, std::u
                                   (stage == board_stage::taken ? header_bytes : 0));
 }
 
+round_decision& board::decision_of(const board_cell& cell, std::uint64_t round) const {
+  const std::size_t first = cell.offset_ + (round & 1) * cell.half_bytes_;
+  return reinterpret_cast<header*>(window_->board(0).data() + first)->decision;
+}
+
 std::byte* board::bytes_of(const board_cell& cell, std::uint32_t member, std::uint64_t round) const {
   const std::size_t before =
-      row_of(cell.task_.operation).on_board == board_use::notice ? 2 * header_bytes : header_bytes;
+      header_bytes + (row_of(cell.task_.operation).on_board == board_use::notice ? mark_bytes : 0);
   return window_->board(member).data() + cell.offset_ + (round & 1) * cell.half_bytes_ + before;
 }
 

@@ -15,6 +15,7 @@
 
 #include "collectives/paths/local/loan.hpp"
 #include "collectives/paths/local/notice.hpp"
+#include "collectives/paths/local/round_outcome.hpp"
 #include "collectives/paths/local/window.hpp"
 #include "collectives/paths/waiting/waiting.hpp"
 #include "messages/dtype.hpp"
@@ -120,19 +121,32 @@ public:
   /// Nothing that is read of this member's tensor from now on is believed.
   void withdraw(const board_cell& cell, std::uint64_t round);
 
-  /// Takes this member's cell of that round back. False, and nothing changes, when it is not published there,
-  /// was taken back already, or the round is complete.
+  // ---- the outcome of a round: decided once, the same for all members
+
+  /// This member has seen that all came to the last stage (`shown`; `taken` of notices): the round is
+  /// complete unless a member gave it up before. Returns what holds; after `given_up`, the end of the
+  /// generation or a retraction follows.
+  round_outcome complete(const board_cell& cell, std::uint64_t round);
+  /// This member will not wait for the round any longer: the round is given up unless a member has found it
+  /// complete before. Returns what holds.
+  round_outcome give_up(const board_cell& cell, std::uint64_t round);
+
+  /// Gives the round up and takes this member's cell back. False, and nothing changes, when it is not
+  /// published there, was taken back already, or the round is complete.
   bool retract(const board_cell& cell, std::uint64_t round);
 
 private:
   struct mark;
-  static constexpr std::size_t header_bytes = 16;
+  struct header;
+  static constexpr std::size_t mark_bytes = 16;
+  static constexpr std::size_t header_bytes = 24;
   static constexpr std::size_t alignment = 64;
   static constexpr std::size_t half_bytes(std::size_t bytes) {
     return (header_bytes + bytes + alignment - 1) / alignment * alignment;
   }
   bool has_come(const board_cell& cell, std::uint32_t member, std::uint64_t round, board_stage stage) const;
   mark& mark_of(const board_cell& cell, std::uint32_t member, std::uint64_t round, board_stage stage) const;
+  round_decision& decision_of(const board_cell& cell, std::uint64_t round) const;
   std::byte* bytes_of(const board_cell& cell, std::uint32_t member, std::uint64_t round) const;
   void make_room(const board_cell& cell, std::uint64_t round) const;
   static error gone(std::uint32_t member);
