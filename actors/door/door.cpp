@@ -167,9 +167,11 @@ pending_ptr door::admit(entry& known, const submission& what, std::uint32_t grou
   } else if (known.id != 0) {
     stand_up(known, *operation);
   }
-  if (what.signature.operation == operation::join)
+  if (what.signature.operation == operation::join) {
+    joins_.fetch_add(1, std::memory_order_relaxed);
     for (auto& [name, other] : table_)
       stand_up(other, *operation);
+  }
   enqueue(operation);
   if (table_.size() >= sweep_at_)
     sweep();

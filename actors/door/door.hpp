@@ -83,6 +83,8 @@ public:
 
   std::uint64_t submitted() const { return submitted_.load(std::memory_order_relaxed); }
   std::uint64_t on_board() const { return on_board_.load(std::memory_order_relaxed); }
+  /// How many join operations have entered.
+  std::uint64_t joins() const { return joins_.load(std::memory_order_relaxed); }
 
 private:
   struct entry {
@@ -149,6 +151,7 @@ private:
   std::atomic<news*> news_{nullptr};
   std::atomic<std::uint64_t> submitted_{0};
   std::atomic<std::uint64_t> on_board_{0};
+  std::atomic<std::uint64_t> joins_{0};
 };
 
 } // namespace farandole

@@ -209,6 +209,9 @@ public:
   /// operation's or a submission's `disconnected`: what is counted alike on all ranks is counted anew from
   /// there.
   std::uint64_t process_set_epoch(std::uint32_t set) const;
+  /// How many join operations this process has submitted. Each ends only when every member has joined, so
+  /// what is counted alike on all ranks is counted anew from there, too: who joined early has done less.
+  std::uint64_t joins() const;
   /// Callers here have learnt otherwise than by an error that the set was started anew so often. Waits until
   /// it was on this member too, at most for the start timeout; `invalid_argument` if it is not.
   error acknowledge_restart(std::uint32_t set, std::uint64_t epoch);

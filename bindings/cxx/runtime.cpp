@@ -327,6 +327,10 @@ std::uint64_t runtime::process_set_epoch(std::uint32_t set) const {
   return state_->mark.here() ? state_->member->standing().sets.epoch_seen(set) : 0;
 }
 
+std::uint64_t runtime::joins() const {
+  return state_->mark.here() ? state_->member->door().joins() : 0;
+}
+
 error runtime::acknowledge_restart(std::uint32_t set, std::uint64_t epoch) {
   if (!state_->mark.here())
     return in_child();

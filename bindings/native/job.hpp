@@ -8,12 +8,12 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "actors/door/result_memory.hpp"
+#include "actors/door/unnamed_calls.hpp"
 #include "bindings/cxx/farandole.hpp"
 #include "bindings/native/array_view.hpp"
 
@@ -35,17 +35,17 @@ public:
   /// Numbers the calls of this process.
   std::uint32_t next_number() { return next_number_++; }
 
-  /// How many unnamed calls of this kind the core has taken in a process set: unnamed operations match across
-  /// ranks by that count, which neither named nor refused calls disturb. It begins anew where the set does:
-  /// ranks may have been an operation apart when it failed.
-  std::uint32_t& unnamed(std::uint32_t set, const std::string& prefix) {
-    auto& counts = unnamed_[set];
-    if (const auto epoch = set == 0 ? 0 : runtime_->process_set_epoch(set); epoch != counts.epoch)
-      counts = {epoch, {}};
-    return counts.by_prefix[prefix];
+  /// The name of the next call of this kind that has none; accepted_unnamed() follows
+  /// when the core has taken it.
+  std::string unnamed(std::uint32_t set, const std::string& prefix) {
+    // Joining is for the global set only; it cannot start anew.
+    const auto now =
+        set == 0 ? call_epoch{0, runtime_->joins()} : call_epoch{runtime_->process_set_epoch(set), 0};
+    return unnamed_.next_name(set, prefix, now);
   }
+  void accepted_unnamed(std::uint32_t set, const std::string& prefix) { unnamed_.accepted(set, prefix); }
   /// A new set has this number, which another may have had before.
-  void count_anew(std::uint32_t set) { unnamed_.erase(set); }
+  void count_anew(std::uint32_t set) { unnamed_.count_anew(set); }
 
   /// For tensors that are made, sent and dropped again and again.
   result_memory& memory() { return *memory_; }
@@ -62,14 +62,9 @@ private:
     nanobind::object output;
   };
 
-  struct unnamed_calls {
-    std::uint64_t epoch = 0;
-    std::map<std::string, std::uint32_t> by_prefix;
-  };
-
   std::unique_ptr<farandole::runtime> runtime_;
   std::uint32_t next_number_ = 0;
-  std::map<std::uint32_t, unnamed_calls> unnamed_; ///< by process set
+  unnamed_calls unnamed_;
   std::vector<parked> parked_;
   std::shared_ptr<result_memory> memory_ = std::make_shared<result_memory>();
 };

@@ -238,6 +238,22 @@ void define_runtime(nb::module_& module) {
             return self.running->core().process_set_epoch(set);
           },
           "set"_a, "How often callers here have been told that a set was started anew.")
+      .def_prop_ro(
+          "joins", &ask<&runtime::joins>,
+          "How many join operations this process has submitted; equal on all ranks between two joins.")
+      .def(
+          "unnamed",
+          [](const python_runtime& self, std::uint32_t set, const std::string& prefix) {
+            return self.running->unnamed(set, prefix);
+          },
+          "set"_a, "prefix"_a,
+          "The name of the next call of this kind that has none; accepted_unnamed() follows once it is made.")
+      .def(
+          "accepted_unnamed",
+          [](const python_runtime& self, std::uint32_t set, const std::string& prefix) {
+            self.running->accepted_unnamed(set, prefix);
+          },
+          "set"_a, "prefix"_a, "The call that unnamed() gave a name was made.")
       .def("acknowledge_restart", &acknowledge_restart, "set"_a, "epoch"_a,
            "Callers here know that a set was started anew so often, without an error that said so.")
       .def("submitted", &ask<&runtime::submitted>,

@@ -40,19 +40,18 @@ void append_number(std::string& target, std::uint64_t number) {
   target.append(digits, end);
 }
 
+/// Whether a call is named after its number. Of joins and barriers there is one at a time, so they have none.
+bool is_counted(const request& what, nb::handle name) {
+  return name.is_none() && what.operation != operation::join && what.operation != operation::barrier;
+}
+
 /// The full name, in memory that the next call on this thread uses again.
-/// `count`: of unnamed calls; null for a call with a name.
-std::string& full_name(const request& what, nb::handle name, const std::uint32_t* count) {
+std::string& full_name(job& running, const request& what, nb::handle name, std::uint32_t set) {
   thread_local std::string built;
-  built.assign(what.prefix);
-  if (count) {
-    if (what.operation == operation::join || what.operation == operation::barrier)
-      return built.append(".noname"); // one at a time, so it has no number
-    built.append(".noname.");
-    append_number(built, *count);
-  } else {
-    built.append(".").append(text_of(what, name));
-  }
+  if (is_counted(what, name))
+    built = running.unnamed(set, what.prefix);
+  else
+    built.assign(what.prefix).append(".").append(name.is_none() ? "noname" : text_of(what, name));
   return built;
 }
 
@@ -132,13 +131,12 @@ operation_handle submit(const std::shared_ptr<job>& running, const request& what
   const std::vector<std::int64_t> rows = splits_of(splits);
   described.splits = rows;
   running->require_usable();
-  auto* const count = name.is_none() ? &running->unnamed(described.set, what.prefix) : nullptr;
-  described.name = full_name(what, name, count);
+  described.name = full_name(*running, what, name, described.set);
   auto accepted = running->core().submit(described);
   if (!accepted)
     raise_refusal(accepted.error());
-  if (count)
-    ++*count;
+  if (is_counted(what, name))
+    running->accepted_unnamed(described.set, what.prefix);
   return keep(running, std::move(*accepted), running->next_number(), input, output, described.signature);
 }
 
@@ -154,8 +152,7 @@ nb::list submit_group(const std::shared_ptr<job>& running, const request& what, 
     described.push_back(describe(what, inputs[i], output, set_id));
   }
   running->require_usable();
-  auto* const count_of_calls = name.is_none() ? &running->unnamed(set_id, what.prefix) : nullptr;
-  const std::string base = full_name(what, name, count_of_calls);
+  const std::string base = full_name(*running, what, name, set_id);
   std::vector<std::string> names(count, base);
   for (std::size_t i = 0; i < count; ++i) {
     append_number(names[i].append("_"), i + 1);
@@ -165,8 +162,8 @@ nb::list submit_group(const std::shared_ptr<job>& running, const request& what, 
   auto accepted = running->core().submit_group(described);
   if (!accepted)
     raise_refusal(accepted.error());
-  if (count_of_calls)
-    ++*count_of_calls;
+  if (is_counted(what, name))
+    running->accepted_unnamed(set_id, what.prefix);
   const std::uint32_t number = running->next_number();
   nb::list handles;
   for (std::size_t i = 0; i < count; ++i) {

@@ -85,3 +85,45 @@ def test_groups_go_on_with_joined_ranks(name: str, rank: int, size: int) -> None
         reduced = hvd.grouped_allreduce([torch.ones(2), torch.ones(3, dtype=torch.float64)], name=name, op=hvd.Sum)
         assert [each.tolist() for each in reduced] == [[1, 1], [1, 1, 1]]
     hvd.join()
+
+
+UNNAMED: Dict[str, Callable[[torch.Tensor], Any]] = {
+    "allreduce": lambda tensor: hvd.allreduce(tensor, op=hvd.Sum),
+    "grouped_allreduce": lambda tensor: hvd.grouped_allreduce([tensor, 2 * tensor], op=hvd.Sum)[1],
+    "allgather": hvd.allgather,
+    "broadcast": lambda tensor: hvd.broadcast(tensor, 0),
+    "alltoall": hvd.alltoall,
+    "reducescatter": lambda tensor: hvd.reducescatter(tensor, op=hvd.Sum),
+}
+
+
+@pytest.mark.parametrize("first_again", [False, True])
+def test_unnamed_operations_match_after_a_join(first_again: bool, rank: int, size: int) -> None:
+    """Who joined early has called fewer of them, and some that the others called failed."""
+    joiners = [0, 0] if first_again else [0, size - 1]
+    for first in joiners:
+        pending = None
+        if rank != first:
+            assert hvd.allreduce(torch.ones(3), op=hvd.Sum)[0].item() == size - 1
+            for kind, call in UNNAMED.items():
+                if kind in ("allreduce", "grouped_allreduce"):
+                    call(torch.ones(size))
+                    continue
+                with pytest.raises(hvd.HorovodInternalError, match="join"):
+                    call(torch.ones(size))
+            pending = hvd.allreduce_async(torch.ones(70_000), op=hvd.Sum)
+        assert hvd.join() in range(size)
+        own = torch.full((size,), float(rank))
+        for _ in range(2):
+            total = size * (size - 1) / 2
+            outcome = {kind: call(own)[-1].item() for kind, call in UNNAMED.items()}
+            assert outcome == {
+                "allreduce": total,
+                "grouped_allreduce": 2 * total,
+                "allgather": size - 1,
+                "broadcast": 0,
+                "alltoall": size - 1,
+                "reducescatter": total,
+            }
+        if pending is not None:
+            assert hvd.synchronize(pending)[0].item() == size - 1

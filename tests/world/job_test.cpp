@@ -101,6 +101,18 @@ TEST_CASE("buckets change nothing of it: learnt in peace, and then everything go
   CHECK(dissolved > 0);
 }
 
+TEST_CASE("tensors without names match again after a join that some came to with fewer calls") {
+  for (const auto seed : seeds(40)) {
+    INFO("seed " << seed);
+    auto options = job_options::drawn(seed, 20);
+    options.unnamed = options.in_order = true;
+    options.grouped = 0;
+    options.host_ranks = static_cast<std::int32_t>(seed % 5);
+    options.fan_in = 1 + seed % 3;
+    check(run_job(options));
+  }
+}
+
 TEST_CASE("a thousand workers on 125 hosts run the same bundles of 200 tensors") {
   for (const auto seed : seeds(1)) {
     INFO("seed " << seed);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "actors/set/worker.hpp"
+#include "collectives/operation.hpp"
 
 namespace farandole::testing {
 
@@ -119,8 +120,18 @@ void player::submit_some(caf::event_based_actor* self) {
     end_step();
 }
 
+// As the bindings name it.
+std::string player::name_of(std::int32_t tensor) {
+  if (!stage_.play.options().unnamed)
+    return stage_.play.name(tensor);
+  const auto kind = row_of(stage_.play.what(step_, tensor, rank_).operation).name;
+  auto name = unnamed_.next_name(0, kind, {0, door_->joins()});
+  unnamed_.accepted(0, kind);
+  return name;
+}
+
 void player::submit(std::int32_t tensor) {
-  const auto name = stage_.play.name(tensor);
+  const auto name = name_of(tensor);
   const auto splits = stage_.play.splits(step_, tensor, rank_);
   auto operation = door_->submit({name, stage_.play.what(step_, tensor, rank_), nullptr, nullptr, 0, splits});
   if (operation)

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "actors/door/door.hpp"
+#include "actors/door/unnamed_calls.hpp"
 #include "actors/interfaces.hpp"
 #include "actors/set/lane.hpp"
 #include "tests/world/chronicle.hpp"
@@ -55,6 +56,7 @@ private:
   void begin_step();
   void submit_some(caf::event_based_actor* self);
   void submit(std::int32_t tensor);
+  std::string name_of(std::int32_t tensor);
   void submit_group(std::int32_t first);
   void watch(std::int32_t tensor, pending_ptr operation);
   void settled(std::int32_t tensor, const pending& operation);
@@ -65,6 +67,7 @@ private:
   std::int32_t rank_;
   dice draw_;
   std::shared_ptr<farandole::door> door_;
+  unnamed_calls unnamed_;
   worker_actor worker_;
 
   caf::actor lane_;

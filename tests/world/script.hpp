@@ -29,6 +29,7 @@ struct job_options {
   // A member submits up to so many tensors at once, then waits up to so long.
   std::uint64_t at_once = 60;
   std::uint64_t between_us = 200;
+  bool unnamed = false;  ///< tensors have no names: members match them by the order of their calls
   bool in_order = false; ///< the same on all members, as in a backward pass; otherwise each has its own
 
   std::int32_t quiet_steps = 0; ///< before anything of the following happens

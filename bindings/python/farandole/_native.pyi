@@ -159,6 +159,20 @@ class Runtime:
     def process_set_epoch(self, set: int) -> int:
         """How often callers here have been told that a set was started anew."""
 
+    @property
+    def joins(self) -> int:
+        """
+        How many join operations this process has submitted; equal on all ranks between two joins.
+        """
+
+    def unnamed(self, set: int, prefix: str) -> str:
+        """
+        The name of the next call of this kind that has none; accepted_unnamed() follows once it is made.
+        """
+
+    def accepted_unnamed(self, set: int, prefix: str) -> None:
+        """The call that unnamed() gave a name was made."""
+
     def acknowledge_restart(self, set: int, epoch: int) -> None:
         """
         Callers here know that a set was started anew so often, without an error that said so.

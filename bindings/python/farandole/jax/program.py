@@ -9,10 +9,11 @@ make it look useless, nor are two of them merged.
 from __future__ import annotations
 
 import atexit
+import collections
 import functools
 import itertools
 import sys
-from typing import Any, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, DefaultDict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +21,7 @@ import numpy
 from jax.extend.core import Primitive
 from jax.interpreters import batching, mlir
 
-from farandole.common import kernels
+from farandole.common import job, kernels
 from farandole.common.arguments import wrong_dtype, wrong_dtype_remedy
 from farandole.common.exceptions import make_error
 from farandole.common.job import NOT_STARTED, is_started, refusal
@@ -41,7 +42,8 @@ REDUCIBLE_TYPES = {
 }
 KNOWN_TYPES = {*REDUCIBLE_TYPES, "bool"}
 
-_unnamed = itertools.count()
+_unnamed: DefaultDict[int, Iterator[int]] = collections.defaultdict(itertools.count)
+"""Numbers of calls without a name, by how many times this process had joined."""
 
 
 class Asked(NamedTuple):
@@ -78,8 +80,11 @@ def is_traced(values: Sequence[Any]) -> bool:
 
 
 def numbered() -> str:
-    """A name for a call without one. Ranks must trace the same calls in the same order for these to match."""
-    return f"traced.{next(_unnamed)}"
+    """A name for a call without one. Ranks must trace the same calls in the same order for these to match. After a
+    join the count begins anew: a rank that joined early has traced fewer.
+    """
+    joins = job.runtime.joins
+    return f"traced.{joins}.{next(_unnamed[joins])}" if joins else f"traced.{next(_unnamed[0])}"
 
 
 def seat_in(process_set: ProcessSet) -> Seat:

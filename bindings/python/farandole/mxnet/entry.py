@@ -6,9 +6,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import itertools
 import os
-from typing import Any, Iterator, List, Optional, Sequence
+from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
 
 import mxnet
 import numpy
@@ -69,27 +68,27 @@ _library = _attached()
 _push = _library.farandole_mxnet_push
 
 
-class _Numbers:
-    """Counts calls without a name, from 1 in each job; ranks match them by their order."""
+class CallName(NamedTuple):
+    """What a call is known by. ``name`` is the caller's; ranks match calls without one by their order."""
 
-    def __init__(self) -> None:
-        self._job: Any = None
-        self._counter: Iterator[int] = itertools.count(1)
-
-    def next(self) -> int:
-        """The number of the next call."""
-        if self._job is not job.runtime:
-            self._job, self._counter = job.runtime, itertools.count(1)
-        return next(self._counter)
+    prefix: str
+    name: Optional[str]
 
 
-_numbers = _Numbers()
-
-
-def name_of(operation: str, name: Optional[str]) -> str:
-    """The name that the core knows a call by."""
+def name_of(operation: str, name: Optional[str]) -> CallName:
+    """What the core knows a call by."""
     require_name(operation, name)
-    return f"horovod_{operation}.noname.{_numbers.next()}" if name is None else f"horovod_{operation}.{name}"
+    return CallName(f"horovod_{operation}", name)
+
+
+@contextlib.contextmanager
+def _named(request: Request, call: CallName) -> Iterator[str]:
+    """The full name of a call. One without a name counts when the block ends well."""
+    if call.name is not None:
+        yield f"{call.prefix}.{call.name}"
+        return
+    yield job.runtime.unnamed(request.set, call.prefix)
+    job.runtime.accepted_unnamed(request.set, call.prefix)
 
 
 def set_number(operation: str, process_set: ProcessSet) -> int:
@@ -132,23 +131,24 @@ def _problem() -> str:
     return str(_library.farandole_mxnet_problem().decode(errors="replace"))
 
 
-def push(request: Request, name: str, array: NDArray, output: NDArray) -> None:
+def push(request: Request, call: CallName, array: NDArray, output: NDArray) -> None:
     """Gives the engine an operation that writes ``output``, which may be ``array``. What fails later, who waits for
     the output is told.
     """
     _require_job()
     handle = array.handle
     target = handle if output is array else output.handle
-    if _push(ctypes.byref(request), 1, _text(name), ctypes.byref(handle), ctypes.byref(target)):
-        return
-    _refused(request, [name], [array], [output])
+    with _named(request, call) as name:
+        if not _push(ctypes.byref(request), 1, _text(name), ctypes.byref(handle), ctypes.byref(target)):
+            _refused(request, [name], [array], [output])
 
 
-def push_group(request: Request, name: str, arrays: Sequence[NDArray], outputs: Sequence[NDArray]) -> None:
+def push_group(request: Request, call: CallName, arrays: Sequence[NDArray], outputs: Sequence[NDArray]) -> None:
     """The same for several arrays, which become ready together, all or none."""
     _require_job()
     count = len(arrays)
-    _push_all(request, [f"{name}_{index}of{count}" for index in range(1, count + 1)], arrays, outputs)
+    with _named(request, call) as name:
+        _push_all(request, [f"{name}_{index}of{count}" for index in range(1, count + 1)], arrays, outputs)
 
 
 def _push_all(request: Request, names: List[str], arrays: Sequence[NDArray], outputs: Sequence[NDArray]) -> None:
