@@ -10,12 +10,6 @@
 
 namespace farandole {
 
-namespace {
-
-constexpr int could_not_start_code = 127; // as a shell tells it
-
-} // namespace
-
 elastic_driver_actor::behavior_type
 elastic_driver(elastic_driver_actor::stateful_pointer<elastic_driver_state> self,
                const elastic_driver_spec& spec, output_writer* writer) {
@@ -119,7 +113,7 @@ void elastic_driver_state::drain(const drain_asked& what) {
 void elastic_driver_state::ended(const slot_ended& what) {
   const bool ran = what.failure.empty();
   const auto how = ran ? what.how.text() : "could not be started: " + what.failure;
-  if (!ran)
+  if (!ran && std::exchange(start_failure_, what.failure) != what.failure)
     say("Process " + std::to_string(what.slot) + " " + how);
   if (spec_.slot_exited)
     spec_.slot_exited(what.slot, how);
@@ -130,11 +124,11 @@ void elastic_driver_state::ended(const slot_ended& what) {
     if (ran)
       cause_.ended(what.slot, what.how, ending_->signalled());
     else
-      cause_.could_not_start(what.slot, how);
+      cause_.could_not_start(what.slot, how, what.how.code);
   }
   ending_->left();
   std::uniform_real_distribution<double> uniform(0, 1);
-  follow(crew_->ended(what.slot, ran ? what.how.code : could_not_start_code, now(self_), uniform(chance_)));
+  follow(crew_->ended(what.slot, what.how.code, now(self_), uniform(chance_)));
 }
 
 void elastic_driver_state::finished(const slot_finished& what) {

@@ -117,6 +117,7 @@ private:
   std::map<std::int32_t, failure_report> reports_; ///< of workers that run, or ended in this generation
   discoverer_actor discoverer_;
   bool discovered_once_ = false;
+  std::string start_failure_;     ///< why a process could not be started, as told last
   std::vector<std::string> told_; ///< of discovery, and not to be told every second
   std::mt19937_64 chance_;
 };

@@ -43,8 +43,8 @@ void host_driver_state::ended(const slot_ended& what) {
   if (spec_.slot_exited)
     spec_.slot_exited(what.slot, ran ? what.how.text() : "could not be started: " + what.failure);
   if (!ran) {
-    cause_.could_not_start(what.slot, "could not be started: " + what.failure);
-    return follow(rules_->could_not_start(what.slot, what.failure, now(self_)));
+    cause_.could_not_start(what.slot, "could not be started: " + what.failure, what.how.code);
+    return follow(rules_->could_not_start(what.slot, what.failure, what.how.code, now(self_)));
   }
   cause_.ended(what.slot, what.how, rules_->signalled());
   follow(rules_->ended(what.slot, what.how, now(self_), cause_.culprit_of(what.slot)));

@@ -4,6 +4,7 @@
 
 #include <cassert>
 #include <cstring>
+#include <utility>
 
 namespace farandole {
 
@@ -22,12 +23,14 @@ auto job_ending::ended(std::int32_t process, const process_end& how, time_point 
   return what;
 }
 
-auto job_ending::could_not_start(std::int32_t process, const std::string& why, time_point now) -> step {
+auto job_ending::could_not_start(std::int32_t process, const std::string& why, int code, time_point now)
+    -> step {
   assert(running_ > 0);
   --running_;
-  constexpr int not_found = 127;
   step what =
-      fail(process, not_found, "Process " + std::to_string(process) + " could not be started: " + why, now);
+      fail(process, code, "Process " + std::to_string(process) + " could not be started: " + why, now);
+  if (std::exchange(start_failure_, why) == why)
+    what.lines.clear();
   if (phase_ == phase::grace)
     signal_all(what, now); // nothing that ran has failed, so nobody has anything to say
   finish(what);

@@ -37,8 +37,9 @@ public:
 
   /// `culprit`: the process by whose end this one failed; itself if it failed on its own.
   step ended(std::int32_t process, const process_end& how, time_point now, std::int32_t culprit);
-  /// It never ran. Counts as a failure with code 127.
-  step could_not_start(std::int32_t process, const std::string& why, time_point now);
+  /// It never ran. Counts as a failure with this code. A reason that was told of another process already is
+  /// not told again.
+  step could_not_start(std::int32_t process, const std::string& why, int code, time_point now);
 
   // Where others judge what the end of a process means (elastic jobs):
   /// One more process runs.
@@ -74,6 +75,7 @@ private:
   std::optional<time_point> interrupted_;
   int code_ = 0;
   bool failed_ = false;
+  std::string start_failure_; ///< why a process could not be started, as told last
 };
 
 /// Of the process whose failure made a job fail.

@@ -106,12 +106,14 @@ TEST_CASE("an interrupt after a failure keeps the failure's code", "[ending]") {
 
 TEST_CASE("a process that cannot be started ends the others without delay", "[ending]") {
   auto job = three();
-  const auto step = job.could_not_start(0, "x: command not found", start);
+  const auto step = job.could_not_start(0, "x: command not found", 127, start);
   CHECK(step.signal == SIGTERM);
   CHECK(step.lines.front() == "Process 0 could not be started: x: command not found");
   CHECK(job.code() == 127);
-  CHECK(job.could_not_start(1, "x: command not found", start).lines.size() == 1);
-  CHECK(job.ended(2, {128 + SIGTERM, SIGTERM}, start, 2).done);
+  // The others fail for the same reason: once is enough. Another reason is told.
+  CHECK(job.could_not_start(1, "x: command not found", 127, start).lines.empty());
+  CHECK(job.could_not_start(2, "fork: no memory", 127, start).lines ==
+        std::vector<std::string>{"Process 2 could not be started: fork: no memory"});
 }
 
 TEST_CASE("an early or late call of due does nothing", "[ending]") {

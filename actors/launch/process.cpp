@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "actors/launch/process_keeper.hpp"
+#include "actors/launch/program.hpp"
 
 namespace farandole {
 
@@ -27,22 +28,6 @@ std::string_view variable(const std::vector<std::string>& environment, std::stri
     if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=')
       return std::string_view(entry).substr(name.size() + 1);
   return {};
-}
-
-expected<std::string> find_program(const std::string& name, std::string_view path) {
-  if (name.find('/') != std::string::npos)
-    return name;
-  for (std::string_view rest = path; !name.empty();) {
-    const auto colon = rest.find(':');
-    const auto folder = rest.substr(0, colon);
-    std::string candidate = (folder.empty() ? "." : std::string(folder)) + "/" + name;
-    if (::access(candidate.c_str(), X_OK) == 0)
-      return candidate;
-    if (colon == std::string_view::npos)
-      break;
-    rest.remove_prefix(colon + 1);
-  }
-  return error{error_kind::invalid_argument, name + ": command not found"};
 }
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
@@ -150,10 +135,11 @@ expected<process> start_process(const process_spec& spec) {
                   std::move(output->first), std::move(errors->first)};
   if (count == 0 && started.watched)
     return started;
-  const std::string why = count == 0 ? "pidfd_open: " + reason(errno) : *program + ": " + reason(number);
+  const auto why = count == 0 ? error{error_kind::unknown, "pidfd_open: " + reason(errno)}
+                              : start_failure(*program, number);
   started.signal(SIGKILL);
   started.reap(spec.keeper);
-  return error{error_kind::invalid_argument, why};
+  return why;
 }
 
 process_end process::ending() const {

@@ -49,8 +49,7 @@ struct process {
 };
 
 /// Its standard input is empty: a process in the background must not read from the terminal. Waits until the
-/// program runs (a millisecond); the error says why it could not: `invalid_argument` when there is no such
-/// program.
+/// program runs (a millisecond); the error says why it could not, with the kinds of find_program().
 expected<process> start_process(const process_spec& spec);
 
 } // namespace farandole

@@ -5,12 +5,6 @@
 
 namespace farandole {
 
-namespace {
-
-constexpr int could_not_start_code = 127; // as a shell tells it
-
-} // namespace
-
 void root_cause::learn(const slot_fate& fate) {
   if (fate.left)
     departures_[fate.culprit] = *fate.left;
@@ -31,9 +25,9 @@ void root_cause::ended(std::int32_t slot, const process_end& how, bool told_to_e
     failures_.push_back({slot, how.code});
 }
 
-void root_cause::could_not_start(std::int32_t slot, std::string text) {
+void root_cause::could_not_start(std::int32_t slot, std::string text, int code) {
   endings_[slot] = std::move(text);
-  failures_.push_back({slot, could_not_start_code});
+  failures_.push_back({slot, code});
 }
 
 bool root_cause::has_failed(std::int32_t slot) const {

@@ -30,8 +30,8 @@ public:
   /// A process has ended. `told_to_end`: after the launcher had sent it a signal, so its exit code means
   /// nothing.
   void ended(std::int32_t slot, const process_end& how, bool told_to_end);
-  /// It never ran; `text` says why, to follow its name.
-  void could_not_start(std::int32_t slot, std::string text);
+  /// It never ran; `text` says why, to follow its name; `code` is a shell's for that.
+  void could_not_start(std::int32_t slot, std::string text, int code);
 
   /// The slot by whose end this one failed, by all that is known now; the slot itself if it failed on its
   /// own.

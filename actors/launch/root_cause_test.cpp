@@ -98,7 +98,7 @@ TEST_CASE("of failures that nothing connects the earliest is the cause", "[cause
   CHECK_FALSE(judge.judge());
   judge.ended(0, well, false);
   CHECK_FALSE(judge.judge());
-  judge.could_not_start(2, "could not be started: no such file");
+  judge.could_not_start(2, "could not be started: no such file", 127);
   judge.ended(1, killed, false);
   REQUIRE(judge.judge());
   CHECK(judge.judge()->slot == 2);

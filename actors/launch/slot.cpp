@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <ctime>
 
+#include "actors/launch/program.hpp"
+
 namespace farandole {
 
 slot_actor::behavior_type slot(slot_actor::stateful_pointer<slot_state> self, const slot_spec& spec,
@@ -36,12 +38,15 @@ slot_state::~slot_state() {
 void slot_state::start() {
   auto started = start_process(spec_.process);
   if (!started) {
-    self_->send(driver_, slot_ended{spec_.slot, {}, started.error().text});
+    self_->send(driver_,
+                slot_ended{spec_.slot, {start_failure_code(started.error()), 0}, started.error().text});
     self_->send(driver_, slot_finished{spec_.slot, {}});
     self_->quit();
     return;
   }
   process_ = std::move(*started);
+  if (spec_.started)
+    spec_.started(process_.id);
   const auto me = caf::actor_cast<slot_actor>(self_);
   watched_ = loop_of(self_->system()).watch(std::move(process_.watched), [me](watch_event) {
     caf::anon_send(me, ended_atom::value);

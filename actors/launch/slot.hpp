@@ -18,7 +18,8 @@
 
 namespace farandole {
 
-/// The slot's process runs no more, or never ran (then `failure` says why).
+/// The slot's process runs no more, or never ran (then `failure` says why, and the code is a shell's for
+/// that).
 struct slot_ended {
   std::int32_t slot = 0;
   process_end how;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "actors/launch/process.hpp"
@@ -19,6 +20,8 @@ struct slot_spec {
   int files[2] = {-1, -1}; ///< copies of output and errors go here; owned by the writer
   /// How long output may stay open after the process has ended, because others still hold it.
   std::chrono::nanoseconds linger = std::chrono::seconds{2};
+  /// Called on the loop when the process runs; may be empty.
+  std::function<void(pid_t process)> started = {};
 };
 
 } // namespace farandole

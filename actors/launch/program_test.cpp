@@ -1,0 +1,82 @@
+#include "actors/launch/program.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+
+using namespace farandole;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A folder that is the working directory as long as the test runs.
+struct working_folder {
+  fs::path before = fs::current_path(), path;
+  working_folder() {
+    char name[] = "/tmp/farandole-test-XXXXXX";
+    REQUIRE(::mkdtemp(name));
+    path = name;
+    fs::current_path(path);
+  }
+  ~working_folder() {
+    fs::current_path(before);
+    fs::remove_all(path);
+  }
+  void write(const std::string& name, mode_t mode) const {
+    std::ofstream(path / name) << "#!/bin/sh\n";
+    ::chmod((path / name).c_str(), mode);
+  }
+};
+
+std::string refusal(const std::string& command, int code, const std::string& path = "/usr/bin:/bin") {
+  const auto found = find_program(command, path);
+  REQUIRE_FALSE(found);
+  CHECK(start_failure_code(found.error()) == code);
+  return found.error().text;
+}
+
+} // namespace
+
+TEST_CASE("a command is looked up as a shell does", "[program]") {
+  const working_folder here;
+  here.write("tool", 0755);
+  CHECK(*find_program("./tool", "") == "./tool");
+  CHECK(*find_program("tool", "/nonexistent:" + here.path.string()) == here.path.string() + "/tool");
+  CHECK(*find_program("tool", "") == "./tool"); // an empty folder is the working directory
+}
+
+TEST_CASE("a script that is no command is answered by how to run it", "[program]") {
+  const working_folder here;
+  here.write("hello.py", 0644);
+  here.write("tool", 0755);
+  CHECK(refusal("hello.py", 127) == "hello.py: command not found; did you mean \"python hello.py\"?");
+  CHECK(refusal("tool", 127) == "tool: command not found; did you mean \"./tool\"?");
+  CHECK(refusal("absent.py", 127) == "absent.py: command not found");
+  CHECK(refusal("./absent.py", 127) == "./absent.py: No such file or directory");
+}
+
+TEST_CASE("a file that is not executable gives 126 and a remedy", "[program]") {
+  const working_folder here;
+  here.write("hello.py", 0644);
+  here.write("tool", 0644);
+  CHECK(refusal("./hello.py", 126) ==
+        "./hello.py: permission denied: the file is not executable; did you mean \"python ./hello.py\"?");
+  CHECK(refusal("./tool", 126) ==
+        "./tool: permission denied: the file is not executable; make it so: chmod +x ./tool");
+  CHECK(refusal("tool", 126, here.path).starts_with(here.path.string() + "/tool: permission denied"));
+  CHECK(refusal("./", 126) == "./ is a directory");
+}
+
+TEST_CASE("a script whose interpreter does not exist is not said to be missing", "[program]") {
+  const working_folder here;
+  here.write("tool", 0755);
+  const auto problem = start_failure("./tool", ENOENT);
+  CHECK(problem.text.find("bad interpreter") != std::string::npos);
+  CHECK(start_failure_code(problem) == 126);
+  CHECK(start_failure_code(start_failure("./gone", ENOENT)) == 127);
+}
