@@ -55,6 +55,7 @@ void rendezvous_state::begin(rendezvous_options how, membership members) {
   running_ = members_.running();
   for (const auto& [slot, host] : how_.hosts)
     members_.expect(slot, host);
+  gathering_since_ = now(self);
   if (members_.generation() > 0)
     self->delayed_send(self, how_.settings.duration(setting::regroup_timeout),
                        regroup_overdue{members_.generation()});
@@ -249,12 +250,16 @@ void rendezvous_state::carry_out(const membership_decision& what) {
     tell(one.to, encode(address{one.changed.generation, 0, -1}, one.changed));
   for (auto& one : what.resumptions)
     tell(one.to, encode(address{one.what.generation, 0, -1}, one.what));
-  if (!what.admissions.empty())
+  if (!what.admissions.empty()) {
     tell_launcher();
+    log_start(what);
+  }
   // Who lives and does not come again is not waited for for ever, however the generation ended.
-  if (std::exchange(running_, members_.running()) && !running_)
+  if (std::exchange(running_, members_.running()) && !running_) {
+    gathering_since_ = now(self);
     self->delayed_send(self, how_.settings.duration(setting::regroup_timeout),
                        regroup_overdue{members_.generation()});
+  }
   follow(reports_.changed(members_.forming(), now(self)));
 }
 
@@ -277,6 +282,16 @@ void rendezvous_state::follow(const missing_reports::step& next) {
 
 void rendezvous_state::tell_missing() {
   follow(reports_.due(now(self)));
+}
+
+void rendezvous_state::log_start(const membership_decision& decision) {
+  if (!how_.log)
+    return;
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now(self) - gathering_since_);
+  const auto count = decision.admissions.size();
+  how_.log->info((count == 1 ? "1 rank" : "all " + std::to_string(count) + " ranks") + " initialised in " +
+                 std::to_string(waited.count()) + " ms (generation " +
+                 std::to_string(decision.roster.generation) + ")");
 }
 
 // What is the same for all is copied and encoded once, for there may be many of them.

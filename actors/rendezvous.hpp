@@ -7,6 +7,7 @@
 // which then reports its slots by a link (actors/launch/remote_rendezvous.hpp).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -95,6 +96,7 @@ private:
   void carry_out(const membership_decision& what);
   void follow(const missing_reports::step& next);
   void admit(const membership_decision& what);
+  void log_start(const membership_decision& decision);
   void tell(link_id link, const envelope& message);
   void refuse(link_id link, const refused& why);
 
@@ -111,7 +113,8 @@ private:
   link_id launcher_link_ = 0;                    ///< 0: there is none
   std::set<link_id> askers_;                     ///< who wants members out, and hears how it goes
   std::map<link_id, hello> early_;               ///< of slots that a launcher who is away may have started
-  bool running_ = false;                         ///< a generation, when it was last looked at
+  std::chrono::steady_clock::time_point gathering_since_{}; ///< no generation has run since
+  bool running_ = false;                                    ///< a generation, when it was last looked at
   bool closing_ = false;
 };
 

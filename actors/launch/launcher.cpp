@@ -9,12 +9,13 @@
 #include <atomic>
 #include <cassert>
 #include <cerrno>
+#include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <optional>
 #include <random>
 
-#include "actors/kit/log.hpp"
 #include "actors/kit/loop.hpp"
 #include "actors/launch/elastic_driver.hpp"
 #include "actors/launch/host_driver.hpp"
@@ -46,6 +47,25 @@ auto exit_reporter(const caf::actor& rendezvous) {
     caf::anon_send(rendezvous, slot_exited{slot, how});
   };
 }
+
+/// Logs how long a job took, when it has ended.
+class job_duration {
+public:
+  explicit job_duration(logger& log) : log_(log) {}
+
+  /// Returns `code`, the exit code of the job.
+  int ended(int code) const {
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin_;
+    char text[32];
+    std::snprintf(text, sizeof text, "%.1f", seconds.count());
+    log_.info("the job ended with exit code " + std::to_string(code) + " after " + text + " s");
+    return code;
+  }
+
+private:
+  logger& log_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
 
 /// Waits for a driver to finish, and passes on what ends a job: signals, and that its rendezvous gave way to
 /// another one.
@@ -218,6 +238,10 @@ std::uint16_t launcher::port() const {
   return parts_->port;
 }
 
+logger& launcher::log() {
+  return parts_->log;
+}
+
 error launcher::copy_output(slot_spec& slot, const std::string& folder) {
   const char* names[2] = {"/stdout", "/stderr"};
   for (int number : {0, 1}) {
@@ -235,8 +259,17 @@ int launcher::serve() {
 }
 
 int launcher::run(std::vector<slot_spec> slots) {
-  for (auto& slot : slots)
+  const job_duration duration(parts_->log);
+  const auto size = slots.size();
+  std::size_t started = 0; // touched on the loop only, and this function outlives its use
+  for (auto& slot : slots) {
     slot.process.keeper = &parts_->keeper;
+    slot.started = [&, rank = slot.slot](pid_t process) {
+      parts_->log.debug("rank " + std::to_string(rank) + " started as process " + std::to_string(process));
+      if (++started == size)
+        parts_->log.info(size == 1 ? "1 rank started" : "all " + std::to_string(size) + " ranks started");
+    };
+  }
   host_driver_spec spec;
   spec.slots = std::move(slots);
   spec.times.grace = parts_->values.duration(setting::exit_grace);
@@ -245,10 +278,11 @@ int launcher::run(std::vector<slot_spec> slots) {
   const auto driver = parts_->system.get().spawn(host_driver, spec, &parts_->writer);
   caf::anon_send(parts_->rendezvous, watch_fates{driver});
   caf::anon_send(driver, start_atom::value);
-  return parts_->watch.wait_for(driver);
+  return duration.ended(parts_->watch.wait_for(driver));
 }
 
 int launcher::run(const elastic_job& job) {
+  const job_duration duration(parts_->log);
   elastic_driver_spec spec;
   spec.crew = job.crew;
   spec.hosts = job.hosts;
@@ -268,8 +302,13 @@ int launcher::run(const elastic_job& job) {
   spec.slot_for = [&, rendezvous](const crew::start& where) {
     caf::anon_send(rendezvous, slot_started{where.slot, where.host});
     auto slot = job.slot_for(where);
-    if (slot)
+    if (slot) {
       slot->process.keeper = &parts_->keeper;
+      slot->started = [this, where](pid_t process) {
+        parts_->log.info("worker " + std::to_string(where.slot) + " started on " + where.host +
+                         " as process " + std::to_string(process));
+      };
+    }
     return slot;
   };
   spec.slot_exited = exit_reporter(parts_->rendezvous);
@@ -288,7 +327,7 @@ int launcher::run(const elastic_job& job) {
   const auto code = parts_->watch.wait_for(driver);
   // A job that has come to its end leaves no blacklist: the next one on this journal is another job.
   caf::anon_send(rendezvous, hosts_failed{});
-  return code;
+  return duration.ended(code);
 }
 
 } // namespace farandole

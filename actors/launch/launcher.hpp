@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/kit/log.hpp"
 #include "actors/launch/slot_spec.hpp"
 #include "elastic/crew.hpp"
 #include "elastic/membership.hpp"
@@ -54,6 +55,8 @@ public:
 
   /// Of the rendezvous.
   std::uint16_t port() const;
+  /// The launcher's own; it lives as long as the launcher.
+  logger& log();
   /// Copies of a slot's output go to `folder`/stdout and `folder`/stderr. Before its process starts, and on
   /// the loop once it runs.
   error copy_output(slot_spec& slot, const std::string& folder);

@@ -10,12 +10,15 @@
 
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <iostream>
 #include <optional>
 
 #include "actors/launch/launcher.hpp"
+#include "actors/launch/program.hpp"
 #include "actors/this_host.hpp"
+#include "tools/farandole/cores.hpp"
 #include "tools/farandole/job_record.hpp"
 #include "tools/farandole/worker_environment.hpp"
 
@@ -165,6 +168,16 @@ expected<int> run_elastic(const run_request& request, const job_facts& job, laun
   return by.run(what);
 }
 
+/// "localhost:2, node:4", or the script that finds them.
+std::string hosts_text(const run_request& request) {
+  if (!request.discovery_script.empty())
+    return "the hosts that " + request.discovery_script + " prints";
+  std::string text;
+  for (const auto& host : request.hosts)
+    text += (text.empty() ? "" : ", ") + host.name + ":" + std::to_string(host.slots);
+  return text;
+}
+
 /// For tools that look for it. A job that cannot be found trains all the same.
 std::optional<job_file> tell_of(const run_request& request, const job_facts& job, const std::string& secret) {
   job_record record;
@@ -238,9 +251,14 @@ expected<int> try_run(const run_request& request) {
     job.reset_limit = request.crew.reset_limit;
   job.tcp_only = request.tcp_only;
   job.launcher = request.elastic ? ::getpid() : 0;
+  job.cores = usable_cores();
   if (request.verbose)
     std::cout << "Launching " << request.processes << " processes; the rendezvous listens on "
               << job.rendezvous_address << ":" << job.rendezvous_port << std::endl;
+  (*started)->log().info("a job of " + std::to_string(request.processes) +
+                         (request.processes == 1 ? " process on " : " processes on ") + hosts_text(request) +
+                         "; the rendezvous is at " + job.rendezvous_address + ":" +
+                         std::to_string(job.rendezvous_port));
   const auto told = tell_of(request, job, *secret);
   return request.elastic ? run_elastic(request, job, **started) : run_fixed(request, places, job, **started);
 }
@@ -248,6 +266,15 @@ expected<int> try_run(const run_request& request) {
 } // namespace
 
 int run_job(const run_request& request) {
+  // Once, instead of once for every rank that cannot be started.
+  const char* path = std::getenv("PATH");
+  if (const auto program = find_program(request.command.front(), path ? path : ""); !program) {
+    std::cerr << "farandole: " << program.error().text << std::endl;
+    return start_failure_code(program.error());
+  }
+  const bool limits_threads = request.values.flag(setting::omp_threads) || sets_threads(own_environment());
+  if (const auto text = crowding_notice(usable_cores(), request.processes, limits_threads); !text.empty())
+    std::cerr << "farandole: NOTICE: " << text << std::endl;
   const auto code = try_run(request);
   if (code)
     return *code;

@@ -1,8 +1,11 @@
 #include "tools/farandole/worker_environment.hpp"
 
+#include <algorithm>
 #include <cassert>
 #include <map>
 #include <optional>
+
+#include "tools/farandole/cores.hpp"
 
 namespace farandole {
 
@@ -37,7 +40,7 @@ void add_settings(changes& what, const settings& given) {
     what[std::string(row_of(setting::autotune).environment)] = std::nullopt;
 }
 
-void add_place(changes& what, const placement& place, const job_facts& job) {
+void add_place(changes& what, const placement& place, const job_facts& job, bool limit_threads) {
   const auto put = [&](setting id, std::string value) {
     what[std::string(row_of(id).environment)] = std::move(value);
   };
@@ -67,17 +70,26 @@ void add_place(changes& what, const placement& place, const job_facts& job) {
   if (job.tcp_only)
     what["NCCL_IB_DISABLE"] = "1";
   what["PYTHONUNBUFFERED"] = "1";
+  // An elastic job may come to have all its workers on one host.
+  if (limit_threads)
+    what["OMP_NUM_THREADS"] =
+        std::to_string(threads_of_each(job.cores, job.most > 0 ? job.most : place.local_size));
   // The secret of another job that this launcher itself may be a part of.
   what[std::string(row_of(setting::secret_file).environment)] = std::nullopt;
 }
 
 } // namespace
 
+bool sets_threads(std::span<const std::string> environment) {
+  return std::any_of(environment.begin(), environment.end(),
+                     [](const std::string& entry) { return entry.starts_with("OMP_NUM_THREADS="); });
+}
+
 std::vector<std::string> worker_environment(std::span<const std::string> inherited, const placement& place,
                                             const job_facts& job, const settings& given) {
   changes what;
   add_settings(what, given);
-  add_place(what, place, job);
+  add_place(what, place, job, given.flag(setting::omp_threads) && !sets_threads(inherited));
   std::vector<std::string> result;
   for (const auto& entry : inherited)
     if (!what.contains(std::string_view(entry).substr(0, entry.find('='))))

@@ -23,8 +23,12 @@ struct job_facts {
   std::int32_t most = 0;                   ///< members that an elastic job may have; 0: it is not elastic
   std::optional<std::int32_t> reset_limit; ///< of an elastic job
   bool tcp_only = false;                   ///< --tcp: NCCL stays off InfiniBand
-  std::int64_t launcher = 0; ///< process that ends an elastic job by SIGTERM; 0: it is not elastic
+  std::int32_t cores = 1;                  ///< that the workers of this host share
+  std::int64_t launcher = 0;               ///< process that ends an elastic job by SIGTERM; 0: it is not elastic
 };
+
+/// Whether these entries ("NAME=value") say how many threads a worker may start (OMP_NUM_THREADS).
+bool sets_threads(std::span<const std::string> environment);
 
 /// `inherited` is the launcher's own environment ("NAME=value"); what is set here takes the place of what was
 /// there.

@@ -120,6 +120,21 @@ TEST_CASE("cycle marks need a timeline", "[environment]") {
   CHECK(value(got, "HOROVOD_TIMELINE") == "t");
 }
 
+TEST_CASE("on request, workers are told how many threads each may start, unless they were told before",
+          "[environment]") {
+  auto wide = job;
+  wide.cores = 8;
+  const auto wanted = given({{"--set-omp-num-threads", "1"}});
+  CHECK(value(worker_environment({}, second, wide, wanted), "OMP_NUM_THREADS") == "4");
+  CHECK_FALSE(value(worker_environment({}, second, wide, settings::built_in()), "OMP_NUM_THREADS"));
+  const std::vector<std::string> inherited = {"OMP_NUM_THREADS=3"};
+  CHECK(value(worker_environment(inherited, second, wide, wanted), "OMP_NUM_THREADS") == "3");
+  wide.most = 8;
+  CHECK(value(worker_environment({}, second, wide, wanted), "OMP_NUM_THREADS") == "1");
+  CHECK(value(worker_environment({}, second, wide, given({}, {{"library_options.set_omp_num_threads", "1"}})),
+              "OMP_NUM_THREADS") == "1");
+}
+
 TEST_CASE("several interfaces: sockets take the first, NCCL all", "[environment]") {
   auto wide = job;
   wide.interfaces = {"eth0", "eth1"};
