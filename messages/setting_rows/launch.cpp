@@ -32,7 +32,8 @@ constexpr setting_row rows[] = {
      .flag = "--set-omp-num-threads",
      .flag_off = "--no-set-omp-num-threads",
      .yaml_key = "library_options.set_omp_num_threads",
-     .doc = "The launcher sets OMP_NUM_THREADS for the workers, to the cores of their host divided by its workers, "
+     .doc = "The launcher sets OMP_NUM_THREADS for the workers, to the cores of their host divided by its "
+            "workers, "
             "but at least 1, unless it is set already."},
     {.id = setting::elastic,
      .name = "elastic",

@@ -106,8 +106,9 @@ constexpr setting_row rows[] = {
      .type = text,
      .built_in = "",
      .environment = "FARANDOLE_ELASTIC_EVENTS",
-     .doc = "File to which every worker of an elastic job appends what happens to it, a line of JSON each; see "
-            "guides/fault-injection.md."},
+     .doc =
+         "File to which every worker of an elastic job appends what happens to it, a line of JSON each; see "
+         "guides/fault-injection.md."},
 };
 
 } // namespace

@@ -266,7 +266,8 @@ error find_hosts(const CLI::App& app, given& options) {
   auto& request = options.request;
   for (const char* name : {"--hosts", "--hostfile", "--host-discovery-script"})
     if (app.count(name) > 0 && app.get_option(name)->results().back().empty())
-      return wrong(std::string("the value of ") + name + " is empty; name the hosts, as in -H localhost:4, or "
+      return wrong(std::string("the value of ") + name +
+                   " is empty; name the hosts, as in -H localhost:4, or "
                    "leave the option out to use this host");
   if (!request.discovery_script.empty())
     return find_script(request.discovery_script);
@@ -335,8 +336,9 @@ expected<run_request> parse_run(const std::string& program, std::span<const std:
   const auto app = make_app(program, options);
   const bool only_checks = program.ends_with(" check");
   const auto in_context = [&](const std::string& text) {
-    return wrong("usage: " + program + (only_checks ? " [options]" : " [-h] -np NUM_PROC [options] command ...") +
-                 "\n" + program + ": error: " + text);
+    return wrong("usage: " + program +
+                 (only_checks ? " [options]" : " [-h] -np NUM_PROC [options] command ...") + "\n" + program +
+                 ": error: " + text);
   };
   auto parsed = parse_arguments(shapes_of(*app), words);
   if (!parsed)

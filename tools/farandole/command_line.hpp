@@ -47,8 +47,8 @@ struct surroundings {
   std::vector<std::string> variables; ///< names of all that the environment has
 };
 
-/// `program` is what the usage line calls it; one that ends in "check" takes no command. Reads the config file and the host file. The error's text
-/// begins with the usage line, as argparse's does.
+/// `program` is what the usage line calls it; one that ends in "check" takes no command. Reads the config
+/// file and the host file. The error's text begins with the usage line, as argparse's does.
 expected<run_request> parse_run(const std::string& program, std::span<const std::string> words,
                                 const surroundings& around);
 

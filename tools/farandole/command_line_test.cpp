@@ -186,9 +186,10 @@ TEST_CASE("settings without effect are named in the same warning, wherever they 
   const file config("timeline:\n  filename: t.json\nautotune:\n  warmup_samples: 1\n");
   const auto got = parsed({"--autotune", "-p", "22", "--config-file", config.path, "-np", "1", "true"},
                           around({{"HOROVOD_THREAD_AFFINITY", "0"}}));
-  CHECK(got.warnings == words{"WARNING: timeline.filename (config file), --autotune, HOROVOD_THREAD_AFFINITY, "
-                              "autotune.warmup_samples (config file) and -p/--ssh-port have no effect in this "
-                              "build"});
+  CHECK(got.warnings ==
+        words{"WARNING: timeline.filename (config file), --autotune, HOROVOD_THREAD_AFFINITY, "
+              "autotune.warmup_samples (config file) and -p/--ssh-port have no effect in this "
+              "build"});
   CHECK(parsed({"--no-autotune", "--cache-capacity", "1", "-np", "1", "true"}).warnings.empty());
 }
 

@@ -10,6 +10,7 @@
 
 #include "actors/drain_call.hpp"
 #include "messages/membership.hpp"
+#include "tools/farandole/app_arguments.hpp"
 #include "tools/farandole/job_record.hpp"
 
 namespace farandole {
@@ -121,11 +122,11 @@ int drain_job(const wishes& wanted) {
 
 } // namespace
 
-int run_drain(std::vector<std::string> words) {
+int run_drain(const std::vector<std::string>& words) {
   wishes wanted;
   CLI::App app("Lets workers of an elastic job leave in order.", "farandole drain");
   app.footer(teaching);
-  app.add_option("who", wanted.who, "ranks, and hosts as the launcher names them")
+  app.add_option("workers", wanted.who, "ranks, and hosts as the launcher names them")
       ->type_name("RANK|HOST")
       ->required();
   app.add_option("--job", wanted.job, "which job, where several run: its name, or the path of its file")
@@ -135,11 +136,12 @@ int run_drain(std::vector<std::string> words) {
       ->check(CLI::Range(0.0, 86400.0).description(""))
       ->capture_default_str();
   app.add_flag("--no-wait", wanted.no_wait, "does not wait until they are out");
-  std::reverse(words.begin(), words.end()); // as CLI11 wants them
   try {
-    app.parse(std::move(words));
+    app.parse(std::vector<std::string>{words.rbegin(), words.rend()}); // as CLI11 wants them
+  } catch (const CLI::CallForHelp& asked) {
+    return app.exit(asked);
   } catch (const CLI::ParseError& problem) {
-    return app.exit(problem) == 0 ? 0 : bad_usage;
+    return fail("error: " + refusal_of(app, problem, words) + "; see farandole drain --help", bad_usage);
   }
   return drain_job(wanted);
 }

@@ -7,6 +7,6 @@
 namespace farandole {
 
 /// Takes the words after the command's name. Returns the exit code.
-int run_drain(std::vector<std::string> words);
+int run_drain(const std::vector<std::string>& words);
 
 } // namespace farandole

@@ -1,4 +1,5 @@
-// How the `--help` of the launcher and of `farandole check` looks: lines that fit a terminal, all names of an option, and examples of jobs.
+// How the `--help` of the launcher and of `farandole check` looks: lines that fit a terminal, all names of an
+// option, and examples of jobs.
 #pragma once
 
 #include <memory>

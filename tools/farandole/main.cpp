@@ -45,8 +45,8 @@ usage: farandole <command> ...
 horovodrun is the same as farandole run.
 )";
 
-constexpr std::string_view command_names[] = {"run",      "rendezvous", "drain", "chaos", "build-xla", "check",
-                                              "settings", "operations", "help",  "version"};
+constexpr std::string_view command_names[] = {"run",   "rendezvous", "drain",      "chaos", "build-xla",
+                                              "check", "settings",   "operations", "help",  "version"};
 
 bool is_on_path(const std::string& name) {
   const char* variable = std::getenv("PATH");
@@ -71,7 +71,8 @@ int show_check(const std::string& called_as, const run_request& request) {
 }
 
 int run(const std::string& called_as, const std::string& program, std::vector<std::string> words) {
-  const auto request = parse_run(program, words, {process_environment(), is_on_path("jsrun"), process_variables()});
+  const auto request =
+      parse_run(program, words, {process_environment(), is_on_path("jsrun"), process_variables()});
   if (!request) {
     std::cerr << request.error().text << std::endl;
     return bad_usage;
@@ -152,7 +153,7 @@ int choose(const std::string& called_as, std::vector<std::string> words) {
   if (command == "chaos")
     return run_chaos(called_as, words);
   if (command == "drain")
-    return run_drain(std::move(words));
+    return run_drain(words);
   if (command == "build-xla")
     return run_build_xla(called_as, words);
   if (command == "settings")

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <cstdint>
 #include <fstream>
 #include <iostream>
@@ -10,6 +9,7 @@
 
 #include "actors/launch/launcher.hpp"
 #include "messages/settings.hpp"
+#include "tools/farandole/app_arguments.hpp"
 
 namespace farandole {
 
@@ -93,7 +93,7 @@ error conclude(const CLI::App& app, wishes& wanted) {
 
 } // namespace
 
-int run_rendezvous(std::vector<std::string> words) {
+int run_rendezvous(const std::vector<std::string>& words) {
   wishes wanted;
   CLI::App app("Serves a job whose processes something else starts.", "farandole rendezvous");
   app.footer(teaching);
@@ -110,15 +110,16 @@ int run_rendezvous(std::vector<std::string> words) {
   app.add_option("--bind", wanted.bind, "address of this host to listen on")->capture_default_str();
   app.add_option("--port", wanted.port, "port; 0: any free one")->capture_default_str();
   app.add_option("--secret-file", wanted.secret_file, "file that holds the job's secret")->required();
-  std::replace(words.begin(), words.end(), std::string("-np"), std::string("--num-proc"));
-  std::reverse(words.begin(), words.end()); // as CLI11 wants them
-  try {
-    app.parse(std::move(words));
-  } catch (const CLI::ParseError& problem) {
-    const auto code = app.exit(problem);
-    return code == 0 ? 0 : 2;
+  const auto parsed = parse_with(app, words);
+  if (parsed && !parsed->help.empty()) {
+    std::cout << parsed->help << std::flush;
+    return 0;
   }
-  auto problem = conclude(app, wanted);
+  error problem = parsed ? conclude(app, wanted) : parsed.error();
+  if (parsed && !parsed->command.empty())
+    problem = {error_kind::invalid_argument, "it starts no command (got: " + parsed->command.front() + ")"};
+  if (!parsed)
+    problem.text += "; see farandole rendezvous --help";
   if (!problem) {
     const auto code = serve(wanted);
     if (code)

@@ -7,6 +7,6 @@
 namespace farandole {
 
 /// Takes the words after the command's name; serves until a signal. Returns the exit code.
-int run_rendezvous(std::vector<std::string> words);
+int run_rendezvous(const std::vector<std::string>& words);
 
 } // namespace farandole

@@ -5,8 +5,10 @@ example ``import farandole.torch as hvd``. Lightning knows the strategy's names 
 """
 
 from farandole._lightning import serve as _serve_lightning
+from farandole._suggestions import install as _suggest_names
 
 __version__ = "0.1.0"
 """Farandole's own version; ``horovod.__version__`` is the level of the interface."""
 
 _serve_lightning()
+_suggest_names()

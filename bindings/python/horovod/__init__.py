@@ -29,7 +29,16 @@ class _Alias(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     ) -> Optional[importlib.machinery.ModuleSpec]:
         """Knows submodules of ``horovod`` only."""
         package, _, rest = fullname.partition(".")
-        if package != "horovod" or not rest or importlib.util.find_spec(f"farandole.{rest}") is None:
+        if package != "horovod" or not rest:
+            return None
+        try:
+            found = importlib.util.find_spec(f"farandole.{rest}")
+        except ModuleNotFoundError as problem:
+            if problem.name != f"farandole.{rest}":
+                raise
+            # It names the package that was probably meant.
+            raise ModuleNotFoundError(str(problem).replace("farandole.", "horovod."), name=fullname) from None
+        if found is None:
             return None
         return importlib.machinery.ModuleSpec(fullname, self)
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tools/farandole/arguments.hpp"
+#include "tools/farandole/app_arguments.hpp"
 #include "tools/farandole/frameworks.hpp"
 
 namespace farandole::chaos {
@@ -83,19 +83,6 @@ std::unique_ptr<CLI::App> make_app(wishes& into, given& as) {
   return app;
 }
 
-std::vector<option_shape> shapes_of(const CLI::App& app) {
-  std::vector<option_shape> shapes;
-  for (const auto* option : app.get_options()) {
-    option_shape shape{option->get_name(), {}, option->get_expected_min() == 0 ? 0 : 1};
-    if (shape.name == "--num-proc")
-      shape.aliases = {"-np"};
-    if (!option->get_snames().empty())
-      shape.aliases.push_back("-" + option->get_snames().front());
-    shapes.push_back(std::move(shape));
-  }
-  return shapes;
-}
-
 /// A script of Python's that cannot be executed is given to the interpreter.
 error find_interpreter(const std::string& called_as, std::vector<std::string>& command) {
   if (!command.front().ends_with(".py") || ::access(command.front().c_str(), X_OK) == 0)
@@ -138,22 +125,13 @@ expected<wishes> parse_wishes(const std::string& called_as, const std::vector<st
   into.trial.processes = 4;
   given as;
   const auto app = make_app(into, as);
-  auto parsed = parse_arguments(shapes_of(*app), words);
+  auto parsed = parse_with(*app, words);
   if (!parsed)
     return parsed.error();
   into.trial.command = std::move(parsed->command);
-  std::vector<std::string> options;
-  for (const auto& each : parsed->options)
-    options.push_back(each.values.empty() ? each.name : each.name + "=" + each.values.front());
-  std::reverse(options.begin(), options.end());
-  try {
-    app->parse(options);
-  } catch (const CLI::CallForHelp&) {
-    into.help = app->help();
+  into.help = std::move(parsed->help);
+  if (!into.help.empty())
     return into;
-  } catch (const CLI::ParseError& problem) {
-    return error{error_kind::invalid_argument, problem.what()};
-  }
   auto wanted_kinds = parse_kinds(as.kinds);
   if (!wanted_kinds)
     return wanted_kinds.error();

@@ -24,7 +24,11 @@ _LOOK_S = 0.2
 
 def main(words: Optional[List[str]] = None) -> int:
     """The command; its exit code."""
-    parser = argparse.ArgumentParser(prog="farandole build-xla", description=__doc__.split("\n\n")[1])
+    parser = argparse.ArgumentParser(
+        prog="farandole build-xla",
+        description=__doc__.split("\n\n")[1],
+        epilog="Example: farandole build-xla, then HOROVOD_ENABLE_XLA_OPS=1 python train.py",
+    )
     parser.add_argument("--force", action="store_true", help="compile even if it has been done before")
     wanted = parser.parse_args(words)
     try:

@@ -1,0 +1,149 @@
+"""What the launcher tells people: of commands that cannot be started, of settings that do nothing, and of a job's life.
+Run by a plain pytest."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Dict, List, Optional
+
+import pytest
+from launched import DEADLINE_S, FARANDOLE, LAUNCHER, clean_environment, needs_launcher
+
+pytestmark = needs_launcher
+
+INIT = "import farandole.numpy as hvd; hvd.init(); print('rank', hvd.rank(), flush=True)"
+
+
+def run(command: List[str], folder: Optional[Path] = None, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment: Dict[str, str] = {**clean_environment(), **variables}
+    return subprocess.run(
+        command,
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={name: value for name, value in environment.items() if value},
+        timeout=DEADLINE_S,
+        start_new_session=True,
+    )
+
+
+@pytest.mark.parametrize(
+    "command, code, message",
+    [
+        ("hello.py", 127, 'farandole: hello.py: command not found; did you mean "python hello.py"?'),
+        (
+            "./hello.py",
+            126,
+            'farandole: ./hello.py: permission denied: the file is not executable; did you mean "python ./hello.py"?',
+        ),
+        ("no-such-command", 127, "farandole: no-such-command: command not found"),
+    ],
+)
+@pytest.mark.parametrize("elastic", [False, True], ids=["fixed", "elastic"])
+def test_a_command_that_cannot_be_started_is_told_once(
+    command: str, code: int, message: str, elastic: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "hello.py").write_text("print('hello')\n")
+    options = ["--min-np", "2", "-H", "localhost:4"] if elastic else []
+    job = run([LAUNCHER, "-np", "4", *options, command], tmp_path)
+    assert (job.returncode, job.stdout, job.stderr) == (code, "", message + "\n")
+
+
+def test_a_failure_that_shows_only_at_the_start_is_told_once(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    job = run([LAUNCHER, "-np", "4", str(script)], OMP_NUM_THREADS="1")
+    assert job.returncode == 126
+    assert job.stderr.count("could not be started") == 1, job.stderr
+    assert "bad interpreter" in job.stderr
+
+
+def test_settings_without_effect_and_unknown_variables_are_told_once_in_a_launched_job(tmp_path: Path) -> None:
+    config = tmp_path / "job.yaml"
+    config.write_text("library_options:\n  num_nccl_streams: 2\n  num_ncl_streams: 2\n")
+    options = ["--timeline-filename", str(tmp_path / "t.json"), "-p", "22", "--config-file", str(config)]
+    job = run(
+        [LAUNCHER, "-np", "2", *options, sys.executable, "-c", INIT],
+        HOROVOD_AUTOTUNE="1",
+        HOROVOD_FUSION_TRESHOLD="1",
+    )
+    assert job.returncode == 0, job.stderr
+    lines = [line for line in job.stderr.splitlines() if "NOTICE" not in line]
+    program = Path(LAUNCHER).name
+    assert sorted(lines) == sorted(
+        [
+            f"{program}: WARNING: config file: there is no setting 'library_options.num_ncl_streams'; "
+            "did you mean 'library_options.num_nccl_streams'?",
+            f"{program}: WARNING: --timeline-filename, HOROVOD_AUTOTUNE, library_options.num_nccl_streams "
+            "(config file) and -p/--ssh-port have no effect in this build",
+            f"{program}: WARNING: unknown environment variable: HOROVOD_FUSION_TRESHOLD (did you mean "
+            "HOROVOD_FUSION_THRESHOLD?); nothing reads it",
+        ]
+    )
+
+
+def test_init_tells_of_them_where_there_is_no_launcher() -> None:
+    job = run([sys.executable, "-c", INIT], HOROVOD_TIMELINE="t.json", FARANDOLE_BORD="0")
+    assert job.returncode == 0, job.stderr
+    assert len(re.findall("HOROVOD_TIMELINE has no effect in this build", job.stderr)) == 1, job.stderr
+    assert len(re.findall(r"FARANDOLE_BORD \(did you mean FARANDOLE_BOARD\?\)", job.stderr)) == 1, job.stderr
+
+
+def test_the_life_of_a_job_is_told_on_request() -> None:
+    job = run([LAUNCHER, "-np", "2", "--log-level", "info", sys.executable, "-c", INIT])
+    assert job.returncode == 0, job.stderr
+    told = [line.split("]: ", 1)[1] for line in job.stdout.splitlines() if re.match(r"\[.* I [a-z_]+\.cpp:", line)]
+    life = "\n".join(told)
+    assert re.fullmatch(
+        r"a job of 2 processes on localhost:2; the rendezvous is at 127\.0\.0\.1:\d+\n"
+        r"all 2 ranks started\n"
+        r"all 2 ranks initialised in \d+ ms \(generation 1\)\n"
+        r"the job ended with exit code 0 after \d+\.\d s",
+        life,
+    ), job.stdout
+    assert re.search(r"I [a-z_]+\.cpp", run([LAUNCHER, "-np", "1", "true"]).stdout) is None
+
+
+def test_workers_that_outnumber_cores_are_noticed_and_may_be_given_fewer_threads() -> None:
+    show = ["sh", "-c", "echo threads ${OMP_NUM_THREADS:-unset}"]
+    few = ["taskset", "-c", str(min(os.sched_getaffinity(0))), LAUNCHER, "-np", "2"]
+    plain = run([*few, *show], OMP_NUM_THREADS="")
+    assert "farandole: NOTICE: 2 workers share 1 core, and OMP_NUM_THREADS is not set" in plain.stderr
+    assert plain.stdout.count("threads unset") == 2
+    told = run([*few, "--set-omp-num-threads", *show], OMP_NUM_THREADS="")
+    assert (told.stderr, told.stdout.count("threads 1")) == ("", 2)
+    chosen = run([*few, *show], OMP_NUM_THREADS="3", FARANDOLE_SET_OMP_NUM_THREADS="1")
+    assert (chosen.stderr, chosen.stdout.count("threads 3")) == ("", 2)
+
+
+def test_every_command_has_help_that_teaches() -> None:
+    for command in ("run", "rendezvous", "drain", "chaos", "build-xla", "check", "settings", "operations"):
+        help_text = run([FARANDOLE, command, "--help"])
+        assert help_text.returncode == 0, (command, help_text.stderr)
+        assert f"farandole {command}" in help_text.stdout and "xample" in help_text.stdout, (command, help_text.stdout)
+    mistyped = run([FARANDOLE, "chek"])
+    assert mistyped.returncode == 2
+    assert "there is no command 'chek'; did you mean 'check'?" in mistyped.stderr
+
+
+@pytest.mark.parametrize(
+    "name, meant", [("horovod.pytorch", "horovod.torch"), ("farandole.tensorfow", "farandole.tensorflow")]
+)
+def test_a_framework_under_another_name_is_answered_by_its_package(name: str, meant: str) -> None:
+    script = f"""
+import importlib.util
+try:
+    import {name}
+except ModuleNotFoundError as problem:
+    assert problem.name == {name!r}, problem.name
+    print(problem)
+assert importlib.util.find_spec("farandole.spark") is None and importlib.util.find_spec("horovod.ray") is None
+"""
+    told = run([sys.executable, "-c", script])
+    assert told.stdout == f"No module named {name!r}; did you mean {meant!r}?\n", told.stderr
