@@ -24,7 +24,7 @@ struct job_facts {
   std::optional<std::int32_t> reset_limit; ///< of an elastic job
   bool tcp_only = false;                   ///< --tcp: NCCL stays off InfiniBand
   std::int32_t cores = 1;                  ///< that the workers of this host share
-  std::int64_t launcher = 0;               ///< process that ends an elastic job by SIGTERM; 0: it is not elastic
+  std::int64_t launcher = 0; ///< process that ends an elastic job by SIGTERM; 0: it is not elastic
 };
 
 /// Whether these entries ("NAME=value") say how many threads a worker may start (OMP_NUM_THREADS).
