@@ -398,18 +398,16 @@ struct listener_started {
   caf::actor handle;
 };
 
-using rendezvous_actor =
-    caf::typed_actor<caf::reacts_to<listener_started>,
-                     /// From the host driver.
-                     caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>, caf::reacts_to<slot_retired>,
-                     caf::reacts_to<nobody_comes>, caf::reacts_to<hosts_failed>,
-                     caf::reacts_to<watch_generations>, caf::reacts_to<watch_fates>,
-                     caf::reacts_to<drain_answered>, caf::reacts_to<link_stayed_down>,
-                     caf::reacts_to<member_reported>, caf::reacts_to<regroup_overdue>,
-                     caf::reacts_to<missing_due>,
-                     /// Refuse new members, close all links, end.
-                     caf::reacts_to<close_atom>, caf::reacts_to<link_opened>, caf::reacts_to<link_received>,
-                     caf::reacts_to<link_closed>>;
+using rendezvous_actor = caf::typed_actor<
+    caf::reacts_to<listener_started>,
+    /// From the host driver.
+    caf::reacts_to<slot_exited>, caf::reacts_to<slot_started>, caf::reacts_to<slot_retired>,
+    caf::reacts_to<nobody_comes>, caf::reacts_to<hosts_failed>, caf::reacts_to<watch_generations>,
+    caf::reacts_to<watch_fates>, caf::reacts_to<drain_answered>, caf::reacts_to<link_stayed_down>,
+    caf::reacts_to<member_reported>, caf::reacts_to<regroup_overdue>, caf::reacts_to<missing_due>,
+    /// Refuse new members, close all links, end.
+    caf::reacts_to<close_atom>, caf::reacts_to<link_opened>, caf::reacts_to<link_received>,
+    caf::reacts_to<link_closed>>;
 
 // ---- a process set's actors ----------------------------------------------------------------------
 

@@ -18,7 +18,8 @@ constexpr std::chrono::seconds answer_time{1};
 } // namespace
 
 member_runtime::member_runtime(settings values)
-    : values_(std::move(values)), log_(log_options_of(values_)), standing_(std::make_shared<farandole::standing>()) {}
+    : values_(std::move(values)), log_(log_options_of(values_)),
+      standing_(std::make_shared<farandole::standing>()) {}
 
 expected<std::unique_ptr<member_runtime>> member_runtime::start(settings values, member_start how) {
   std::unique_ptr<member_runtime> runtime{new member_runtime(std::move(values))};

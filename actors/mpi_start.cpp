@@ -117,7 +117,8 @@ expected<std::unique_ptr<mpi_start>> mpi_start::meet(settings& values, std::stri
   auto engine = mpi_engine::of_process(values.flag(setting::mpi_threads_disable), until);
   if (!engine) {
     const auto asked = needs_mpi(values, {facts.ranks, {}}); // by a setting, or by the caller
-    const auto reason = asked ? who_asks(values) : facts.launch->text() + ", but Farandole cannot find its job";
+    const auto reason =
+        asked ? who_asks(values) : facts.launch->text() + ", but Farandole cannot find its job";
     const auto advice = asked ? "" : "; " + facts.launch->advice();
     return with_remedy({engine.error().kind, reason + ": " + engine.error().text + advice}, values);
   }

@@ -21,7 +21,7 @@ struct mpi_job;
 
 /// What there is to know before MPI is asked.
 struct mpi_facts {
-  std::vector<std::int32_t> ranks; ///< of MPI's world, that are to be the job; empty: all
+  std::vector<std::int32_t> ranks;           ///< of MPI's world, that are to be the job; empty: all
   std::optional<foreign_launch> launch = {}; ///< another launcher that started this process
 
   /// MPI can say who belongs to the job.

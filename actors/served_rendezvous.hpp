@@ -1,6 +1,6 @@
 // The rendezvous of a job of fixed size, served in the process of its rank 0: for jobs whose launcher is not
-// ours and knows nothing of a rendezvous. How the other ranks learn the address and the secret (over MPI, or by
-// a store) is the caller's business.
+// ours and knows nothing of a rendezvous. How the other ranks learn the address and the secret (over MPI, or
+// by a store) is the caller's business.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace farandole {
 
 class served_rendezvous {
 public:
-  /// Listens at `ip`, on a free port, for `size` members that know `secret`; an empty one is replaced by a new
-  /// one at random. Job-wide settings are handed out as `values` has them.
-  static expected<std::unique_ptr<served_rendezvous>>
-  start(const settings& values, std::int32_t size, const std::string& ip, const std::string& secret);
+  /// Listens at `ip`, on a free port, for `size` members that know `secret`; an empty one is replaced by a
+  /// new one at random. Job-wide settings are handed out as `values` has them.
+  static expected<std::unique_ptr<served_rendezvous>> start(const settings& values, std::int32_t size,
+                                                            const std::string& ip, const std::string& secret);
   /// Closes the links of members that are still connected.
   ~served_rendezvous();
   served_rendezvous(const served_rendezvous&) = delete;

@@ -7,8 +7,8 @@
 namespace farandole {
 namespace {
 
-/// One way in which a launcher describes its processes. Variables that are alternatives of each other stand in
-/// order of preference.
+/// One way in which a launcher describes its processes. Variables that are alternatives of each other stand
+/// in order of preference.
 struct launcher_row {
   std::string_view launcher;
   std::string_view rank_variable;
@@ -31,9 +31,9 @@ constexpr std::string_view from_python =
 constexpr std::string_view whole_address =
     "set MASTER_ADDR and MASTER_PORT as well, or start the job with `torchrun --nproc-per-node N …` or "
     "`horovodrun -np N python …`";
-constexpr std::string_view by_horovodrun =
-    "set HOROVOD_GLOO_RENDEZVOUS_ADDR, HOROVOD_GLOO_RENDEZVOUS_PORT and the job's secret as well, or start the "
-    "job with `horovodrun -np N python …`";
+constexpr std::string_view by_horovodrun = "set HOROVOD_GLOO_RENDEZVOUS_ADDR, HOROVOD_GLOO_RENDEZVOUS_PORT "
+                                           "and the job's secret as well, or start the "
+                                           "job with `horovodrun -np N python …`";
 
 /// Innermost first.
 const std::vector<launcher_row>& rows() {
@@ -85,19 +85,8 @@ const std::vector<launcher_row>& rows() {
        {"MASTER_ADDR", "MASTER_PORT"},
        gathering::torch_store,
        from_python},
-      {"the environment",
-       "RANK",
-       {"WORLD_SIZE"},
-       {},
-       gathering::nothing,
-       whole_address},
-      {"the environment",
-       "HOROVOD_RANK",
-       {"HOROVOD_SIZE"},
-       {},
-       gathering::nothing,
-       by_horovodrun,
-       true},
+      {"the environment", "RANK", {"WORLD_SIZE"}, {}, gathering::nothing, whole_address},
+      {"the environment", "HOROVOD_RANK", {"HOROVOD_SIZE"}, {}, gathering::nothing, by_horovodrun, true},
   };
   return table;
 }

@@ -39,8 +39,8 @@ struct foreign_launch {
 };
 
 /// The launcher of this process. Where several describe it, the innermost one whose job may have other
-/// processes counts: torchrun runs inside srun or mpirun, and processes that Open MPI starts on other hosts of
-/// a Slurm job are inside a Slurm step.
+/// processes counts: torchrun runs inside srun or mpirun, and processes that Open MPI starts on other hosts
+/// of a Slurm job are inside a Slurm step.
 std::optional<foreign_launch> find_foreign_launch(const environment_lookup& environment);
 
 /// HOROVOD_SIZE=1 was given: this process is meant to be a job of its own, whatever launcher started it.

@@ -46,15 +46,15 @@ variables operator+(variables a, const variables& b) {
 
 TEST_CASE("every launcher's variables say which rank of how many a process is", "[foreign_launch]") {
   CHECK(launch_in({}) == "none");
-  CHECK(launch_in({{"OMPI_COMM_WORLD_SIZE", "3"}, {"OMPI_COMM_WORLD_RANK", "1"}}) == "mpirun of Open MPI 1/3");
+  CHECK(launch_in({{"OMPI_COMM_WORLD_SIZE", "3"}, {"OMPI_COMM_WORLD_RANK", "1"}}) ==
+        "mpirun of Open MPI 1/3");
   CHECK(launch_in({{"MV2_COMM_WORLD_SIZE", "2"}, {"MV2_COMM_WORLD_RANK", "0"}}) == "mpirun of MVAPICH 0/2");
   CHECK(launch_in({{"JSM_NAMESPACE_SIZE", "6"}, {"JSM_NAMESPACE_RANK", "5"}}) == "jsrun 5/6");
   CHECK(launch_in({{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}}) == "mpirun of MPICH or Intel MPI, or srun 1/2");
   CHECK(launch_in({{"PMIX_RANK", "1"}}) == "a launcher that speaks PMIx 1/0");
   CHECK(launch_in(torchrun) == "torchrun 1/4");
   CHECK(launch_in({{"RANK", "1"}, {"WORLD_SIZE", "2"}}) == "the environment 1/2");
-  CHECK(launch_in({{"HOROVOD_RANK", "1"}, {"HOROVOD_SIZE", "2"}}) ==
-        "the environment 1/2");
+  CHECK(launch_in({{"HOROVOD_RANK", "1"}, {"HOROVOD_SIZE", "2"}}) == "the environment 1/2");
   CHECK(launch_in({{"HOROVOD_SIZE", "2"}}) == "the environment -1/2");
 }
 
@@ -79,14 +79,14 @@ TEST_CASE("Slurm counts in a step of several tasks, not in a batch script", "[fo
 
 TEST_CASE("the innermost launcher of several processes counts", "[foreign_launch]") {
   const variables step = {{"SLURM_NTASKS", "2"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_ID", "0"}};
-  const variables open_mpi = {{"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"PMIX_RANK", "0"}};
+  const variables open_mpi = {
+      {"OMPI_COMM_WORLD_SIZE", "2"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"PMIX_RANK", "0"}};
   const variables alone = {{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"PMIX_RANK", "0"}};
   CHECK(launch_in(torchrun + step + open_mpi) == "torchrun 1/4");
   CHECK(launch_in(open_mpi + step) == "mpirun of Open MPI 0/2");
   CHECK(launch_in(alone) == "mpirun of Open MPI 0/1");
   CHECK(launch_in(alone + step) == "srun --mpi=pmix 0/2");
-  CHECK(launch_in(alone + variables{{"HOROVOD_SIZE", "2"}}) ==
-        "the environment -1/2");
+  CHECK(launch_in(alone + variables{{"HOROVOD_SIZE", "2"}}) == "the environment -1/2");
   // A script under mpirun that sets torch's variables itself is still mpirun's.
   auto by_hand = torchrun;
   by_hand.erase("TORCHELASTIC_RUN_ID");
@@ -118,7 +118,8 @@ TEST_CASE("a job of another size than the launcher's is refused with both sizes"
   CHECK(objection(mpich, 1, 2).empty());
   const auto text = objection(mpich, 0, 1);
   CHECK_THAT(text, Catch::Contains("mpirun of MPICH or Intel MPI, or srun (PMI_RANK, PMI_SIZE)"));
-  CHECK_THAT(text, Catch::Contains("rank 1 of 2,") && Catch::Contains("rank 0 of 1:") && Catch::Contains("horovodrun -np N"));
+  CHECK_THAT(text, Catch::Contains("rank 1 of 2,") && Catch::Contains("rank 0 of 1:") &&
+                       Catch::Contains("horovodrun -np N"));
   CHECK_THAT(text, Catch::Contains("HOROVOD_SIZE=1"));
   const variables pmix = {{"PMIX_RANK", "0"}};
   CHECK(objection(pmix, 0, 2).empty());

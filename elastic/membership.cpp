@@ -350,9 +350,8 @@ surviving_sets membership::surviving_sets_of(const std::vector<member>& all) con
 // ---- looking up ------------------------------------------------------------------------------------
 
 bool membership::forming() const {
-  return !running_ && std::any_of(seats_.begin(), seats_.end(), [](const auto& each) {
-    return each.second.link && !each.second.retired;
-  });
+  return !running_ && std::any_of(seats_.begin(), seats_.end(),
+                                  [](const auto& each) { return each.second.link && !each.second.retired; });
 }
 
 std::map<std::int32_t, route> membership::waiting() const {

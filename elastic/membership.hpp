@@ -88,8 +88,8 @@ public:
   /// As long as it stays the same, so does the image, which costs more than to ask.
   std::uint64_t revision() const { return revision_; }
 
-  /// Elastic: this slot's process was started, or is about to be; others are turned away. In every job: `host`
-  /// is the name of its host, for people; empty if it is not known.
+  /// Elastic: this slot's process was started, or is about to be; others are turned away. In every job:
+  /// `host` is the name of its host, for people; empty if it is not known.
   void expect(std::int32_t slot, const std::string& host = {});
 
   /// Elastic: this slot is to leave by plan. It stays until all members leave the generation.
@@ -136,8 +136,8 @@ public:
   bool forming() const;
   /// Those who wait, by slot.
   std::map<std::int32_t, route> waiting() const;
-  /// Who is waited for, by slot. `size` counts members that no slot is known of yet, too; `waited_seconds` and
-  /// `report` are left to the caller.
+  /// Who is waited for, by slot. `size` counts members that no slot is known of yet, too; `waited_seconds`
+  /// and `report` are left to the caller.
   awaited missing() const;
 
 private:

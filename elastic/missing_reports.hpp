@@ -1,6 +1,6 @@
-// While members wait in init() for others, the user should learn who is missing: a rank that was never started
-// looks like a slow one. This class decides when the rendezvous tells the members that wait, and when one of
-// them logs it. No clock: `now` goes in, and the time of the next call comes out.
+// While members wait in init() for others, the user should learn who is missing: a rank that was never
+// started looks like a slow one. This class decides when the rendezvous tells the members that wait, and when
+// one of them logs it. No clock: `now` goes in, and the time of the next call comes out.
 #pragma once
 
 #include <chrono>
@@ -18,8 +18,8 @@ public:
   /// The first report comes after `first_report`; the interval to the next one is twice as long each time:
   /// after 5, 15, 35, 75, … seconds.
   static constexpr std::chrono::seconds first_report{5};
-  /// Members hear of changes at most so often, so that their own deadline's error is up to date. Jobs that come
-  /// together sooner cost no message.
+  /// Members hear of changes at most so often, so that their own deadline's error is up to date. Jobs that
+  /// come together sooner cost no message.
   static constexpr std::chrono::seconds update_interval{1};
 
   struct step {
@@ -48,8 +48,8 @@ private:
   std::optional<time_point> called_; ///< the earliest call of due() that was asked for and has not come
 };
 
-/// "2 of 4 ranks have called init(); missing: rank 1 on node1, rank 3". In an elastic job, where ranks are not
-/// known before members have come, slots are named.
+/// "2 of 4 ranks have called init(); missing: rank 1 on node1, rank 3". In an elastic job, where ranks are
+/// not known before members have come, slots are named.
 std::string text_of(const awaited& missing, bool elastic);
 
 } // namespace farandole

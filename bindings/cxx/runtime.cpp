@@ -177,7 +177,7 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
   for (;;) {
     auto started = start_once(*values, wanted, lists, how.set_rules);
     if (started) {
-      logger log(log_of(*values));
+      logger log(log_options_of(*values));
       for (const auto& line : setting_warnings(*values, how, (*started)->rank()))
         log.warning(line);
       return started;

@@ -1,5 +1,5 @@
-// What Python needs to join a job that another launcher started: which one it is, and, on rank 0, a rendezvous
-// to serve. How the ranks tell each other of it is decided in Python, which has torch's store.
+// What Python needs to join a job that another launcher started: which one it is, and, on rank 0, a
+// rendezvous to serve. How the ranks tell each other of it is decided in Python, which has torch's store.
 #pragma once
 
 #include <cstdint>

@@ -128,7 +128,8 @@ def test_horovodrun_inside_other_launchers_is_not_disturbed(tmp_path: Path) -> N
     """
     step = {"SLURM_NTASKS": "4", "SLURM_PROCID": "3", "SLURM_STEP_ID": "0", "PMI_SIZE": "4", "PMI_RANK": "3"}
     torchrun = {"RANK": "3", "WORLD_SIZE": "4", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "9", "PMIX_RANK": "3"}
-    job = run_script(2, tmp_path, script, **step, **torchrun, TORCHELASTIC_RUN_ID="none")
+    variables = {**step, **torchrun, "TORCHELASTIC_RUN_ID": "none"}
+    job = run_script(2, tmp_path, script, DEADLINE_S, **variables)
     assert job.returncode == 0, job.stdout
 
 

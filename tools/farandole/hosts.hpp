@@ -33,8 +33,8 @@ struct placement {
 /// Names the machine that a host name leads to: names of one machine give the same text.
 using machine_lookup = std::function<std::string(const std::string& host)>;
 
-/// The first `processes` slots, host by host. Local and cross ranks count by machine, as hvd.local_rank() does
-/// by host identity; without a lookup, every host name is a machine of its own.
+/// The first `processes` slots, host by host. Local and cross ranks count by machine, as hvd.local_rank()
+/// does by host identity; without a lookup, every host name is a machine of its own.
 expected<std::vector<placement>> place(std::span<const host_slots> hosts, std::int32_t processes,
                                        const machine_lookup& machine_of = {});
 

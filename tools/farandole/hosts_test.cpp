@@ -64,8 +64,8 @@ TEST_CASE("cross ranks count the hosts that have a local rank", "[hosts]") {
 }
 
 TEST_CASE("two names of one machine are one host for local and cross ranks", "[hosts]") {
-  const auto places = place(hosts_of("a:2,b:1,a2:2"), 5,
-                            [](const std::string& host) { return host.substr(0, 1); });
+  const auto places =
+      place(hosts_of("a:2,b:1,a2:2"), 5, [](const std::string& host) { return host.substr(0, 1); });
   REQUIRE(places);
   CHECK(*places == std::vector<placement>{{0, "a", 0, 4, 0, 2},
                                           {1, "a", 1, 4, 0, 1},

@@ -259,6 +259,36 @@ def guard_forked_child() -> bool:
     In a forked child: ignores SIGTERM as long as the member is inside of its elastic loop, and ends with its parent then. Whether it does.
     """
 
+def launched_by_mpi() -> bool:
+    """
+    Whether mpirun or the like started this process, and no rendezvous is named.
+    """
+
+def torch_job() -> tuple[int, int, float, str] | None:
+    """
+    (rank, size, seconds, text) of the job that this process has to join at MASTER_ADDR and MASTER_PORT, and of the start timeout; None where there is no such job.
+    """
+
+class RendezvousServer:
+    """The rendezvous of a job, served in the process of its rank 0."""
+
+    @staticmethod
+    def start(size: int, known_host: str) -> RendezvousServer:
+        """
+        Listens where processes on other hosts reach it that know this host of the job; an empty one: where processes of this host do.
+        """
+
+    def close(self) -> None:
+        """Ends it. Does nothing in a forked child."""
+
+    @property
+    def ip(self) -> str: ...
+    @property
+    def port(self) -> int: ...
+    @property
+    def new_secret(self) -> str:
+        """Made for this job; empty: its processes had been given one."""
+
 def kernel_door() -> int:
     """
     Address of the table of functions that kernel libraries connect to (bindings/c/kernel_door.h).

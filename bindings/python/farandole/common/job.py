@@ -179,7 +179,8 @@ def _meeting() -> AbstractContextManager[Any]:
         return nullcontext()
     from farandole import torchrun
 
-    return torchrun.meeting(*described, joined=_joined)
+    rank, size, patience_s, patience = described
+    return torchrun.meeting(rank, size, patience_s, patience, _joined)
 
 
 def _close_server() -> None:
