@@ -165,6 +165,14 @@ def test_lightning_alone_knows_the_strategy_and_other_programs_load_nothing() ->
     assert loaded.stdout == "['farandole', 'farandole._lightning']\n", loaded
 
 
+def test_python_starts_in_silence_where_the_package_is_gone(tmp_path: Path) -> None:
+    installed = Path(sysconfig.get_path("purelib")) / "farandole_lightning.pth"
+    (tmp_path / installed.name).write_text(installed.read_text())
+    script = f"import site, sys; sys.modules['farandole'] = None; site.addsitedir({str(tmp_path)!r}); print('STARTED')"
+    done = run_python(script)
+    assert done.stdout == "STARTED\n" and done.stderr == "", done
+
+
 def test_a_lightning_that_farandole_does_not_fit_stays_usable(tmp_path: Path) -> None:
     (tmp_path / "pytorch_lightning").mkdir()
     (tmp_path / "pytorch_lightning" / "__init__.py").write_text("works = True\n")
