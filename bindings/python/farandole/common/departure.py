@@ -1,8 +1,8 @@
 """What this process tells about its own end: which exception ended the script, and whose fault that was.
 
-The interpreter calls ``sys.excepthook`` with the exception that ends the script, before ``atexit`` handlers run. The hook
-of this module remembers it, so that the other workers can be told. Where another worker's end caused the exception, one
-line takes the place of the traceback, which would hide the traceback of the worker that is at fault.
+The interpreter calls ``sys.excepthook`` with the exception that ends the script, before ``atexit`` handlers run. The
+hook of this module remembers it, so that the other workers can be told. Where another worker's end caused the
+exception, one line takes the place of the traceback, which would hide the one of the worker that is at fault.
 """
 
 from __future__ import annotations
