@@ -136,7 +136,10 @@ def python_messages(path: Path, constants: Dict[str, str]) -> Iterator[Message]:
             call = node.value
         if isinstance(call, ast.Call) and (call.args or call.keywords):
             patterns = [tidied(python_pattern(each, constants)) for each in call.args or [call.keywords[0].value]]
-            yield from [Message(each, f"{place}:{node.lineno}") for each in patterns if enough(each)][:1]
+            # Other arguments, such as the kind of an error, are shorter.
+            pattern = max(patterns, key=lambda each: len(each.replace(GAP, "")))
+            if enough(pattern):
+                yield Message(pattern, f"{place}:{node.lineno}")
 
 
 def is_exception_call(node: Optional[ast.expr]) -> bool:

@@ -159,7 +159,7 @@ def env(**kwargs: Optional[str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def get_average_backwards_compatibility_fun(reduce_ops: Any) -> Callable[[Optional[int], Optional[bool]], int]:
+def get_average_backwards_compatibility_fun(reduce_ops: Any) -> Callable[..., int]:
     """The rule for ``op`` and its deprecated predecessor ``average``, for an object that has Average and Sum."""
 
     names = {
