@@ -284,7 +284,7 @@ TEST_CASE("shutdown of one member fails what is pending on the others") {
     later = late ? late->wait(std::chrono::steady_clock::now() + std::chrono::seconds{20}) : late.error();
   });
   CHECK(pending_end.kind == error_kind::shut_down);
-  CHECK_THAT(pending_end.text, Catch::Contains("shut down"));
+  CHECK_THAT(pending_end.text, Catch::Contains("rank 0 on ") && Catch::Contains("called shutdown()"));
   CHECK(later.kind == error_kind::shut_down);
 }
 
