@@ -7,9 +7,17 @@ of the source by more "…". `error_messages.py list` prints the patterns of the
 argument it prints messages that the page does not explain and patterns of the page that no source produces any more,
 and exits 1 if there are any.
 
-C++ is read for the text of every `error` value (`error_kind::…, text`), of every call of a function of the same file
-that only makes an `error` from a text, and of every line that a logger reports as an error or that goes to `std::cerr`.
-Python is read for the text of every `raise` of a call, and of every call of a function that only makes an exception.
+C++ is read for the text of
+
+- every `error` value (`error_kind::…, text`, and those of the C interface and of XLA), and every `refused{text}`;
+- every call of one of REPORTERS, and every value of one of PROBLEMS;
+- every call of a function or lambda of the same file that only makes an `error`, whose last parameter is a text;
+- every line that a logger reports as a warning or an error, that goes to `std::cerr`, that begins with "farandole: ",
+  or that the launcher prints (`lines.push_back(…)`);
+- every `return` of a function that returns a text and whose name says refusal, objection, complaint, warning or notice.
+
+Python is read for the text of every `raise` of a call, of every call of a function that only makes an exception, of
+every warning or error that is logged, of every `warnings.warn(…)`, and of every `print(…, file=sys.stderr)`.
 """
 
 from __future__ import annotations
@@ -25,6 +33,14 @@ PAGE = ROOT / "docs" / "guides" / "errors.md"
 CPP_FOLDERS = ["messages", "collectives", "elastic", "cuda", "actors", "bindings", "tools"]
 PYTHON_FOLDERS = ["bindings/python/farandole", "bindings/python/horovod"]
 GAP = "…"
+REPORTERS = {"refuse", "refuse_waiting", "end_without_peer", "raise_value_error", "raise_type_error", "InvalidArgument"}
+"""C++ functions whose first argument is the text of an error, or a reason that an error names."""
+PROBLEMS = {"problem", "problem_", "why"}
+"""C++ variables that hold such a text."""
+LINE_START = "farandole: "
+"""How a line for the user begins that is not one of the log."""
+COMMAND = re.compile(r"^farandole( [a-z-]+)?:( WARNING:| error:)?( |$)")
+"""How lines of commands begin, which says nothing about an error either."""
 LEAST_TEXT = 8
 """A pattern with fewer characters of its own than this says nothing: the text was made elsewhere."""
 
@@ -33,7 +49,12 @@ TOKEN = re.compile(
     re.S,
 )
 MAKER = re.compile(
-    r"error\s+(\w+)\(\s*(?:const\s+)?std::string&?\s+(\w+)\s*\)\s*\{\s*return\s*(?:error\s*)?\{\s*error_kind::\w+,\s*(?:std::move\()?\2"
+    r"(?:error\s+(?P<function>\w+)|auto\s+(?P<lambda>\w+)\s*=\s*\[[^\]]*\])"
+    r"\((?:[^(){};]*,)?\s*(?:const\s+)?std::string&?\s+(?P<text>\w+)\s*\)\s*"
+    r"\{\s*return\s*(?:error\s*)?\{\s*error_kind::\w+,[^;]*\b(?P=text)\b"
+)
+TEXT_FUNCTION = re.compile(
+    r"^(?:static )?std::string [\w:]*(?:refusal|objection|complaint|warning|notice)\w*\([^;{]*\{.*?^\}", re.S | re.M
 )
 ESCAPES = {'\\"': '"', "\\\\": "\\", "\\n": "\n", "\\t": "\t", "\\'": "'"}
 
@@ -95,12 +116,21 @@ def patterns_of(tokens: List[Token], begin: int) -> List[str]:
 
 def cpp_messages(path: Path) -> Iterator[Message]:
     source = path.read_text()
-    makers = {found[1] for found in MAKER.finditer(source)}
+    makers = {found["function"] or found["lambda"] for found in MAKER.finditer(source)}
+    # The lines of functions that return nothing but messages.
+    told: Set[int] = set()
+    for found in TEXT_FUNCTION.finditer(source):
+        first = source.count("\n", 0, found.start()) + 1
+        told.update(range(first, first + found[0].count("\n") + 1))
     tokens = cpp_tokens(source)
     place = str(path.relative_to(ROOT))
     texts = [token.text if not token.literal else "" for token in tokens]
     for index in range(len(tokens)):
         begin = message_begin(texts, index, makers)
+        if texts[index] == "return" and tokens[index].line in told:
+            begin = index + 1
+        elif tokens[index].literal and tokens[index].text.startswith(LINE_START) and texts[index - 1] != "+":
+            begin = index
         if begin:
             for pattern in patterns_of(tokens, begin):
                 yield Message(pattern, f"{place}:{tokens[index].line}")
@@ -109,14 +139,41 @@ def cpp_messages(path: Path) -> Iterator[Message]:
 def message_begin(texts: List[str], index: int, makers: Set[str]) -> int:
     """Where the text of a message begins, if `index` announces one; else 0."""
     after = texts[index + 1 : index + 6]
-    if texts[index] == "error_kind":
+    before = texts[index - 1] if index > 0 else ""
+    if texts[index] in {"error_kind", "error_code"}:
         return index + 4 if after[:1] == ["::"] and after[2:3] == [","] else 0
-    called = after[:1] == ["("]
-    if texts[index] in makers:
-        return index + 2 if called and texts[index - 1] != "error" else 0
-    if texts[index] == "error":
-        return index + 2 if called and texts[index - 1] in {".", ">"} else 0
-    return index + 1 if texts[index] == "cerr" else 0
+    if texts[index] == "refused" and after[:1] == ["{"]:
+        return index + 2 if before in {"return", "="} else 0
+    if texts[index].startswith("FARANDOLE_") and before == "{":
+        return index + 2 if after[:1] == [","] else 0
+    if texts[index] in PROBLEMS and after[:1] == ["="] and after[1:2] != ["="]:
+        return index + 2
+    if texts[index] == "cerr":
+        return index + 1
+    if after[:1] != ["("]:
+        return 0
+    if texts[index] in makers and before != "error":
+        return last_argument(texts, index + 2)
+    if texts[index] in REPORTERS:
+        return index + 2
+    if texts[index] in {"error", "warning", "fatal"} and before in {".", ">"}:
+        return index + 2
+    if texts[index] in {"push_back", "emplace_back"} and texts[index - 2] == "lines":
+        return index + 2
+    return 0
+
+
+def last_argument(texts: List[str], begin: int) -> int:
+    """Where the last argument of a call begins whose first one begins at `begin`."""
+    depth = 0
+    last = begin
+    for index in range(begin, len(texts)):
+        depth += (texts[index] in set("([{")) - (texts[index] in set(")]}"))
+        if depth < 0:
+            break
+        if depth == 0 and texts[index] == ",":
+            last = index + 1
+    return last
 
 
 # ---- Python ----
@@ -125,34 +182,51 @@ def message_begin(texts: List[str], index: int, makers: Set[str]) -> int:
 def python_messages(path: Path, constants: Dict[str, str]) -> Iterator[Message]:
     tree = ast.parse(path.read_text())
     place = str(path.relative_to(ROOT))
-    nodes = [node for node in ast.walk(tree) if isinstance(node, (ast.Raise, ast.Return, ast.Assign))]
+    nodes = [node for node in ast.walk(tree) if isinstance(node, (ast.Raise, ast.Return, ast.Assign, ast.Expr))]
+    assigned = [node for node in nodes if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)]
     for node in sorted(nodes, key=lambda each: each.lineno):
         call: Optional[ast.expr] = None
         if isinstance(node, ast.Raise):
             call = node.exc
-        elif isinstance(node, ast.Return):
-            call = node.value if is_exception_call(node.value) else None
-        elif isinstance(node, ast.Assign) and is_exception_call(node.value):
-            call = node.value
+        elif isinstance(node, (ast.Return, ast.Assign)):
+            made = node.value.body if isinstance(node.value, ast.IfExp) else node.value
+            call = made if is_exception_call(made) else None
+        elif isinstance(node, ast.Expr):
+            call = node.value if is_report_call(node.value) else None
         if isinstance(call, ast.Call) and (call.args or call.keywords):
-            patterns = [tidied(python_pattern(each, constants)) for each in call.args or [call.keywords[0].value]]
+            texts = call.args or [call.keywords[0].value]
+            if called_name(call) == "make_error":  # whose first argument is the kind
+                texts = texts[1:]
+            if not isinstance(node, ast.Expr):  # a text may have a name first, in the same file
+                names = {each.id for each in texts if isinstance(each, ast.Name)}
+                texts = texts + [each.value for each in assigned if each.targets[0].id in names]  # type: ignore[attr-defined]
+            patterns = [tidied(python_pattern(each, constants)) for each in texts]
             # Other arguments, such as the kind of an error, are shorter.
-            pattern = max(patterns, key=lambda each: len(each.replace(GAP, "")))
+            pattern = max(patterns, key=lambda each: len(each.replace(GAP, "")), default="")
+            if isinstance(node, ast.Expr):
+                pattern = tidied(re.sub(r"%(\.\d+)?[sdrf]", GAP, pattern))
             if enough(pattern):
                 yield Message(pattern, f"{place}:{node.lineno}")
 
 
+def called_name(node: ast.Call) -> str:
+    if isinstance(node.func, ast.Attribute):
+        return node.func.attr
+    return node.func.id if isinstance(node.func, ast.Name) else ""
+
+
 def is_exception_call(node: Optional[ast.expr]) -> bool:
+    return isinstance(node, ast.Call) and called_name(node).endswith(("Error", "_error", "refusal"))
+
+
+def is_report_call(node: ast.expr) -> bool:
+    """A warning or an error for the log, or a line for stderr."""
     if not isinstance(node, ast.Call):
         return False
-    name = (
-        node.func.attr
-        if isinstance(node.func, ast.Attribute)
-        else node.func.id
-        if isinstance(node.func, ast.Name)
-        else ""
-    )
-    return name.endswith(("Error", "refusal"))
+    if called_name(node) == "print":
+        streams = [each.value for each in node.keywords if each.arg == "file"]
+        return any(isinstance(each, ast.Attribute) and each.attr == "stderr" for each in streams)
+    return called_name(node) in {"warn", "warning", "error"} and isinstance(node.func, ast.Attribute)
 
 
 def python_pattern(node: ast.expr, constants: Dict[str, str]) -> str:
@@ -197,7 +271,7 @@ def tidied(pattern: str) -> str:
 
 
 def enough(pattern: str) -> bool:
-    return len(pattern.replace(GAP, "").strip()) >= LEAST_TEXT
+    return len(COMMAND.sub("", pattern).replace(GAP, "").strip()) >= LEAST_TEXT
 
 
 def source_messages() -> List[Message]:

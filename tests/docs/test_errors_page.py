@@ -39,12 +39,97 @@ def test_cpp_texts_become_patterns_with_gaps_for_values(tmp_path: Path, monkeypa
     ]
 
 
+CPP_OF_OTHER_FORMS = """
+error refused(const std::string& path, const std::string& why) {
+  return {error_kind::precondition, "the file " + path + " is refused: " + why};
+}
+std::string unknown_names_warning(int count) {
+  if (count == 0)
+    return {};
+  return names(count) + " are unknown names";
+}
+std::string place(int rank) { return "is no message"; }
+error f(const std::string& path, log& out) {
+  const auto wrong = [&](const std::string& why) { return error{error_kind::unknown, path + why}; };
+  out.warning("the disk of " + path + " is nearly full");
+  out.lines.push_back("Process " + path + " was ended.");
+  end(1, "farandole: no host is left", out);
+  std::cerr << "farandole: " << path;
+  if (locked(path, "not a message"))
+    return refused(path, "another process has " + path);
+  return wrong(": it is torn");
+}
+std::optional<refused> g(int slot) {
+  if (slot < 0)
+    return refused{"slot " + std::to_string(slot) + " is unknown", false};
+  problem = slot == 1 ? "the first is wrong" : "the others are wrong";
+  refuse("there will be no other " + name, out);
+  farandole_error kept{FARANDOLE_ABORTED, "import it first"};
+}
+"""
+
+PYTHON_OF_OTHER_FORMS = """
+def f(log, array, count):
+    log.warning("tried again %d times, the last one %.1f s ago", count, 2.0)
+    log.info("nothing to explain")
+    warnings.warn("average is deprecated", DeprecationWarning)
+    print(f"this worker ends: {count}", file=sys.stderr)
+    print("a result for the user")
+    problem = f"{array} cannot be read"
+    return ValueError(problem) if array else TypeError(problem)
+def refusal(why): return make_error("precondition", why)
+"""
+
+
 def test_python_texts_become_patterns_with_gaps_for_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(error_messages, "ROOT", tmp_path)
     source = tmp_path / "a.py"
     source.write_text(PYTHON)
     found = error_messages.python_messages(source, error_messages.module_constants([source]))
     assert [each.pattern for each in found] == ["…: … is no number; every worker calls it", "call init() before …"]
+
+
+def test_cpp_texts_of_functions_lines_and_warnings_are_messages(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(error_messages, "ROOT", tmp_path)
+    (tmp_path / "a.cpp").write_text(CPP_OF_OTHER_FORMS)
+    found = [each.pattern for each in error_messages.cpp_messages(tmp_path / "a.cpp")]
+    assert [each for each in found if error_messages.enough(each)] == [
+        "the file … is refused: …",
+        "… are unknown names",
+        "the disk of … is nearly full",
+        "Process … was ended.",
+        "farandole: no host is left",
+        "another process has …",
+        ": it is torn",
+        "slot … is unknown",
+        "the first is wrong",
+        "the others are wrong",
+        "there will be no other …",
+        "import it first",
+    ]
+
+
+def test_python_texts_that_are_logged_or_printed_are_messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(error_messages, "ROOT", tmp_path)
+    source = tmp_path / "a.py"
+    source.write_text(PYTHON_OF_OTHER_FORMS)
+    assert [each.pattern for each in error_messages.python_messages(source, {})] == [
+        "tried again … times, the last one … s ago",
+        "average is deprecated",
+        "this worker ends: …",
+        "… cannot be read",
+    ]
+
+
+@pytest.mark.parametrize(
+    "prefix", ["farandole: ", "farandole: error: ", "farandole drain: ", "farandole settings: WARNING: "]
+)
+def test_the_name_of_a_command_alone_is_no_message(prefix: str) -> None:
+    assert not error_messages.enough(f"{prefix}{error_messages.GAP}")
+    assert not error_messages.enough(prefix.strip())
+    assert error_messages.enough(f"{prefix}no host is left")
 
 
 def test_messages_and_patterns_without_a_counterpart_are_told() -> None:
