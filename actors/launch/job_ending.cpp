@@ -118,10 +118,11 @@ std::vector<std::string> failure_summary(const failure_report& cause) {
     lines.emplace_back("Last lines of its stderr:");
   for (const auto& line : cause.last_lines)
     lines.push_back("    " + line);
-  lines.push_back("Full output: " + (cause.folder.empty()
-                                         ? "the lines above that begin with [" + cause.label +
-                                               "]; --output-filename keeps a copy of each process's output"
-                                         : cause.folder + "/stdout and " + cause.folder + "/stderr"));
+  if (!cause.label.empty())
+    lines.push_back("Full output: " + (cause.folder.empty()
+                                           ? "the lines above that begin with [" + cause.label +
+                                                 "]; --output-filename keeps a copy of each process's output"
+                                           : cause.folder + "/stdout and " + cause.folder + "/stderr"));
   return lines;
 }
 

@@ -84,7 +84,7 @@ struct failure_report {
   int code = 0;                       ///< the launcher's exit code
   std::string host;                   ///< empty: not known
   std::string text;                   ///< "exited with code 3"
-  std::string label;                  ///< of its lines in the launcher's output: "1"
+  std::string label;                  ///< of its lines in the launcher's output: "1"; empty: it wrote none
   std::string folder;                 ///< with copies of its output; empty: there are none
   std::deque<std::string> last_lines; ///< of its errors
 };

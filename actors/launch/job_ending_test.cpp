@@ -168,4 +168,6 @@ TEST_CASE("the report of a failure names the cause, its last lines and where all
   const auto lines = failure_summary(cause);
   REQUIRE(lines.size() == 5);
   CHECK(lines.back() == "Full output: logs/rank.1/stdout and logs/rank.1/stderr");
+  cause.label.clear(); // it never ran
+  CHECK(failure_summary(cause).size() == 4);
 }

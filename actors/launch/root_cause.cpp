@@ -27,7 +27,7 @@ void root_cause::ended(std::int32_t slot, const process_end& how, bool told_to_e
 
 void root_cause::could_not_start(std::int32_t slot, std::string text, int code) {
   endings_[slot] = std::move(text);
-  failures_.push_back({slot, code});
+  failures_.push_back({slot, code, false});
 }
 
 bool root_cause::has_failed(std::int32_t slot) const {
@@ -61,7 +61,7 @@ auto root_cause::judge() const -> std::optional<verdict> {
   const auto cause = std::find_if(failures_.begin(), failures_.end(),
                                   [this](const failure& one) { return culprit_of(one.slot) == one.slot; });
   if (cause != failures_.end())
-    return verdict{cause->slot, cause->code, text_of(cause->slot)};
+    return verdict{cause->slot, cause->code, text_of(cause->slot), cause->ran};
   // The one at fault ended well, or has not ended before the launcher sent signals.
   const auto& first = failures_.front();
   const auto culprit = culprit_of(first.slot);

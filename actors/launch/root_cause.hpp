@@ -21,6 +21,7 @@ public:
     std::int32_t slot = 0;
     int code = 0;     ///< for the launcher to end with; not 0
     std::string text; ///< "exited with code 3", to follow the process's name
+    bool ran = true;  ///< false: it could not be started
   };
 
   /// The rendezvous tells of a slot's fate. What it has told before of that slot no longer counts.
@@ -43,6 +44,7 @@ private:
   struct failure {
     std::int32_t slot = 0;
     int code = 0;
+    bool ran = true;
   };
 
   bool has_failed(std::int32_t slot) const;

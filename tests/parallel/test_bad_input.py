@@ -136,7 +136,7 @@ def test_what_differs_fails_on_every_rank_of_the_set(
         with pytest.raises(HorovodInternalError) as failed:
             call(door, operation, other if rank == last else usual, party, name)
         text = str(failed.value)
-        assert name in text and failed.value.kind == "precondition", text  # type: ignore[attr-defined]
+        assert name in text and failed.value.kind == "mismatch", text  # type: ignore[attr-defined]
         for word in (*words, *((str(first), str(last)) if case == "broadcast root" else ())):
             assert word in text
         assert re.search(rf"\brank {first}\b", text) and re.search(rf"\brank {last}\b", text), text

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Callable, Dict, NamedTuple
 
 import pytest
-from launched import PRELUDE, Job, needs_launcher
+from launched import PRELUDE, Job, launch, needs_launcher
+
+__all__ = ["launch"]  # the fixture
 
 pytestmark = needs_launcher
 

@@ -60,8 +60,9 @@ def test_a_failure_that_shows_only_at_the_start_is_told_once(tmp_path: Path) -> 
     script.chmod(0o755)
     job = run([LAUNCHER, "-np", "4", str(script)], OMP_NUM_THREADS="1")
     assert job.returncode == 126
-    assert job.stderr.count("could not be started") == 1, job.stderr
-    assert "bad interpreter" in job.stderr
+    # At once, and as the cause in the report that closes the job; not for each of the four processes.
+    assert job.stderr.count("could not be started") == 2, job.stderr
+    assert job.stderr.count("bad interpreter") == 2 and "Full output" not in job.stderr, job.stderr
 
 
 def test_settings_without_effect_and_unknown_variables_are_told_once_in_a_launched_job(tmp_path: Path) -> None:

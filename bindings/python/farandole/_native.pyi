@@ -83,7 +83,11 @@ class Runtime:
     ) -> Runtime:
         """Joins the job that the settings and the environment name."""
 
-    def shutdown(self, script_ended: bool = False, exception: str = "") -> None: ...
+    def shutdown(self, script_ended: bool = False, exception: str = "") -> None:
+        """
+        Leaves in order, and tells the other members how: by a call of shutdown(), by the end of the script, or by an uncaught exception, which is given as text.
+        """
+
     def open_to_kernels(self) -> None:
         """
         Kernels of frameworks submit to this job from now on, until it is shut down.
