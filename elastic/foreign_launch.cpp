@@ -17,6 +17,7 @@ struct launcher_row {
   gathering by;
   std::string_view remedy;
   bool size_suffices = false; ///< the row applies without a rank, too
+  std::string_view not_set;   ///< the row applies only where this is not set
 };
 
 constexpr std::string_view any_launcher =
@@ -72,7 +73,15 @@ const std::vector<launcher_row>& rows() {
        {"SLURM_STEP_ID", "SLURM_PROCID"},
        gathering::mpi,
        in_slurm},
-      {"a launcher that speaks PMIx", "PMIX_RANK", {}, {}, gathering::mpi, any_launcher},
+      // MPI_Init of Open MPI 4 in a process that no launcher started sets PMIX_RANK itself, and OMPI_MCA_ess.
+      {"a launcher that speaks PMIx",
+       "PMIX_RANK",
+       {},
+       {},
+       gathering::mpi,
+       any_launcher,
+       false,
+       "OMPI_MCA_ess"},
       {"srun",
        "SLURM_PROCID",
        {"SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"},
@@ -119,6 +128,8 @@ std::optional<foreign_launch> described_by(const launcher_row& row, const enviro
   for (const auto name : row.also_set)
     if (!is_set(environment, name))
       return std::nullopt;
+  if (!row.not_set.empty() && is_set(environment, row.not_set))
+    return std::nullopt;
   const auto rank = number_in(environment, row.rank_variable);
   foreign_launch found{row.launcher, row.rank_variable, {}, -1, 0, row.by, row.remedy};
   if (rank)

@@ -63,6 +63,8 @@ TEST_CASE("what describes no place in a job is ignored", "[foreign_launch]") {
   CHECK(launch_in({{"PMI_SIZE", "0"}}) == "none");
   CHECK(launch_in({{"WORLD_SIZE", "2"}}) == "none"); // RANK is not set
   CHECK(launch_in({{"SLURM_NTASKS", "2"}}) == "none");
+  // A script that imports mpi4py and that no launcher started.
+  CHECK(launch_in({{"PMIX_RANK", "0"}, {"OMPI_MCA_ess", "singleton"}}) == "none");
 }
 
 TEST_CASE("Slurm counts in a step of several tasks, not in a batch script", "[foreign_launch]") {
