@@ -15,19 +15,26 @@ __all__ = ["launch"]  # the fixture
 
 pytestmark = needs_launcher
 
-# Rank 1 ends after one batch of three. Rank 0 says what it is told, and ends with a code of its own; rank 2 does not
-# catch it.
+# Rank 1 ends after one batch of three, once the others have submitted the second. Rank 0 says what it is told, and ends
+# with a code of its own; rank 2 does not catch it.
 SCRIPT = (
     PRELUDE
     + """
+import pathlib
+marks = [pathlib.Path(__file__).with_name(f"submitted.{os.getppid()}.{rank}") for rank in range(hvd.size())]
 for batch in range(3):
     if hvd.rank() == 1 and batch == 1:
+        while not all(mark.exists() for mark in marks[:1] + marks[2:]):
+            pass
         print("the last words of rank 1", file=sys.stderr, flush=True)
         sys.stderr.write("its very last words\\n")
         sys.stderr.flush()
         exec(sys.argv[1])
     try:
-        hvd.allreduce(numpy.ones(2), name="weights")
+        handle = hvd.allreduce_async(numpy.ones(2), name="weights")
+        if batch == 1:
+            marks[hvd.rank()].touch()
+        hvd.synchronize(handle)
     except hvd.HorovodInternalError as problem:
         if hvd.rank() == 2:
             raise
@@ -50,19 +57,22 @@ ENDINGS: Dict[str, Ending] = {
     "raises": Ending(
         "raise KeyError('on purpose')",
         "ended with an uncaught exception (KeyError: 'on purpose') after 1 operation (this rank: 2 operations); "
-        "pending here: weights. Its output has the traceback.",
+        "pending here: allreduce.weights. Its output has the traceback.",
         1,
         "ended with an uncaught exception (KeyError: 'on purpose')",
     ),
     # The others' code, for the one at fault has none; ranks 0 and 2 end in either order.
     "one-batch-fewer": Ending(
         "break",
-        f"ended its script after 1 operation (this rank: 2 operations); pending here: weights. {JOIN}",
+        f"ended its script after 1 operation (this rank: 2 operations); pending here: allreduce.weights. {JOIN}",
         0,
         "ended its script while others had operations pending",
     ),
     "exits": Ending(
-        "sys.exit(5)", "ended its script after 1 operation (this rank: 2 operations)", 5, "exited with code 5"
+        "sys.exit(5)",
+        "ended its script after 1 operation (this rank: 2 operations); pending here: allreduce.weights",
+        5,
+        "exited with code 5",
     ),
     "vanishes": Ending(
         "os._exit(3)", "exited with code 3; this operation cannot complete without it", 3, "exited with code 3"
@@ -117,15 +127,13 @@ def test_a_rank_that_ends_before_init_is_the_cause_and_the_others_print_one_line
     assert "Last lines of its stderr:\n    no data\n" in report
 
 
-def test_a_program_may_have_its_own_hook_and_full_tracebacks_can_be_had(
-    launch: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_may_have_its_own_hook_and_full_tracebacks_can_be_had(launch: Callable[..., Job]) -> None:
     hook = "import sys\nsys.excepthook = lambda kind, problem, trace: print('own hook:', kind.__name__, flush=True)\n"
     job = launch(2, hook + SCRIPT.replace("if hvd.rank() == 2", "if hvd.rank() == 0"), "raise KeyError('on purpose')")
     assert job.end() == 1, job.text
-    assert "own hook: KeyError" in job.text and "own hook: HorovodInternalError" in job.text
+    assert "own hook: KeyError" in job.text and "own hook: WorkerLostError" in job.text
     assert "Cause: Process 1 on localhost ended with an uncaught exception (KeyError: 'on purpose')" in job.text
-    monkeypatch.setenv("HOROVOD_LOG_LEVEL", "info")
-    job = launch(2, SCRIPT.replace("if hvd.rank() == 2", "if hvd.rank() == 0"), "raise KeyError('on purpose')")
+    script = SCRIPT.replace("if hvd.rank() == 2", "if hvd.rank() == 0")
+    job = launch(2, script, "raise KeyError('on purpose')", flags=["--log-level", "info"])
     assert job.end() == 1, job.text
     assert job.text.count("<stderr>:Traceback (most recent call last)") >= 2, job.text
