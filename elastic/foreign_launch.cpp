@@ -16,8 +16,8 @@ struct launcher_row {
   std::vector<std::string_view> also_set; ///< the row applies only where all of these are set, too
   gathering by;
   std::string_view remedy;
-  bool size_suffices = false; ///< the row applies without a rank, too
-  std::string_view not_set;   ///< the row applies only where this is not set
+  bool size_suffices = false;    ///< the row applies without a rank, too
+  std::string_view not_set = {}; ///< the row applies only where this is not set
 };
 
 constexpr std::string_view any_launcher =
