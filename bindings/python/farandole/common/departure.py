@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from types import TracebackType
-from typing import Any, Callable, Optional, Type
+from typing import Any, Callable, Iterator, Optional, Type
 
 from farandole.common.exceptions import HorovodInternalError
 
@@ -44,13 +44,20 @@ def exception_text() -> str:
 
 def behind(problem: Optional[BaseException]) -> Optional[HorovodInternalError]:
     """The error of a lost or departed worker that an exception is, or was raised from or while handling, if any."""
+    for each in chain(problem):
+        if isinstance(each, HorovodInternalError) and each.consequence:
+            return each
+    return None
+
+
+def chain(problem: Optional[BaseException]) -> Iterator[BaseException]:
+    """An exception, then those that it was raised from or while handling, as a traceback shows them."""
     seen = set()
     while problem is not None and id(problem) not in seen:
-        if isinstance(problem, HorovodInternalError) and problem.consequence:
-            return problem
+        yield problem
         seen.add(id(problem))
-        problem = problem.__cause__ if problem.__cause__ or problem.__suppress_context__ else problem.__context__
-    return None
+        suppressed = problem.__cause__ is not None or problem.__suppress_context__
+        problem = problem.__cause__ if suppressed else problem.__context__
 
 
 def _hook(kind: Type[BaseException], problem: BaseException, trace: Optional[TracebackType]) -> None:

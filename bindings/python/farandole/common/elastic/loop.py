@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Callable, NamedTuple, Optional, TypeVar, Union
 
 from farandole.common import job, membership, set_generations
 from farandole.common.basics import HorovodBasics
+from farandole.common.departure import chain
 from farandole.common.elastic import events, set_faults
 from farandole.common.elastic.notices import notification_manager
 from farandole.common.elastic.retry import RetryPolicy, is_fault_of_the_call
@@ -137,13 +138,9 @@ def _event_behind(problem: BaseException) -> Optional[Event]:
 
     Frameworks put errors of their own around those of the functions that they call.
     """
-    behind: Optional[BaseException] = problem
-    seen = set()
-    while behind is not None and id(behind) not in seen:
-        if isinstance(behind, (HorovodInternalError, HostsUpdatedInterrupt)):
-            return behind
-        seen.add(id(behind))
-        behind = behind.__cause__ if behind.__cause__ is not None or behind.__suppress_context__ else behind.__context__
+    for each in chain(problem):
+        if isinstance(each, (HorovodInternalError, HostsUpdatedInterrupt)):
+            return each
     return None
 
 
