@@ -2,9 +2,10 @@
 
 #include <utility>
 
+#include "actors/object_key.hpp"
 #include "actors/post.hpp"
 #include "actors/set/set_keeper.hpp"
-#include "elastic/path_objection.hpp"
+#include "collectives/paths/forced_path.hpp"
 
 namespace farandole {
 
@@ -110,11 +111,20 @@ void member_state::welcomed(const welcome& what) {
 
   if (auto why = objection_to_path(setup_.settings))
     return fail_start(std::move(why));
+  warn_of_unprotected_path();
+  shared.object_key = object_key(setup_.settings, setup_.secret);
   shared.tree = tree_of(shared.members, setup_.settings);
   shared.sets.patience(setup_.settings.duration(setting::start_timeout));
   shared.elastic = elastic();
   shared.dynamic_sets = setup_.settings.flag(setting::dynamic_process_sets);
   start_generation();
+}
+
+// Once for the job: by one member, in its first generation.
+void member_state::warn_of_unprotected_path() {
+  const auto warning = unprotected_path_warning(setup_.settings);
+  if (setup_.log && !warning.empty() && generation_ == 1 && setup_.shared->rank == 0)
+    setup_.log->warning(warning);
 }
 
 void member_state::start_generation() {

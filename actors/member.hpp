@@ -75,6 +75,7 @@ private:
   void look_for_rendezvous(const std::string& where, const std::string& reason);
   /// False: it comes from a rendezvous that another one has replaced, which is told so.
   bool obeys(std::uint64_t epoch);
+  void warn_of_unprotected_path();
   void start_generation();
   void lost_member(const lost& what);
   void warned(const changed& what);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "actors/this_host.hpp"
+#include "collectives/paths/forced_path.hpp"
 #include "collectives/paths/mpi/mpi_path.hpp"
 
 namespace farandole {
@@ -22,16 +23,13 @@ error refuse(std::string text) {
 }
 
 bool forces_mpi(const settings& values) {
-  return values.text(setting::cpu_path) == "mpi" ||
-         (values.text(setting::cpu_path) == "auto" && values.text(setting::cpu_operations) == "mpi");
+  return find_forced_path(values).name == "mpi";
 }
 
 /// The setting that asks for MPI, as a person wrote it.
 std::string who_asks(const settings& values) {
-  if (values.text(setting::cpu_path) == "mpi")
-    return "FARANDOLE_CPU_PATH=mpi";
   if (forces_mpi(values))
-    return "HOROVOD_CPU_OPERATIONS=mpi";
+    return std::string(find_forced_path(values).variable) + "=mpi";
   if (values.text(setting::controller) == "mpi")
     return "HOROVOD_CONTROLLER=mpi";
   return "a job started by mpirun";

@@ -104,6 +104,7 @@ struct standing {
   bool elastic = false;                   ///< members may come and go
   bool dynamic_sets = false;              ///< process sets may change after the start
   std::uint64_t generation = 0;
+  std::string object_key;     ///< see object_key.hpp
   bool must_sync = true;      ///< members do not all stand at the same step with the same state
   bool joined_late = false;   ///< the job has run without this process
   bool sets_kept = false;     ///< the process sets are those of the generation before

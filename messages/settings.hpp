@@ -47,6 +47,7 @@ enum class setting : std::uint16_t {
   single_copy,
   cpu_path,
   path_library,
+  trusted_network,
   disable_group_fusion,
   // Deadlines.
   start_timeout,
@@ -86,6 +87,7 @@ enum class setting : std::uint16_t {
   batch_copies,
   async_completion,
   xla_operations,
+  safe_objects,
   nvtx_disable,
   // The tuner.
   autotune_log,

@@ -12,6 +12,7 @@
 #include "actors/set/negotiator.hpp"
 #include "actors/set/stall_watch.hpp"
 #include "actors/set/worker.hpp"
+#include "collectives/paths/forced_path.hpp"
 #include "collectives/paths/local/board.hpp"
 
 namespace farandole {
@@ -37,17 +38,10 @@ set_view view_of(const set_setup& how) {
   return {how.generation, how.place->number, place_of(how.shared->rank, how.place->ranks), members_of(how)};
 }
 
-/// The data path that the settings force, or "auto".
-std::string forced_path(const settings& values) {
-  const auto& path = values.text(setting::cpu_path);
-  const auto& library = values.text(setting::cpu_operations);
-  return path == "auto" && (library == "mpi" || library == "ccl") ? library : path;
-}
-
 board_options board_of(const set_setup& how) {
   board_options board;
   auto& values = how.settings;
-  const auto forced = forced_path(values);
+  const auto forced = find_forced_path(values).name;
   auto members = members_of(how);
   auto same_host = [&](const member& one) { return one.host == members.front().host; };
   // A set of one has nobody to meet on a board.
@@ -120,7 +114,7 @@ path_options paths_of(const set_setup& how) {
   options.single_copy_bytes = static_cast<std::size_t>(how.settings.integer(setting::single_copy));
   options.board_bytes = board.on && board.one_host ? board.area_bytes : 0;
   options.adasum_message_bytes = static_cast<std::size_t>(how.settings.integer(setting::adasum_chunk));
-  options.wishes.forced = forced_path(how.settings);
+  options.wishes.forced = find_forced_path(how.settings).name;
   options.outside_library = how.settings.text(setting::path_library);
   options.mpi = how.shared->mpi;
   options.wishes.hierarchical_allreduce = how.settings.flag(setting::hierarchical_allreduce);

@@ -164,6 +164,9 @@ public:
 
   /// Counts memberships of the job, from 1; a runtime lives in one.
   std::uint64_t generation() const;
+  /// For tags of objects that this job's data path does not authenticate: 32 bytes that all members derive
+  /// from the job's secret. Empty where objects need no tags.
+  std::string object_key() const;
   /// The highest epoch of a rendezvous that this process has obeyed.
   std::uint64_t epoch() const;
   /// Elastic jobs: members do not all stand at the same step with the same state; the same on all of them.

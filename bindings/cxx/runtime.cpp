@@ -240,6 +240,9 @@ std::uint64_t runtime::epoch() const {
 std::uint64_t runtime::generation() const {
   return state_->member->standing().generation;
 }
+std::string runtime::object_key() const {
+  return state_->member->standing().object_key;
+}
 bool runtime::must_sync() const {
   return state_->member->standing().must_sync;
 }

@@ -205,6 +205,13 @@ void define_runtime(nb::module_& module) {
       .def_prop_ro("cross_size", &ask<&runtime::cross_size>)
       .def_prop_ro("is_homogeneous", &ask<&runtime::is_homogeneous>)
       .def_prop_ro("generation", &ask<&runtime::generation>, "Counts memberships of the job, from 1.")
+      .def_prop_ro(
+          "object_key",
+          [](const python_runtime& self) {
+            const auto key = self.running->core().object_key();
+            return nb::bytes(key.data(), key.size());
+          },
+          "32 bytes for tags of objects; empty where the data path authenticates what it carries.")
       .def_prop_ro("slots", &ask<&runtime::slots>,
                    "Where the launcher put each rank; unlike ranks, slots stay.")
       .def_prop_ro("epoch", &ask<&runtime::epoch>,

@@ -131,6 +131,15 @@ constexpr setting_row rows[] = {
      .environment = "FARANDOLE_PATH_LIBRARY",
      .job_wide = true,
      .doc = "The shared library, by its full path, that holds the outside path; see guides/paths.md."},
+    {.id = setting::trusted_network,
+     .name = "trusted network",
+     .type = flag,
+     .built_in = "0",
+     .environment = "FARANDOLE_TRUSTED_NETWORK",
+     .job_wide = true,
+     .doc = "Allows data paths that neither authenticate nor encrypt tensors (gloo, mpi, ccl, and ucx over "
+            "TCP): "
+            "every process that can reach the workers is trusted. See guides/security.md."},
     {.id = setting::disable_group_fusion,
      .name = "disable group fusion",
      .type = flag,

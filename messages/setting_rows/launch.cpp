@@ -173,6 +173,14 @@ constexpr setting_row rows[] = {
      .environment = "HOROVOD_ENABLE_XLA_OPS",
      .needs = "XLA",
      .doc = "Registers the allreduce that XLA can compile."},
+    {.id = setting::safe_objects,
+     .name = "safe objects",
+     .type = flag,
+     .built_in = "0",
+     .environment = "FARANDOLE_SAFE_OBJECTS",
+     .doc = "broadcast_object and allgather_object accept only tensors, arrays and plain containers from "
+            "other ranks: "
+            "unpickling them can run no code."},
     {.id = setting::nvtx_disable,
      .name = "disable NVTX ranges",
      .type = flag,

@@ -20,7 +20,7 @@ with_ccl = pytest.mark.skipif(not BUILT, reason="oneCCL is not built in")
 
 
 def run(ranks: int, tmp_path: Path, script: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    return run_script(ranks, tmp_path, script, DEADLINE_S, **settings)
+    return run_script(ranks, tmp_path, script, DEADLINE_S, FARANDOLE_TRUSTED_NETWORK="1", **settings)
 
 
 def test_the_report_tells_truly() -> None:

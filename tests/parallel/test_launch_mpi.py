@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from launched import run_script
 
+TRUSTED = {"FARANDOLE_TRUSTED_NETWORK": "1"}
 MPIRUN = ("mpirun", "--oversubscribe", "--allow-run-as-root")
 
 pytestmark = pytest.mark.skipif(shutil.which("mpirun") is None, reason="there is no mpirun")
@@ -44,14 +45,18 @@ def test_mpi4py_first_then_farandole(tmp_path: Path) -> None:
     hvd.shutdown()
     MPI.COMM_WORLD.Barrier()
     """
-    job = run_script(2, tmp_path, script, launcher=MPIRUN, FARANDOLE_CPU_PATH="mpi")
+    job = run_script(2, tmp_path, script, launcher=MPIRUN, FARANDOLE_CPU_PATH="mpi", **TRUSTED)
     assert job.returncode == 0, job.stdout
 
 
 def test_one_thread_is_enough_for_mpi(tmp_path: Path) -> None:
     script = PRELUDE + "assert not hvd.mpi_threads_supported()\nassert hvd.allreduce(np.ones(9), op=hvd.Sum)[0] == 2\n"
     job = run_script(
-        2, tmp_path, script, launcher=MPIRUN, HOROVOD_CPU_OPERATIONS="mpi", HOROVOD_MPI_THREADS_DISABLE="1"
+        *(2, tmp_path, script),
+        launcher=MPIRUN,
+        HOROVOD_CPU_OPERATIONS="mpi",
+        HOROVOD_MPI_THREADS_DISABLE="1",
+        **TRUSTED,
     )
     assert job.returncode == 0, job.stdout
 
@@ -64,14 +69,14 @@ def test_a_rank_that_is_killed_ends_the_job(tmp_path: Path) -> None:
         "hvd.allreduce(np.ones(1 << 20), op=hvd.Sum)\n"
         "print('went on', flush=True)\n"
     )
-    job = run_script(2, tmp_path, script, launcher=MPIRUN, FARANDOLE_CPU_PATH="mpi")
+    job = run_script(2, tmp_path, script, launcher=MPIRUN, FARANDOLE_CPU_PATH="mpi", **TRUSTED)
     assert job.returncode == 128 + signal.SIGKILL, job.stdout
     assert "went on" not in job.stdout
 
 
 @pytest.mark.parametrize("name", ["FARANDOLE_CPU_PATH", "HOROVOD_CPU_OPERATIONS"])
 def test_without_mpirun_the_setting_is_refused_by_name(tmp_path: Path, name: str) -> None:
-    job = run_script(2, tmp_path, PRELUDE, **{name: "mpi"})
+    job = run_script(2, tmp_path, PRELUDE, **{name: "mpi"}, **TRUSTED)
     assert job.returncode != 0
     assert f"{name}=mpi needs processes that mpirun or mpiexec started" in job.stdout, job.stdout
     assert "mpirun -np N" in job.stdout, job.stdout

@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "collectives/paths/forced_path.hpp"
 #include "messages/known_variables.hpp"
 #include "tools/farandole/arguments.hpp"
 #include "tools/farandole/config_file.hpp"
@@ -324,6 +325,8 @@ error conclude(given& options, const CLI::App& app, const surroundings& around) 
     return problem;
   request.processes = options.processes;
   if (auto problem = plan_elasticity(app, options.elastic, options.request, options.warnings))
+    return problem;
+  if (auto problem = objection_to_path(options.request.values))
     return problem;
   return find_hosts(app, options);
 }

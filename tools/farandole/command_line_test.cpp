@@ -335,6 +335,13 @@ TEST_CASE("an elastic job cannot have oneCCL's path, and says what to do", "[com
     CHECK(contains(refusal(job, around({{name, "ccl"}})), "Unset " + name));
 }
 
+TEST_CASE("paths without protection are refused before anything is started", "[command line]") {
+  const words job{"-np", "2", "-H", "localhost:2", "true"};
+  CHECK(contains(refusal(job, around({{"FARANDOLE_CPU_PATH", "gloo"}})), "FARANDOLE_TRUSTED_NETWORK=1"));
+  CHECK(parsed(job, around({{"FARANDOLE_CPU_PATH", "gloo"}, {"FARANDOLE_TRUSTED_NETWORK", "1"}})).processes ==
+        2);
+}
+
 TEST_CASE("an elastic job may keep a journal, or have its rendezvous elsewhere", "[command line]") {
   const words job{"-np", "2", "--min-np", "1", "-H", "localhost:2"};
   const auto with = [&](words options) {

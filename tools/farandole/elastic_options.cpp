@@ -8,8 +8,6 @@
 #include <chrono>
 #include <filesystem>
 
-#include "elastic/path_objection.hpp"
-
 namespace farandole {
 
 namespace {
@@ -123,7 +121,7 @@ error plan_elasticity(const CLI::App& app, const elastic_options& options, run_r
     return problem;
   if (auto problem = request.values.assign(setting::elastic, "1", setting_source::flag))
     return problem;
-  return objection_to_path(request.values);
+  return {};
 }
 
 error find_script(std::string& script) {

@@ -116,6 +116,12 @@ class Runtime:
         """Counts memberships of the job, from 1."""
 
     @property
+    def object_key(self) -> bytes:
+        """
+        32 bytes for tags of objects; empty where the data path authenticates what it carries.
+        """
+
+    @property
     def slots(self) -> list[int]:
         """Where the launcher put each rank; unlike ranks, slots stay."""
 

@@ -6,7 +6,7 @@ import io
 import pickle
 from typing import TYPE_CHECKING, Any, List, Optional
 
-from farandole.common import job
+from farandole.common import job, object_tags, safe_objects
 from farandole.common.calls import ALLGATHER_AT_ONCE, broadcasts
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
@@ -30,14 +30,14 @@ def broadcast_object(
 
     name = name or _NAME
     is_root = job.where().rank == root_rank
-    content = pickled(obj, name) if is_root else numpy.empty(0, "uint8")
+    content = pickled(obj, name, process_set) if is_root else numpy.empty(0, "uint8")
     length = numpy.array([content.size], "int32")
     request = broadcasts[root_rank]
     start(request, f"{name}.sz", length, length, process_set).finish()
     if not is_root:
         content = numpy.empty(int(length[0]), "uint8")
     start(request, f"{name}.t", content, content, process_set).finish()
-    return obj if is_root else pickle.loads(content.data)
+    return obj if is_root else unpickled(content, name, process_set, root_rank)
 
 
 @public
@@ -47,19 +47,22 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
     from farandole.common.arrays import start_unsized
 
     name = name or _NAME
-    content = pickled(obj, name)
+    content = pickled(obj, name, process_set)
     length = numpy.array([content.size], "int64")
     lengths = start_unsized(ALLGATHER_AT_ONCE, f"{name}.sz", length, process_set).finish()
     gathered = start_unsized(ALLGATHER_AT_ONCE, f"{name}.t", content, process_set).finish()
-    return [pickle.loads(each.data) for each in numpy.split(gathered, numpy.cumsum(lengths)[:-1])]
+    parts = numpy.split(gathered, numpy.cumsum(lengths)[:-1])
+    return [unpickled(part, name, process_set) for part in parts]  # not one of each rank: some may have joined
 
 
-def pickled(obj: Any, name: str) -> numpy.ndarray:
+def pickled(obj: Any, name: str, process_set: ProcessSet) -> numpy.ndarray:
     """The object as bytes; ``ValueError`` if they are too many to be sent at once."""
     import cloudpickle
     import numpy
 
-    stream = io.BytesIO()
+    tags = object_tags.of_this_job()
+    stream = io.BytesIO(bytes(tags.header_bytes()))
+    stream.seek(0, io.SEEK_END)
     cloudpickle.dump(obj, stream)
     size = stream.tell()
     if size > MOST_BYTES:
@@ -68,4 +71,17 @@ def pickled(obj: Any, name: str) -> numpy.ndarray:
             f"{name}: the object of rank {rank} takes {size} bytes when pickled, and at most {MOST_BYTES} (2 GiB) can "
             "be sent at once; send it in parts"
         )
-    return numpy.frombuffer(stream.getbuffer(), "uint8")
+    content = stream.getbuffer()
+    tags.seal(content, name, _number(process_set))
+    return numpy.frombuffer(content, "uint8")
+
+
+def unpickled(content: numpy.ndarray, name: str, process_set: ProcessSet, sender: Optional[int] = None) -> Any:
+    """The object that this global rank sent; None: any member of the set."""
+    body = object_tags.of_this_job().open(content.data, name, _number(process_set), sender)
+    return safe_objects.loads(body) if safe_objects.are_required() else pickle.loads(body)
+
+
+def _number(process_set: ProcessSet) -> int:
+    """Of a set that can be used; the operation refuses every other."""
+    return getattr(process_set, "process_set_id", None) or 0

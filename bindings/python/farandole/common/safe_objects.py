@@ -1,0 +1,69 @@
+"""Unpickles tensors, arrays and plain containers, and nothing that could run code (``FARANDOLE_SAFE_OBJECTS=1``)."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+from typing import Any
+
+_YES = ("1", "true", "yes", "on")
+
+_PLAIN = {
+    "builtins": ("bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "range", "set")
+    + ("slice", "str", "tuple"),
+    "collections": ("Counter", "OrderedDict", "defaultdict", "deque"),
+    "numpy": ("bool_", "dtype", "ndarray"),
+    "numpy.core.multiarray": ("_reconstruct", "scalar"),
+    "numpy._core.multiarray": ("_reconstruct", "scalar"),
+    "numpy.core.numeric": ("_frombuffer",),
+    "numpy._core.numeric": ("_frombuffer",),
+    "torch": ("Size", "device"),
+    "torch._utils": ("_rebuild_parameter", "_rebuild_tensor", "_rebuild_tensor_v2"),
+    "torch.nn.parameter": ("Parameter",),
+    "torch.serialization": ("_get_layout",),
+}
+"""What pickles may name, by module. None of these calls what it is given."""
+
+
+def are_required() -> bool:
+    """Whether this process accepts no other objects."""
+    return os.environ.get("FARANDOLE_SAFE_OBJECTS", "").strip().lower() in _YES
+
+
+def loads(content: memoryview) -> Any:
+    """The object; ``pickle.UnpicklingError`` if it is more than tensors, arrays and plain containers."""
+    return _Unpickler(io.BytesIO(content)).load()
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if name in _PLAIN.get(module, ()):
+            return super().find_class(module, name)
+        if (module, name) == ("torch.storage", "_load_from_bytes"):
+            return _load_storage
+        if module == "torch" or module == "numpy.dtypes":
+            found = super().find_class(module, name) if "." not in name else None
+            if _is_type_of_elements(module, found):
+                return found
+        raise pickle.UnpicklingError(
+            f"the object contains {module}.{name}, and FARANDOLE_SAFE_OBJECTS=1 accepts tensors, arrays and plain "
+            "containers only; send those, or unset it if every rank's script is trusted"
+        )
+
+
+def _is_type_of_elements(module: str, found: Any) -> bool:
+    if module == "torch":
+        import torch
+
+        return isinstance(found, torch.dtype)
+    import numpy
+
+    return isinstance(found, type) and issubclass(found, numpy.dtype)
+
+
+def _load_storage(content: bytes) -> Any:
+    """As ``torch.storage._load_from_bytes``, which would unpickle anything."""
+    import torch
+
+    return torch.load(io.BytesIO(content), weights_only=True)
