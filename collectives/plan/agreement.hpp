@@ -19,7 +19,7 @@ struct asked_by {
 };
 
 /// Kind `none` when all agree. `who` ascends by position in the set and is not empty; members that asked for
-/// the same as one of them may be left out. `joined`: global ranks that bring nothing.
+/// the same as one of them may be left out. `joined`: global ranks that have joined and bring nothing.
 error disagreement(std::string_view name, std::span<const asked_by> who,
                    std::span<const std::int32_t> joined);
 

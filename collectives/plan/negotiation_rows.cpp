@@ -53,10 +53,11 @@ void negotiation::complete(step& current, tally::row_id row) {
 }
 
 void negotiation::complete_known(step& current, cached_tensor& tensor) {
-  if (tally_.joined() > 0 && !row_of(tensor.signature.operation).takes_zeros) {
-    fail(current, tensor.row, tally_.disagreement(tensor.row, &tensor.signature));
-    return;
-  }
+  if (tally_.joined() > 0)
+    if (auto problem = tally_.disagreement(tensor.row, &tensor.signature)) {
+      fail(current, tensor.row, std::move(problem));
+      return;
+    }
   watch(tensor, tally_.since(tensor.row), current);
   tally_.clear(tensor.row);
   cache_.touch(tensor);

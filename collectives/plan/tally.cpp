@@ -188,7 +188,7 @@ error tally::disagreement(row_id row, const signature* known) const {
     // One stands for all who asked for the same.
     if (asked(row, member) && (who.empty() || !story.others.empty()))
       who.push_back(member);
-    if (joined_ > 0 && has_joined(member))
+    if (joined_ > 0 && has_joined(member) && !asked(row, member))
       joined.push_back(rank_of(member));
   }
   std::vector<signature> signatures;
