@@ -19,7 +19,9 @@
 # From then on, members on the one host publish this tensor there, in rounds counted from 0 per id, and the leader
 # hears nothing of it. A member that cannot go on so (it joined, or its signature changed) says in `left` which round
 # it will not publish; the leader answers everyone with `retract`, and a member that waits on the board in just that
-# round takes its cell back and sends a full request. An id that was retracted is forgotten.
+# round takes its cell back and sends a full request. An id that was retracted is forgotten. A member that joins while
+# it waits on the board in a round that is not complete gives that round up itself: it takes its cell back, says so in
+# `left`, and sends the full request before `join`. So the others may come to this tensor whenever they like.
 # Of an alltoall or an allgather a member publishes a notice instead of the tensor (`cellBytes` is the notice's), and the
 # others copy what is for them out of its memory; then each publishes in its cell that it has (collectives/paths/local/
 # notice.hpp).

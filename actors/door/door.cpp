@@ -169,8 +169,7 @@ pending_ptr door::admit(entry& known, const submission& what, std::uint32_t grou
   }
   if (what.signature.operation == operation::join) {
     joins_.fetch_add(1, std::memory_order_relaxed);
-    for (auto& [name, other] : table_)
-      stand_up(other, *operation);
+    leave_all_seats(*operation);
   }
   enqueue(operation);
   if (table_.size() >= sweep_at_)

@@ -126,6 +126,8 @@ private:
   static bool wants_no_seat(const entry& known, const pending& operation, told_by told);
   void sit_down(entry& known, const pending_ptr& operation);
   void stand_up(entry& known, pending& operation);
+  void leave_all_seats(pending& join);
+  static bool leave_board(pending& operation);
   void tell_of(pending& operation, bool slow);
   void enqueue(pending_ptr operation);
   void post(news* item);

@@ -44,6 +44,33 @@ void door::sit_down(entry& known, const pending_ptr& operation) {
   on_board_.fetch_add(1, std::memory_order_relaxed);
 }
 
+// A member that has joined publishes nothing any more. What it had published before, in a round that is not
+// complete, it takes off the board as well: members that publish later will not do so there. The leader is
+// told before it hears of the join, and counts this member as one that asked.
+void door::leave_all_seats(pending& join) {
+  for (auto& [name, known] : table_) {
+    auto& open = known.last;
+    if (known.seat && open && leave_board(*open)) {
+      known.next_round = open->round;
+      stand_up(known, *open);
+      enqueue(open);
+    } else {
+      stand_up(known, join);
+    }
+  }
+}
+
+// Waits for a thread that moves its bytes.
+bool door::leave_board(pending& operation) {
+  constexpr std::chrono::milliseconds slice{100};
+  for (;;) {
+    const auto result = operation.leave_board();
+    if (result != pending::leaving::busy)
+      return result == pending::leaving::left;
+    operation.wait_for_change(phase::taking, std::chrono::steady_clock::now() + slice);
+  }
+}
+
 // This member will not publish the tensor's next round: the request says so, and the id is forgotten.
 void door::stand_up(entry& known, pending& operation) {
   if (known.seat)
@@ -64,11 +91,12 @@ door::attempt door::retract(board_round what, pending_ptr& taken) {
   if (named == names_.end())
     return attempt::done;
   auto& known = table_.find(named->second)->second;
-  auto sitting = known.last && known.last->now() == phase::boarded && known.last->round == what.round;
-  if (sitting && known.seat->board().retract(known.seat->cell(), what.round) &&
-      known.last->advance(phase::boarded, phase::queued)) {
-    known.last->leave_place();
-    taken = known.last;
+  if (known.last && is_on_board(known.last->now()) && known.last->round == what.round) {
+    const auto result = known.last->leave_board();
+    if (result == pending::leaving::busy)
+      return attempt::busy;
+    if (result == pending::leaving::left)
+      taken = known.last;
   }
   forget_here(what.id);
   return attempt::done;

@@ -35,10 +35,19 @@ struct doorway {
     return operation;
   }
 
-  /// A place on the board of a host with this member alone.
-  std::shared_ptr<board_seat> seat(std::uint32_t id) const {
+  pending_ptr join() const {
+    submission what;
+    what.name = "join";
+    what.signature.operation = operation::join;
+    auto operation = door->submit(what);
+    REQUIRE(operation);
+    return *operation;
+  }
+
+  /// A place on the board of a host with so many members, of which this one is the first.
+  std::shared_ptr<board_seat> seat(std::uint32_t id, std::uint32_t members = 1) const {
     window_layout layout;
-    layout.members = 1;
+    layout.members = members;
     layout.board_bytes = 4096;
     layout.chunk_bytes = 4096;
     auto shared = window::create(layout);
@@ -116,4 +125,37 @@ TEST_CASE("rows have a seat for who waits for them at once, and for nobody else"
     CHECK_FALSE(asked(what, told_by::anyhow));
     CHECK_FALSE(asked(what, told_by::callback));
   }
+}
+
+TEST_CASE("who joins takes an open round with it to the leader, ahead of the join", "[door]") {
+  doorway one;
+  const auto first = one.moved(told_by::anyhow);
+  REQUIRE(first);
+  one.door->learn(1, *first, one.seat(1, 2));
+  const auto open = one.submit(told_by::anyhow);
+  CHECK(one.door->take_queue().empty());
+  REQUIRE(open->now() == phase::boarded);
+
+  const auto join = one.join();
+  const auto queued = one.door->take_queue();
+  REQUIRE(queued.size() == 2);
+  CHECK(queued[0].get() == open.get());
+  CHECK(open->now() == phase::queued);
+  CHECK(open->id == 0);
+  CHECK(open->left == std::vector<board_round>{{1, 0}});
+  CHECK(queued[1].get() == join.get());
+  CHECK(join->left.empty());
+}
+
+TEST_CASE("who joins leaves the next round where the last is complete", "[door]") {
+  doorway one;
+  const auto first = one.moved(told_by::anyhow);
+  REQUIRE(first);
+  one.door->learn(1, *first, one.seat(1));
+  const auto complete = one.submit(told_by::anyhow);
+  const auto join = one.join();
+  CHECK(complete->settled());
+  CHECK_FALSE(complete->problem);
+  REQUIRE(one.door->take_queue().size() == 1);
+  CHECK(join->left == std::vector<board_round>{{1, 1}});
 }

@@ -2,7 +2,8 @@
 // Framework threads, the loop and a lane share it by reference count; its state word says who may settle it.
 //
 //   boarded ──(all cells published; a framework thread claims)──▶ claimed ──▶ settled
-//      │  └──(retracted by the loop)──▶ queued
+//   boarded, lent or stranded ──(the round is given up by this member, which joins, or by another one: it is
+//      taken off the board, and travels by the leader)──▶ queued
 //      └──(all notices published; a thread that may move bytes)──▶ taking ──▶ lent ──(all have taken)──▶
 //      claimed
 //   boarded, taking or lent ──(a lender has gone, or a member gave the round up; the generation is about to
@@ -154,8 +155,15 @@ struct pending {
   /// Takes a place for what others will write, where there is an arena and it is worth it. Before it sits
   /// down.
   notice_place take_place();
-  /// Of what has been taken off the board again.
-  void leave_place();
+  /// What became of a try to take an operation off the board.
+  enum class leaving : std::uint8_t {
+    left,  ///< it is queued, and this member takes no part in its round any more
+    stays, ///< it is not on the board, or its round is complete: it ends, or has ended, as that says
+    busy   ///< a thread moves its bytes: ask again
+  };
+  /// Gives its round up and takes this member's cell back, unless the round is complete. Whoever gets `left`
+  /// brings the operation to the leader.
+  leaving leave_board();
   /// Takes memory for an output of which so many rows come from each member.
   error own_output(result_memory& memory, std::vector<std::int64_t> rows);
 
@@ -194,6 +202,7 @@ private:
   std::atomic<bool> dropped_{false};
 
   void drop_memory();
+  void leave_place();
   bool round_complete(phase here);
   bool settle_shown();
   void take_lent();

@@ -102,7 +102,7 @@ TEST_CASE("a place that somebody may write to yet is not used again", "[pending]
 TEST_CASE("what is taken off the board leaves its place", "[pending]") {
   writers both;
   both.sit(0);
-  both.operations[0]->leave_place();
+  CHECK(both.operations[0]->leave_board() == pending::leaving::left);
   CHECK_FALSE(both.operations[0]->placed);
   CHECK_FALSE(both.operations[0]->owned);
   CHECK(both.seats[0]->results().kept() == 0);

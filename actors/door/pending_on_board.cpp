@@ -121,6 +121,28 @@ void pending::leave_place() {
     result_memory::abandon(std::move(owned));
 }
 
+// After board::retract, this member's cell is not there any more: the operation can become stranded, but it
+// can neither be taken nor be found complete.
+pending::leaving pending::leave_board() {
+  if (try_settle(mover::nobody) || !is_on_board(now()))
+    return leaving::stays;
+  if (now() == phase::taking)
+    return leaving::busy;
+  if (!seat->board().retract(seat->cell(), round)) {
+    try_settle(mover::nobody);
+    return leaving::stays;
+  }
+  for (auto here = now(); is_on_board(here) && here != phase::taking; here = now())
+    if (advance(here, phase::queued)) {
+      leave_place();
+      owned.reset();
+      outcome = {};
+      trouble = {};
+      return leaving::left;
+    }
+  return is_on_board(now()) ? leaving::busy : leaving::stays;
+}
+
 bool pending::end_on_board(const error& why) {
   if (try_settle(mover::nobody))
     return true;

@@ -1,4 +1,5 @@
 #include "actors/door/pending_testing.hpp"
+#include "collectives/paths/local/interleavings_testing.hpp"
 
 using namespace farandole;
 using namespace farandole::testing;
@@ -87,4 +88,52 @@ TEST_CASE("who cannot take fails alone, once the others have theirs", "[pending]
   CHECK_FALSE(both.operations[1]->problem);
   CHECK(both.operations[0]->try_settle());
   CHECK(both.operations[0]->problem.text.find("t: could not read the memory of local member 1") == 0);
+}
+
+TEST_CASE("a member that leaves the board and one that waits there leave it together, or both succeed",
+          "[pending]") {
+  const auto kind = GENERATE(operation::allreduce, operation::alltoall);
+  const std::size_t looks = GENERATE(0u, 1u, 2u);
+  std::size_t completed = 0;
+  const auto count = for_each_interleaving(3, 1 + looks, [&](const std::vector<std::size_t>& order) {
+    pair_of_members both(1, 0, kind);
+    auto left = pending::leaving::busy;
+    std::size_t steps[2] = {};
+    for (const auto member : order) {
+      const auto step = steps[member]++;
+      if (step == 0)
+        both.sit(static_cast<std::uint32_t>(member));
+      else if (member == 1 || step == 1)
+        both.operations[member]->try_settle();
+      else
+        left = both.operations[0]->leave_board();
+    }
+    REQUIRE(left != pending::leaving::busy);
+    // The leader tells the other one of a round that was left.
+    if (left == pending::leaving::left) {
+      REQUIRE((both.operations[1]->leave_board() == left));
+      for (const auto& operation : both.operations)
+        REQUIRE(operation->now() == phase::queued);
+      return;
+    }
+    ++completed;
+    for (const auto& operation : both.operations) {
+      operation->try_settle();
+      REQUIRE(operation->settled());
+      REQUIRE_FALSE(operation->problem);
+    }
+  });
+  CHECK(completed < count);
+  CHECK((kind == operation::alltoall || completed > 0));
+}
+
+TEST_CASE("who is taking leaves the board afterwards", "[pending]") {
+  pair_of_members both;
+  both.sit(0);
+  both.sit(1);
+  REQUIRE(both.operations[0]->advance(phase::boarded, phase::taking));
+  CHECK(both.operations[0]->leave_board() == pending::leaving::busy);
+  REQUIRE(both.operations[0]->advance(phase::taking, phase::lent));
+  CHECK(both.operations[0]->leave_board() == pending::leaving::left);
+  CHECK(both.operations[0]->leave_board() == pending::leaving::stays);
 }

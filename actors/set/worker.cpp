@@ -52,7 +52,7 @@ void worker_state::drain_door() {
   arm();
 }
 
-// Settles what nobody may come to wait for; looks again until all is settled.
+// Settles what nobody may come to wait for; looks again until none of it is on the board.
 void worker_state::look() {
   if (self->clock().now() < next_look_)
     return;
@@ -61,7 +61,7 @@ void worker_state::look() {
       one.handed_on = true;
       setup_.move(one.operation);
     }
-    return one.operation->try_settle(pending::mover::nobody);
+    return one.operation->try_settle(pending::mover::nobody) || !is_on_board(one.operation->now());
   });
   if (!watched_.empty())
     look_in(std::min(2 * look_interval_, longest_look_interval));

@@ -88,8 +88,9 @@ std::vector<stall> negotiation::stalled(std::chrono::nanoseconds now, std::chron
 
 // ---- what a member may send ---------------------------------------------------------------------
 
-// All who leave a cell leave it in the same round: nobody can be further than the first who did not publish.
-// So the first word counts, and later ones find the id forgotten.
+// All who leave a cell leave it in the same round: nobody can be further than the first who did not publish,
+// or gave up (the round is then complete for no member). So the first word counts, and later ones find the id
+// forgotten.
 void negotiation::take_left(step& current, const std::vector<board_round>& left) {
   for (const auto& round : left) {
     const auto* tensor = cache_.find(round.id);

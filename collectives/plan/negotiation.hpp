@@ -10,7 +10,7 @@
 // that id, also
 //   after it was told to forget the id, and with nothing if nothing is pending so;
 // - it sends what is on the board only together with the `left` of that id;
-// - when it joins, it leaves all the cells it has been told of.
+// - when it joins, it leaves all the cells it has been told of, and has asked in full for what it had there.
 #pragma once
 
 #include <chrono>

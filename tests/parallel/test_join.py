@@ -127,3 +127,70 @@ def test_unnamed_operations_match_after_a_join(first_again: bool, rank: int, siz
             }
         if pending is not None:
             assert hvd.synchronize(pending)[0].item() == size - 1
+
+
+def start_allreduce(name: str, rank: int) -> Any:
+    return hvd.allreduce_async(torch.full((8,), rank + 1.0), name=name, op=hvd.Sum)
+
+
+def start_grouped_allreduce(name: str, rank: int) -> Any:
+    return hvd.grouped_allreduce_async([torch.full((8,), rank + 1.0), torch.ones(2)], name=name, op=hvd.Sum)
+
+
+def start_broadcast(name: str, rank: int) -> Any:
+    return hvd.broadcast_async(torch.full((8,), rank + 1.0), 0, name=name)
+
+
+def start_allgather(name: str, rank: int) -> Any:
+    return hvd.allgather_async(torch.full((1,), rank + 1.0), name=name)
+
+
+def start_alltoall(name: str, rank: int) -> Any:
+    return hvd.alltoall_async(torch.full((hvd.size(),), rank + 1.0), name=name)
+
+
+STARTED = [start_allreduce, start_grouped_allreduce, start_broadcast, start_allgather, start_alltoall]
+
+
+def first_element(outcome: Any) -> float:
+    while not isinstance(outcome, torch.Tensor):
+        outcome = outcome[0]
+    return float(outcome.flatten()[0])
+
+
+def wait_until_others_joined(name: str) -> None:
+    """Returns once the other ranks' absence shows in a sum."""
+    while hvd.allreduce(torch.ones(1), name=f"{name}.probe", op=hvd.Sum).item() != 1:
+        pass
+
+
+@pytest.mark.parametrize("names", [1, 2])
+@pytest.mark.parametrize("start", STARTED)
+def test_operations_started_before_a_join_end_after_it(
+    start: Callable[[str, int], Any], names: int, name: str, rank: int, size: int
+) -> None:
+    """Small tensors that come again are on the board by now, where the others cannot see that they were submitted."""
+    tensors = [f"{name}.{number}" for number in range(names)]
+    for _ in range(6):
+        expected = [first_element(hvd.synchronize(start(tensor, rank))) for tensor in tensors]
+    if rank == 0:
+        wait_until_others_joined(name)
+        outcomes = [hvd.synchronize(start(tensor, rank)) for tensor in tensors]
+        assert hvd.join() == 0
+    else:
+        pending = [start(tensor, rank) for tensor in tensors]
+        assert hvd.join() == 0
+        outcomes = [hvd.synchronize(each) for each in pending]
+    assert [first_element(each) for each in outcomes] == expected
+    for tensor in tensors:
+        assert first_element(hvd.synchronize(start(tensor, rank))) == expected[0]
+
+
+def test_a_rank_that_comes_last_finds_what_the_joined_ranks_had_submitted(name: str, rank: int, size: int) -> None:
+    for _ in range(6):
+        hvd.allreduce(torch.ones(8), name=name, op=hvd.Sum)
+    if rank == size - 1:
+        wait_until_others_joined(name)
+    pending = hvd.allreduce_async(torch.ones(8), name=name, op=hvd.Sum)
+    assert hvd.join() == size - 1
+    assert hvd.synchronize(pending)[0].item() == size

@@ -208,13 +208,19 @@ round_outcome board::give_up(const board_cell& cell, std::uint64_t round) {
 }
 
 bool board::retract(const board_cell& cell, std::uint64_t round) {
-  if (!has_come(cell, rank_, round, board_stage::shown) || ready(cell, round) ||
+  auto& own = mark_of(cell, rank_, round, board_stage::shown).word;
+  const auto retracted = make_word(cell.id_, round, cell_state::retracted);
+  auto seen = own.load(std::memory_order_acquire);
+  if (seen == retracted)
+    return true;
+  if (seen != make_word(cell.id_, round, cell_state::published) || ready(cell, round, last_stage(cell)) ||
       give_up(cell, round) == round_outcome::complete)
     return false;
-  std::uint64_t word = make_word(cell.id_, round, cell_state::published);
-  return mark_of(cell, rank_, round, board_stage::shown)
-      .word.compare_exchange_strong(word, make_word(cell.id_, round, cell_state::retracted),
-                                    std::memory_order_seq_cst);
+  return own.compare_exchange_strong(seen, retracted, std::memory_order_seq_cst);
+}
+
+board_stage board::last_stage(const board_cell& cell) {
+  return row_of(cell.task_.operation).on_board == board_use::notice ? board_stage::taken : board_stage::shown;
 }
 
 board::mark& board::mark_of(const board_cell& cell, std::uint32_t member, std::uint64_t round,

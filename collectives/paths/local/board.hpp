@@ -131,8 +131,8 @@ public:
   /// complete before. Returns what holds.
   round_outcome give_up(const board_cell& cell, std::uint64_t round);
 
-  /// Gives the round up and takes this member's cell back. False, and nothing changes, when it is not
-  /// published there, was taken back already, or the round is complete.
+  /// Gives the round up and takes this member's cell back, if that has not been done. False, and nothing
+  /// changes, when this member has not published there, or the round is complete.
   bool retract(const board_cell& cell, std::uint64_t round);
 
 private:
@@ -144,6 +144,7 @@ private:
   static constexpr std::size_t half_bytes(std::size_t bytes) {
     return (header_bytes + bytes + alignment - 1) / alignment * alignment;
   }
+  static board_stage last_stage(const board_cell& cell);
   bool has_come(const board_cell& cell, std::uint32_t member, std::uint64_t round, board_stage stage) const;
   mark& mark_of(const board_cell& cell, std::uint32_t member, std::uint64_t round, board_stage stage) const;
   round_decision& decision_of(const board_cell& cell, std::uint64_t round) const;

@@ -194,7 +194,7 @@ TEST_CASE("the first of those who wait knows who is missing, and the others leav
     CHECK(missing(rank).empty());
 }
 
-TEST_CASE("a round that one member does not join can be taken back, once, and is never ready") {
+TEST_CASE("a round that one member does not join can be taken back, and is never ready") {
   host here(3);
   const auto cell = here.cell(floats(1));
   const bytes one = filled(1, 1);
@@ -202,7 +202,7 @@ TEST_CASE("a round that one member does not join can be taken back, once, and is
   here.boards[1]->publish(cell, 0, one.data());
   CHECK_FALSE(here.boards[2]->retract(cell, 0)); // it never published
   CHECK(here.boards[0]->retract(cell, 0));
-  CHECK_FALSE(here.boards[0]->retract(cell, 0));
+  CHECK(here.boards[0]->retract(cell, 0));       // as it was
   CHECK_FALSE(here.boards[1]->retract(cell, 1)); // another round
   CHECK(here.boards[1]->retract(cell, 0));
   here.boards[2]->publish(cell, 0, one.data());
