@@ -2,7 +2,7 @@
 
 #include "actors/kit/framing.hpp"
 #include "actors/kit/link_parts.hpp"
-#include "actors/kit/sockets.hpp"
+#include "collectives/paths/connections/sockets.hpp"
 
 #include "messages/settings.hpp"
 

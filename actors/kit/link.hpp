@@ -14,7 +14,7 @@
 
 #include "actors/interfaces.hpp"
 #include "actors/kit/log.hpp"
-#include "actors/kit/tls.hpp"
+#include "collectives/paths/connections/tls.hpp"
 #include "messages/envelope.hpp"
 #include "messages/error.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "actors/kit/framing.hpp"
 #include "actors/kit/loop.hpp"
-#include "actors/kit/sockets.hpp"
+#include "collectives/paths/connections/sockets.hpp"
 #include "messages/membership.hpp"
 
 #include <catch2/catch.hpp>

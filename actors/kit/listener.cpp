@@ -1,6 +1,6 @@
 // The listening half of kit/link.hpp.
 #include "actors/kit/link_parts.hpp"
-#include "actors/kit/sockets.hpp"
+#include "collectives/paths/connections/sockets.hpp"
 
 #include <cassert>
 #include <cerrno>

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/kit/tls.hpp"
+#include "collectives/paths/connections/tls.hpp"
 #include "tests/world/job.hpp"
 #include "tests/world/regroup_scale.hpp"
 #include "tests/world/simulation.hpp"

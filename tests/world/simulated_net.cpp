@@ -13,7 +13,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::uint64_t net_stream = 402;
-// As the sockets' keep-alive has it (actors/kit/sockets.cpp).
+// As the sockets' keep-alive has it (collectives/paths/connections/sockets.cpp).
 constexpr seconds longest_silence{30};
 constexpr seconds connect_timeout{10};
 constexpr seconds close_timeout{5};

@@ -1,4 +1,4 @@
-#include "actors/kit/tls.hpp"
+#include "collectives/paths/connections/tls.hpp"
 
 #include <openssl/core_names.h>
 #include <openssl/err.h>
@@ -19,27 +19,31 @@ constexpr const char* cipher_suite = "TLS_AES_128_GCM_SHA256";
 constexpr unsigned char cipher_number[2] = {0x13, 0x01};
 /// Names the key, not the job: it goes over the wire in the clear.
 constexpr std::string_view key_name = "farandole 1";
-constexpr std::string_view key_purpose = "farandole link pre-shared key";
 /// Plaintext of one record.
 constexpr std::size_t record_bytes = 16384;
 
-/// HKDF with SHA-256, no salt.
-void derive(std::string_view secret, std::array<unsigned char, 32>& key) {
+} // namespace
+
+void derive_key(std::span<const unsigned char> secret, std::string_view purpose,
+                std::span<unsigned char> key) {
   auto* kdf = EVP_KDF_fetch(nullptr, "HKDF", nullptr);
   auto* context = EVP_KDF_CTX_new(kdf);
   EVP_KDF_free(kdf);
   char digest[] = "SHA256";
   OSSL_PARAM params[] = {
       OSSL_PARAM_construct_utf8_string(OSSL_KDF_PARAM_DIGEST, digest, 0),
-      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, const_cast<char*>(secret.data()), secret.size()),
-      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, const_cast<char*>(key_purpose.data()),
-                                        key_purpose.size()),
+      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_KEY, const_cast<unsigned char*>(secret.data()),
+                                        secret.size()),
+      OSSL_PARAM_construct_octet_string(OSSL_KDF_PARAM_INFO, const_cast<char*>(purpose.data()),
+                                        purpose.size()),
       OSSL_PARAM_construct_end(),
   };
   [[maybe_unused]] int done = EVP_KDF_derive(context, key.data(), key.size(), params);
   assert(done == 1);
   EVP_KDF_CTX_free(context);
 }
+
+namespace {
 
 using key_bytes = std::array<unsigned char, 32>;
 
@@ -109,8 +113,8 @@ std::string openssl_reason() {
 
 } // namespace
 
-tls_credentials::tls_credentials(std::string_view secret) {
-  derive(secret, key_);
+tls_credentials::tls_credentials(std::string_view secret, std::string_view purpose) {
+  derive_key({reinterpret_cast<const unsigned char*>(secret.data()), secret.size()}, purpose, key_);
   client_ = make_context(TLS_client_method(), key_);
   server_ = make_context(TLS_server_method(), key_);
   SSL_CTX_set_psk_use_session_callback(client_, offer_key);
@@ -220,6 +224,17 @@ error tls_session::seal(std::span<const std::byte> plain, std::vector<std::byte>
     plain = plain.subspan(static_cast<std::size_t>(put));
   }
   return {};
+}
+
+error tls_session::export_key(std::string_view label, std::span<const std::byte> context,
+                              std::span<unsigned char> key) {
+  if (state_ != tls_state::open)
+    return {error_kind::disconnected, "the session is not open"};
+  ERR_clear_error();
+  const int done =
+      SSL_export_keying_material(ssl_, key.data(), key.size(), label.data(), label.size(),
+                                 reinterpret_cast<const unsigned char*>(context.data()), context.size(), 1);
+  return done == 1 ? error{} : fail("exporting a key failed");
 }
 
 void tls_session::finish(std::vector<std::byte>& wire) {

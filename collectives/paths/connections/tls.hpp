@@ -19,11 +19,19 @@ struct ssl_st;
 
 namespace farandole {
 
-/// What both ends derive from the job's secret (HKDF, SHA-256). Made once, shared by all sessions of a job.
+/// HKDF with SHA-256, no salt: fills `key`.
+void derive_key(std::span<const unsigned char> secret, std::string_view purpose,
+                std::span<unsigned char> key);
+
+/// What the pre-shared key of a link is derived for. Another purpose gives another key, so that a session of
+/// one kind cannot be taken for one of another.
+inline constexpr std::string_view link_purpose = "farandole link pre-shared key";
+
+/// What both ends derive from the job's secret. Made once, shared by all sessions of a job.
 class tls_credentials {
 public:
   /// The secret is any text; 16 random bytes or more are worth having.
-  explicit tls_credentials(std::string_view secret);
+  explicit tls_credentials(std::string_view secret, std::string_view purpose = link_purpose);
   ~tls_credentials();
   tls_credentials(const tls_credentials&) = delete;
   tls_credentials& operator=(const tls_credentials&) = delete;
@@ -62,6 +70,10 @@ public:
 
   /// Appends `plain`, sealed, to `wire`. Only when open.
   error seal(std::span<const std::byte> plain, std::vector<std::byte>& wire);
+
+  /// Fills `key` with bytes that only the two ends of this session can derive (RFC 8446, section 7.5). Only
+  /// when open.
+  error export_key(std::string_view label, std::span<const std::byte> context, std::span<unsigned char> key);
 
   /// Appends the word that nothing follows.
   void finish(std::vector<std::byte>& wire);

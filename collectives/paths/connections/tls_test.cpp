@@ -1,8 +1,9 @@
-#include "actors/kit/tls.hpp"
+#include "collectives/paths/connections/tls.hpp"
 
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 namespace farandole {
@@ -19,8 +20,8 @@ std::string text_of(const bytes& raw) {
   return {reinterpret_cast<const char*>(raw.data()), raw.size()};
 }
 
-auto credentials(std::string_view secret) {
-  return std::make_shared<const tls_credentials>(secret);
+auto credentials(std::string_view secret, std::string_view purpose = link_purpose) {
+  return std::make_shared<const tls_credentials>(secret, purpose);
 }
 
 struct ends {
@@ -86,6 +87,31 @@ TEST_CASE("a wrong secret opens nothing and decodes nothing") {
   bytes wire;
   CHECK(pair.client.seal(of("x"), wire));
   CHECK(wire.empty());
+}
+
+TEST_CASE("the same secret for another purpose opens nothing") {
+  ends pair{credentials("s"), credentials("s", "another purpose")};
+  pair.pump();
+  CHECK(pair.server.state() == tls_state::failed);
+  CHECK(pair.client.state() != tls_state::open);
+}
+
+TEST_CASE("both ends export the same key, and another one for each label, context and session") {
+  std::array<unsigned char, 32> client{}, server{}, other{};
+  ends pair{credentials("s"), credentials("s")};
+  CHECK(pair.client.export_key("label", of("context"), client));
+  pair.pump();
+  REQUIRE(!pair.client.export_key("label", of("context"), client));
+  REQUIRE(!pair.server.export_key("label", of("context"), server));
+  CHECK(client == server);
+  REQUIRE(!pair.server.export_key("label", of("another"), other));
+  CHECK(client != other);
+  REQUIRE(!pair.server.export_key("another", of("context"), other));
+  CHECK(client != other);
+  ends again{credentials("s"), credentials("s")};
+  again.pump();
+  REQUIRE(!again.client.export_key("label", of("context"), other));
+  CHECK(client != other);
 }
 
 TEST_CASE("garbage and plaintext before the handshake fail it") {

@@ -16,8 +16,9 @@ namespace farandole {
 expected<descriptor> open_listener(const std::string& ip, std::uint16_t port);
 std::uint16_t port_of(const descriptor& socket);
 
-/// On its way to the peer, or there already; writable tells when it is decided.
-expected<descriptor> start_connecting(const std::string& ip, std::uint16_t port);
+/// On its way to the peer, or there already; writable tells when it is decided. Where it is decided at once
+/// that it fails, `number`, unless null, is set to the system's error.
+expected<descriptor> start_connecting(const std::string& ip, std::uint16_t port, int* number = nullptr);
 /// How it ended, once it was reported writable: an error of the system, or 0.
 int connect_result(int socket);
 

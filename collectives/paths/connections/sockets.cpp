@@ -1,4 +1,4 @@
-#include "actors/kit/sockets.hpp"
+#include "collectives/paths/connections/sockets.hpp"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -92,7 +92,7 @@ std::uint16_t port_of(const descriptor& socket) {
                                              : reinterpret_cast<sockaddr_in&>(address).sin_port);
 }
 
-expected<descriptor> start_connecting(const std::string& ip, std::uint16_t port) {
+expected<descriptor> start_connecting(const std::string& ip, std::uint16_t port, int* number) {
   auto address = address_of(ip, port);
   if (!address)
     return address.error();
@@ -101,8 +101,11 @@ expected<descriptor> start_connecting(const std::string& ip, std::uint16_t port)
   if (!socket)
     return system_error("cannot make a socket");
   tune(socket.get());
-  if (::connect(socket.get(), address->get(), address->length) != 0 && errno != EINPROGRESS)
+  if (::connect(socket.get(), address->get(), address->length) != 0 && errno != EINPROGRESS) {
+    if (number != nullptr)
+      *number = errno;
     return system_error("cannot connect to " + shown(address->storage));
+  }
   return socket;
 }
 
