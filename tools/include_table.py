@@ -45,6 +45,7 @@ FOREIGN = {
     "ucp/": ["collectives/paths"],
     "uct/": ["collectives/paths"],
     "ucs/": ["collectives/paths"],
+    "intel-ipsec-mb.h": ["collectives/paths/tcp"],
     "gloo/": ["collectives/paths"],
     "mpi.h": ["collectives/paths"],
     "oneapi/": ["collectives/paths"],

@@ -156,7 +156,7 @@ error data_paths::open_mpi() {
 }
 
 /// Between the members of these ranks in the set.
-expected<std::unique_ptr<ucx_path>> data_paths::open_ucx(std::span<const std::int32_t> ranks) const {
+expected<std::unique_ptr<exchange_path>> data_paths::open_ucx(std::span<const std::int32_t> ranks) const {
   ucx_options options;
   options.generation = set_.generation;
   options.set = set_.set;
@@ -164,7 +164,7 @@ expected<std::unique_ptr<ucx_path>> data_paths::open_ucx(std::span<const std::in
     options.global_ranks.push_back(set_.members[static_cast<std::size_t>(rank)].rank);
   options.adasum_message_bytes = how_.adasum_message_bytes;
   options.spins = waiting::decide(processes_here(set_)).spins();
-  return ucx_path::open(options);
+  return open_ucx_path(options);
 }
 
 expected<std::unique_ptr<gloo_path>> data_paths::open_gloo() const {

@@ -19,7 +19,7 @@
 namespace farandole {
 
 class window_offer;
-class ucx_path;
+class exchange_path;
 class hierarchical_path;
 class gloo_path;
 class mpi_path;
@@ -80,7 +80,7 @@ private:
   bool shares_memory() const;
   error open_all();
   error open_mpi();
-  expected<std::unique_ptr<ucx_path>> open_ucx(std::span<const std::int32_t> ranks) const;
+  expected<std::unique_ptr<exchange_path>> open_ucx(std::span<const std::int32_t> ranks) const;
   expected<std::unique_ptr<gloo_path>> open_gloo() const;
   expected<std::unique_ptr<outside_path>> open_outside() const;
   error connect_column(std::span<const introduction> all, const limits& until);
@@ -95,8 +95,8 @@ private:
   std::shared_ptr<window> window_;
   std::shared_ptr<farandole::board> board_;
   std::unique_ptr<path> local_; ///< between this host's members; handed on to hierarchical_ where that is
-  std::unique_ptr<ucx_path> ucx_;
-  std::unique_ptr<ucx_path> column_; ///< until it, too, is handed on
+  std::unique_ptr<exchange_path> ucx_;
+  std::unique_ptr<exchange_path> column_; ///< until it, too, is handed on
   std::unique_ptr<hierarchical_path> hierarchical_;
   std::unique_ptr<gloo_path> gloo_;
   std::unique_ptr<mpi_path> mpi_;

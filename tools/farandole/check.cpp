@@ -19,7 +19,7 @@ constexpr std::chrono::seconds import_deadline{120};
 
 /// Opens UCX as a job would.
 bool ucx_works() {
-  return static_cast<bool>(ucx_path::open({}));
+  return static_cast<bool>(open_ucx_path({}));
 }
 
 bool gloo_works() {

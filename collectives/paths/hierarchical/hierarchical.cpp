@@ -53,7 +53,7 @@ private:
 } // namespace
 
 hierarchical_path::hierarchical_path(hierarchy where, std::unique_ptr<path> neighbours,
-                                     std::unique_ptr<ucx_path> column)
+                                     std::unique_ptr<exchange_path> column)
     : where_(std::move(where)), neighbours_(std::move(neighbours)), column_(std::move(column)),
       near_(dynamic_cast<adasum_carrier*>(neighbours_.get())),
       takes_adasum_(near_ != nullptr && column_ && where_.splits_by_bits()) {

@@ -8,7 +8,7 @@
 #include "collectives/paths/hierarchical/hierarchy.hpp"
 #include "collectives/paths/hierarchical/two_level.hpp"
 #include "collectives/paths/path.hpp"
-#include "collectives/paths/ucx/ucx_path.hpp"
+#include "collectives/paths/exchange/exchange_path.hpp"
 
 namespace farandole {
 
@@ -16,7 +16,7 @@ class hierarchical_path : public path {
 public:
   /// `neighbours` moves between the members of this host, `column` between those of this member's column; it
   /// is null exactly where the member is in none. Both are connected, and nobody else uses them.
-  hierarchical_path(hierarchy where, std::unique_ptr<path> neighbours, std::unique_ptr<ucx_path> column);
+  hierarchical_path(hierarchy where, std::unique_ptr<path> neighbours, std::unique_ptr<exchange_path> column);
 
   std::string_view name() const override { return "hierarchical"; }
   /// allreduce and allgather; of Adasum see takes_adasum().
@@ -32,7 +32,7 @@ private:
 
   const hierarchy where_;
   const std::unique_ptr<path> neighbours_;
-  const std::unique_ptr<ucx_path> column_;
+  const std::unique_ptr<exchange_path> column_;
   adasum_carrier* const near_; ///< neighbours_, where it carries; else null
   const bool takes_adasum_;
   joined_memory joined_;

@@ -1,5 +1,6 @@
 // The hierarchical path between real processes that stand on hosts by name.
 #include "collectives/paths/hierarchical/hierarchical.hpp"
+#include "collectives/paths/ucx/ucx_path.hpp"
 
 #include <signal.h>
 
@@ -313,7 +314,7 @@ private:
 
 /// One large operation on hosts of one member, while something happens to rank 1 in the middle of it.
 std::string interrupted(forked_member& self, operation what, const std::function<error()>& event) {
-  auto column = ucx_path::open({});
+  auto column = open_ucx_path({});
   if (!column)
     return column.error().text;
   self.say((*column)->address());

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/paths/exchange/messenger.hpp"
+#include "collectives/paths/exchange/peer_messenger.hpp"
 #include "collectives/paths/path.hpp"
 #include "collectives/paths/ucx/ucx_library.hpp"
 #include "collectives/paths/ucx/ucx_path.hpp"
@@ -25,7 +25,7 @@
 
 namespace farandole {
 
-class ucx_worker : public messenger {
+class ucx_worker : public peer_messenger {
 public:
   static expected<std::unique_ptr<ucx_worker>> open(const ucx_options& options);
   /// leave().
@@ -33,16 +33,14 @@ public:
   ucx_worker(const ucx_worker&) = delete;
   ucx_worker& operator=(const ucx_worker&) = delete;
 
-  std::string address() const;
-  /// Makes an endpoint to each member and proves it with messages each way. When it is through, nobody needs
-  /// this member again before its next work.
-  error connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until);
+  std::string address() const override;
+  /// Makes an endpoint to each member and proves it with messages each way.
+  error connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until) override;
 
   std::int32_t rank() const override { return rank_; }
   std::int32_t members() const override { return static_cast<std::int32_t>(peers_.size()); }
 
-  /// The messages that follow belong to this work.
-  void begin(std::uint64_t sequence) { sequence_ = sequence; }
+  void begin(std::uint64_t sequence) override { sequence_ = sequence; }
   void send(std::int32_t peer, message_phase phase, std::span<const std::byte> bytes,
             message_ticket& ticket) override;
   void receive(std::int32_t peer, message_phase phase, std::span<std::byte> bytes,
@@ -53,11 +51,8 @@ public:
   void look() override;
   /// Blocks until all messages of the ticket are done. After an error nothing of this worker exists any more.
   error wait(const message_ticket& ticket, const limits& until) override;
-  /// Blocks until what was sent has left this process: nobody drives a worker between two works.
-  error flush(const limits& until);
-
-  /// Ends it for a reason of the caller's own: messages may still be under way from and into its memory.
-  void give_up(const error& why);
+  error flush(const limits& until) override;
+  void give_up(const error& why) override;
 
   /// Says goodbye, then closes. Bounded by half a second; idempotent.
   void leave();

@@ -1,5 +1,5 @@
-// The ucx path between real processes: each member is a forked child; the parent only passes addresses and
-// words between them, and no UCX is ever loaded into it.
+// The paths between hosts, between real processes: each member is a forked child; the parent only passes
+// addresses and words between them, and no UCX is ever loaded into it.
 #pragma once
 
 #include <signal.h>
@@ -18,35 +18,53 @@
 
 #include "collectives/paths/forked_words_testing.hpp"
 #include "collectives/paths/paths_testing.hpp"
+#include "collectives/paths/tcp/tcp_path.hpp"
 #include "collectives/paths/ucx/ucx_path.hpp"
-#include "collectives/paths/ucx/ucx_tag.hpp"
 
 namespace farandole::testing {
 
+/// The path of this name. `names`: global ranks by rank.
+inline expected<std::unique_ptr<exchange_path>> open_between(const std::string& between,
+                                                             const exchange_options& how,
+                                                             const std::vector<std::int32_t>& names) {
+  const auto filled = [&](auto options) {
+    static_cast<exchange_options&>(options) = how;
+    options.generation = 7;
+    options.set = 3;
+    options.global_ranks = names;
+    return options;
+  };
+  if (between == "ucx")
+    return open_ucx_path(filled(ucx_options{}));
+  auto options = filled(tcp_options{});
+  options.secret = "the secret of this test";
+  return open_tcp_path(options);
+}
+
 /// What a member knows in its child process.
 struct member {
+  std::string between;
   std::int32_t rank;
   std::int32_t size;
   int control;
   abort_token abort;
   std::function<void(message_phase, std::size_t)> probe;
-  std::unique_ptr<ucx_path> path;
+  std::unique_ptr<exchange_path> path;
 
   limits until(std::chrono::milliseconds patience = std::chrono::seconds{60}) {
     return {abort, std::chrono::steady_clock::now() + patience, "patience (TEST_PATIENCE) = 60 s"};
   }
   /// Opens the path and meets the others; empty when all went well.
   std::string join() {
-    ucx_options options;
-    options.generation = 7;
-    options.set = 3;
+    std::vector<std::int32_t> names;
     for (std::int32_t at = 0; at < size; ++at)
-      options.global_ranks.push_back(10 + at);
+      names.push_back(10 + at);
+    exchange_options options;
     options.probe = [this](message_phase phase, std::size_t piece) {
       if (probe)
         probe(phase, piece);
     };
-    auto opened = ucx_path::open(options);
+    auto opened = open_between(between, options, names);
     if (!opened)
       return opened.error().text;
     path = std::move(*opened);
@@ -63,7 +81,7 @@ struct member {
 /// A job of forked members. The body's answer, empty when content, is the child's last word.
 class job {
 public:
-  job(std::int32_t size, const std::function<std::string(member&)>& body) {
+  job(const std::string& between, std::int32_t size, const std::function<std::string(member&)>& body) {
     for (std::int32_t rank = 0; rank < size; ++rank) {
       int ends[2];
       REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
@@ -73,7 +91,7 @@ public:
         for (int other : sockets_)
           ::close(other);
         ::close(ends[0]);
-        live(rank, size, ends[1], body);
+        live(between, rank, size, ends[1], body);
       }
       ::close(ends[1]);
       sockets_.push_back(ends[0]);
@@ -104,9 +122,9 @@ public:
   }
 
 private:
-  [[noreturn]] static void live(std::int32_t rank, std::int32_t size, int control,
+  [[noreturn]] static void live(const std::string& between, std::int32_t rank, std::int32_t size, int control,
                                 const std::function<std::string(member&)>& body) {
-    member self{rank, size, control, {}, {}, {}};
+    member self{between, rank, size, control, {}, {}, {}};
     std::string answer = self.join();
     if (answer.empty())
       answer = body(self);

@@ -1,19 +1,20 @@
-// Members of the ucx path that die, stop, give up or leave: what the others are told, and that no buffer is
-// touched after the return.
+// Members of a path between hosts that die, stop, give up or leave: what the others are told, and that no
+// buffer is touched after the return.
 #include <catch2/catch.hpp>
 
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "collectives/paths/ucx/ucx_testing.hpp"
+#include "collectives/paths/exchange/exchange_testing.hpp"
 
 using namespace farandole;
 using namespace farandole::testing;
 
-TEST_CASE("ucx: a member killed in the middle of an operation is named by all others") {
+TEST_CASE("between hosts: a member killed in the middle of an operation is named by all others") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   const message_phase when = GENERATE(message_phase::scatter, message_phase::gather);
-  job members(4, [when](member& self) {
+  job members(between, 4, [when](member& self) {
     self.probe = [&](message_phase phase, std::size_t piece) {
       if (self.rank == 2 && phase == when && piece == 3)
         ::kill(::getpid(), SIGKILL);
@@ -31,8 +32,9 @@ TEST_CASE("ucx: a member killed in the middle of an operation is named by all ot
   CHECK(members.hear(2) == "(dead)");
 }
 
-TEST_CASE("ucx: a member killed between two operations is named by the next") {
-  job members(3, [](member& self) {
+TEST_CASE("between hosts: a member killed between two operations is named by the next") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
+  job members(between, 3, [](member& self) {
     if (std::string problem = barrier(self, 0); !problem.empty())
       return problem;
     if (self.rank == 0)
@@ -86,7 +88,8 @@ outcome run_one(member& self, operation what, bytes& buffer, bytes& wide, const 
 
 } // namespace
 
-TEST_CASE("ucx: after an abort in any phase the buffers stay as they were at the return") {
+TEST_CASE("between hosts: after an abort in any phase the buffers stay as they were at the return") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   const abort_case how =
       GENERATE(abort_case{"exchange", operation::allreduce, message_phase::exchange, 0, 0, true},
                abort_case{"first scatter", operation::allreduce, message_phase::scatter, 0, 0},
@@ -104,7 +107,7 @@ TEST_CASE("ucx: after an abort in any phase the buffers stay as they were at the
                abort_case{"barrier", operation::barrier, message_phase::barrier, 1, 1, true});
   CAPTURE(how.name);
   constexpr std::int32_t frozen = 0, aborted = 2;
-  job members(3, [how](member& self) {
+  job members(between, 3, [how](member& self) {
     // One member stops in that phase and goes on only when the aborted one has returned: what it sends then,
     // or had sent before, must not arrive anywhere.
     std::thread raiser;
@@ -157,9 +160,10 @@ TEST_CASE("ucx: after an abort in any phase the buffers stay as they were at the
   CHECK_THAT(members.hear(aborted), Catch::StartsWith(disconnected + ": the operation was aborted"));
 }
 
-TEST_CASE("ucx: a deadline that passes ends the wait and cites its setting") {
+TEST_CASE("between hosts: a deadline that passes ends the wait and cites its setting") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   const auto what = GENERATE(operation::allreduce, operation::alltoall, operation::reducescatter);
-  job members(2, [what](member& self) {
+  job members(between, 2, [what](member& self) {
     bytes buffer = contents(dtype::float32, large_count, self.rank, 0), wide;
     limits until = self.until();
     std::string go;
@@ -179,8 +183,9 @@ TEST_CASE("ucx: a deadline that passes ends the wait and cites its setting") {
   CHECK_THAT(members.hear(1), Catch::Contains("rank 10 is lost"));
 }
 
-TEST_CASE("ucx: a member that leaves in order disturbs nobody who needs nothing more of it") {
-  job members(3, [](member& self) {
+TEST_CASE("between hosts: a member that leaves in order disturbs nobody who needs nothing more of it") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
+  job members(between, 3, [](member& self) {
     std::string go;
     if (self.rank == 2)
       self.probe = [&](message_phase, std::size_t) { take(self.control, go); };
@@ -196,19 +201,21 @@ TEST_CASE("ucx: a member that leaves in order disturbs nobody who needs nothing 
   CHECK(members.hear(2) == "");
 }
 
-TEST_CASE("ucx: who waits for a member that has left in order is told so") {
-  job members(2, [](member& self) { return self.rank == 0 ? std::string{} : barrier(self, 0); });
+TEST_CASE("between hosts: who waits for a member that has left in order is told so") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
+  job members(between, 2, [](member& self) { return self.rank == 0 ? std::string{} : barrier(self, 0); });
   CHECK(members.hear(0) == "");
   CHECK_THAT(members.hear(1), Catch::StartsWith("rank 10 is lost"));
 }
 
-TEST_CASE("ucx: connecting to a member that is gone fails and names it") {
-  job members(3, [](member& self) {
+TEST_CASE("between hosts: connecting to a member that is gone fails and names it") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
+  job members(between, 3, [](member& self) {
     if (std::string problem = barrier(self, 0); !problem.empty())
       return problem;
     // A second path between the same members; one dies after it has told its address.
-    member second{self.rank, self.size, self.control, {}, {}, {}};
-    auto opened = ucx_path::open({});
+    member second{self.between, self.rank, self.size, self.control, {}, {}, {}};
+    auto opened = open_between(self.between, {}, {});
     if (!opened)
       return opened.error().text;
     put(self.control, (*opened)->address());
@@ -230,6 +237,6 @@ TEST_CASE("ucx: connecting to a member that is gone fails and names it") {
   }
   for (const std::int32_t rank : {0, 2}) {
     const std::string end = members.hear(rank);
-    CHECK_THAT(end, Catch::Contains("rank 1") && Catch::Contains("lost to the ucx path"));
+    CHECK_THAT(end, Catch::Contains("rank 1") && Catch::Contains("lost to the " + between + " path"));
   }
 }

@@ -1,5 +1,5 @@
-// Adasum on the ucx path, between real processes: the bits of the local path, and the same end when a member
-// stops.
+// Adasum on the paths between hosts, between real processes: the bits of the local path, and the same end
+// when a member stops.
 #include <catch2/catch.hpp>
 
 #include <string>
@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "collectives/paths/adasum_testing.hpp"
-#include "collectives/paths/ucx/ucx_testing.hpp"
+#include "collectives/paths/exchange/exchange_testing.hpp"
 
 using namespace farandole;
 using namespace farandole::testing;
@@ -34,9 +34,10 @@ std::string adaptive_sum(member& self, std::uint64_t sequence, const adasum_reci
 
 } // namespace
 
-TEST_CASE("ucx adasum: every member has the bits of the local path") {
+TEST_CASE("between hosts, adasum: every member has the bits of the local path") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   const std::int32_t size = GENERATE(1, 2, 4);
-  job members(size, [](member& self) {
+  job members(between, size, [](member& self) {
     std::uint64_t sequence = 0;
     std::string problem;
     for (const auto& counts : adasum_counts)
@@ -53,8 +54,9 @@ TEST_CASE("ucx adasum: every member has the bits of the local path") {
     CHECK(members.hear(rank) == "");
 }
 
-TEST_CASE("ucx adasum: three members are refused, and the path goes on") {
-  job members(3, [](member& self) {
+TEST_CASE("between hosts, adasum: three members are refused, and the path goes on") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
+  job members(between, 3, [](member& self) {
     const adasum_recipe how{dtype::float32, {10}};
     auto tensor = how.inputs(0);
     const outcome end = self.path->run(how.bundle(tensor, tensor), self.until());
@@ -77,7 +79,8 @@ struct stop_case {
 
 } // namespace
 
-TEST_CASE("ucx adasum: after an abort in any phase the buffers stay as they were at the return") {
+TEST_CASE("between hosts, adasum: after an abort in any phase the buffers stay as they were at the return") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   const stop_case how = GENERATE(stop_case{"first halves", message_phase::scatter, 0, 1},
                                  stop_case{"first products", message_phase::exchange, 1, 1},
                                  stop_case{"second halves", message_phase::scatter, 2, 2},
@@ -88,7 +91,7 @@ TEST_CASE("ucx adasum: after an abort in any phase the buffers stay as they were
   CAPTURE(how.name);
   constexpr std::int32_t aborted = 2;
   const std::int32_t frozen = aborted ^ how.distance;
-  job members(4, [=](member& self) {
+  job members(between, 4, [=](member& self) {
     // The peer stops in that swap and goes on only when the aborted member has returned.
     std::thread raiser;
     self.probe = [&](message_phase phase, std::size_t swap) {
@@ -138,8 +141,9 @@ TEST_CASE("ucx adasum: after an abort in any phase the buffers stay as they were
   CHECK_THAT(members.hear(aborted), Catch::StartsWith(disconnected + ": the operation was aborted"));
 }
 
-TEST_CASE("ucx adasum: a member killed in the middle is named by all others") {
-  job members(4, [](member& self) {
+TEST_CASE("between hosts, adasum: a member killed in the middle is named by all others") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
+  job members(between, 4, [](member& self) {
     self.probe = [&](message_phase phase, std::size_t) {
       if (self.rank == 1 && phase == message_phase::exchange)
         ::kill(::getpid(), SIGKILL);

@@ -1,0 +1,60 @@
+// Moves bundles between members on several hosts by messages. Every member sends its contribution to a
+// segment straight to the segment's owner, who sums all of them in rank order and sends the result back: the
+// bytes on the wire are those of a ring, and the bits of the result are those of every other path. Large
+// bundles go in pieces, so the staging memory stays in megabytes whatever their size.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "collectives/paths/adasum.hpp"
+#include "collectives/paths/exchange/peer_messenger.hpp"
+#include "collectives/paths/path.hpp"
+
+namespace farandole {
+
+class message_exchange;
+struct message_staging;
+
+struct exchange_options {
+  /// Longest message of an Adasum.
+  std::size_t adasum_message_bytes = std::size_t{1} << 30;
+  /// Called on the lane when a phase of a piece begins; for tests.
+  std::function<void(message_phase phase, std::size_t piece)> probe;
+};
+
+/// Everything on the lane's thread, the destructor too: that of the messenger says goodbye.
+class exchange_path : public path, public adasum_carrier {
+public:
+  /// `name`, a literal, is the path's; the messenger reaches nobody yet.
+  exchange_path(std::string_view name, std::unique_ptr<peer_messenger> messenger,
+                const exchange_options& options);
+  ~exchange_path() override;
+
+  std::string address() const;
+  error connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until);
+
+  std::string_view name() const override { return name_; }
+  outcome run(const work& bundle, const limits& until) override;
+  /// Of an allreduce, or of an allgather.
+  outcome run(const work& bundle, const limits& until, const piece_interludes& around);
+  outcome carry(const work& bundle, const limits& until, const adasum_exchange& what) override;
+
+private:
+  outcome run(const work& bundle, const limits& until, const piece_interludes* around);
+  outcome exchanged(const work& bundle, const limits& until, const piece_interludes* around,
+                    const std::function<error(message_exchange&)>& what);
+
+  const std::string_view name_;
+  const std::unique_ptr<peer_messenger> messenger_;
+  const std::unique_ptr<message_staging> staging_;
+  const std::function<void(message_phase, std::size_t)> probe_;
+  error broken_;
+};
+
+} // namespace farandole

@@ -1,0 +1,44 @@
+// Authenticated encryption of one chunk under one key. Several libraries do it; they give the same bytes, so
+// each end takes the fastest that it has.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace farandole {
+
+enum class chunk_suite : std::uint32_t { aes_128_gcm = 1, chacha20_poly1305 = 2 };
+
+inline constexpr std::size_t chunk_tag_bytes = 16;
+inline constexpr std::size_t chunk_nonce_bytes = 12;
+inline constexpr std::size_t chunk_key_bytes = 32; ///< AES-128 uses the first half
+
+using chunk_nonce = std::array<unsigned char, chunk_nonce_bytes>;
+using chunk_key = std::array<unsigned char, chunk_key_bytes>;
+
+/// Not thread-safe. `sealed` holds the ciphertext and then the tag.
+class chunk_aead {
+public:
+  virtual ~chunk_aead() = default;
+  /// `sealed` has chunk_tag_bytes more than `plain`; they do not overlap.
+  virtual void seal(const chunk_nonce& nonce, std::span<const std::byte> header,
+                    std::span<const std::byte> plain, std::span<std::byte> sealed) = 0;
+  /// False: the header or the chunk is not what the peer sealed, and what lies in `plain` must not be used.
+  virtual bool open(const chunk_nonce& nonce, std::span<const std::byte> header,
+                    std::span<const std::byte> sealed, std::span<std::byte> plain) = 0;
+};
+
+/// By OpenSSL.
+std::unique_ptr<chunk_aead> make_openssl_aead(chunk_suite suite, const chunk_key& key);
+/// AES-128-GCM by libipsec-mb (Debian package libipsec-mb1); null where this machine or this build lacks it.
+std::unique_ptr<chunk_aead> make_ipsec_mb_aead(const chunk_key& key);
+/// By the fastest of these.
+std::unique_ptr<chunk_aead> make_chunk_aead(chunk_suite suite, const chunk_key& key);
+
+/// The one that this processor runs faster. Measured, in about 0.1 ms.
+chunk_suite faster_suite();
+
+} // namespace farandole

@@ -1,0 +1,270 @@
+#include "collectives/paths/tcp/tcp_channel.hpp"
+
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+
+#include "collectives/paths/connections/sockets.hpp"
+
+namespace farandole {
+namespace {
+
+constexpr std::size_t frame_limit = chunk_header::size + chunk_bytes_limit + chunk_tag_bytes;
+/// What is read at once where no chunk has begun: many small messages, or the beginning of a large one.
+constexpr std::size_t small_read = std::size_t{4} << 10;
+/// Chunks that go one way before the other way gets its turn.
+constexpr int turn = 2;
+
+} // namespace
+
+tcp_channel::tcp_channel(descriptor socket, const channel_keys& keys, std::span<const std::byte> early)
+    : socket_(std::move(socket)), sealer_(keys.suite, keys.sealing), opener_(keys.suite, keys.opening),
+      sealed_(std::make_unique_for_overwrite<std::byte[]>(frame_limit)),
+      came_(std::make_unique_for_overwrite<std::byte[]>(frame_limit + small_read)) {
+  assert(early.size() <= small_read);
+  std::copy(early.begin(), early.end(), came_.get());
+  came_to_ = early.size();
+}
+
+// ---- out -----------------------------------------------------------------------------------------
+
+void tcp_channel::send(message_phase phase, std::uint64_t sequence, std::span<const std::byte> bytes,
+                       message_ticket& ticket) {
+  ++ticket.pending;
+  sends_.push_back({phase, sequence, bytes.data(), bytes.size(), &ticket});
+  if (sends_.size() == 1 && sealed_from_ == sealed_to_)
+    write();
+}
+
+/// A goodbye may come between two chunks of a message, whose rest is then never sent.
+void tcp_channel::say_goodbye(std::int32_t culprit) {
+  if (closed())
+    return;
+  sends_.clear();
+  last_words_ = culprit;
+  send(message_phase::goodbye, 0, std::as_bytes(std::span{&last_words_, 1}), unheeded_);
+}
+
+bool tcp_channel::write() {
+  bool moved = false;
+  for (int chunks = 0; chunks < turn && wants_to_write();) {
+    if (sealed_from_ == sealed_to_) {
+      sealed_from_ = sealed_to_ = 0;
+      while (seal_next())
+        moved = true;
+      ++chunks;
+    }
+    const ssize_t sent =
+        ::send(socket_.get(), &sealed_[sealed_from_], sealed_to_ - sealed_from_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0) {
+      if (errno == EINTR)
+        continue;
+      if (errno != EAGAIN && errno != EWOULDBLOCK) {
+        // What the peer said before it closed the connection is still to be read.
+        deaf_peer_ = true;
+        fail(text_of_errno(errno), false);
+      }
+      break;
+    }
+    moved = true;
+    sealed_from_ += static_cast<std::size_t>(sent);
+  }
+  return moved;
+}
+
+/// Small messages share a buffer, and so a system call.
+bool tcp_channel::seal_next() {
+  if (sends_.empty())
+    return false;
+  outgoing& next = sends_.front();
+  const auto header = chunk_header::of(next.phase, next.sequence, next.left);
+  const std::size_t frame = chunk_header::size + header.bytes + chunk_tag_bytes;
+  if (sealed_to_ + frame > frame_limit)
+    return false;
+  const auto clear = header.encode();
+  std::copy(clear.begin(), clear.end(), &sealed_[sealed_to_]);
+  sealer_.seal(clear, {next.from, header.bytes},
+               {&sealed_[sealed_to_ + chunk_header::size], header.bytes + chunk_tag_bytes});
+  sealed_to_ += frame;
+  next.from += header.bytes;
+  next.left -= header.bytes;
+  if (next.left == 0) {
+    --next.ticket->pending;
+    sends_.pop_front();
+  }
+  return true;
+}
+
+// ---- in ------------------------------------------------------------------------------------------
+
+void tcp_channel::receive(message_phase phase, std::uint64_t sequence, std::span<std::byte> bytes,
+                          message_ticket& ticket) {
+  ++ticket.pending;
+  receives_.push_back({phase, sequence, bytes.data(), bytes.size(), &ticket});
+  early_ = false;
+}
+
+bool tcp_channel::read() {
+  bool moved = false;
+  for (int chunks = 0; chunks < turn && wants_to_read();) {
+    if (open_next()) {
+      moved = true;
+      ++chunks;
+    } else if (!wants_to_read() || !fill()) {
+      break;
+    } else {
+      moved = true;
+    }
+  }
+  return moved;
+}
+
+/// One system call for each chunk, up to the header of the next.
+bool tcp_channel::fill() {
+  if (came_from_ != 0) {
+    std::memmove(came_.get(), &came_[came_from_], came_to_ - came_from_);
+    came_to_ -= came_from_;
+    came_from_ = 0;
+  }
+  std::size_t wanted = small_read;
+  if (came_to_ >= chunk_header::size) {
+    wanted = std::max(next_frame_ + chunk_header::size - came_to_, small_read);
+  }
+  wanted = std::min(wanted, frame_limit + small_read - came_to_);
+  for (;;) {
+    const ssize_t got = ::recv(socket_.get(), &came_[came_to_], wanted, MSG_DONTWAIT);
+    if (got > 0) {
+      came_to_ += static_cast<std::size_t>(got);
+      return true;
+    }
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+      return false;
+    ended_ = true;
+    if (!heard_goodbye_)
+      fail(got == 0 ? "it has closed the connection" : text_of_errno(errno), false);
+    return false;
+  }
+}
+
+bool tcp_channel::open_next() {
+  const std::size_t there = came_to_ - came_from_;
+  next_frame_ = chunk_header::size;
+  if (there < next_frame_)
+    return false;
+  const std::span<const std::byte, chunk_header::size> clear{&came_[came_from_], chunk_header::size};
+  const auto header = chunk_header::decode(clear);
+  if (!header) {
+    fail("it sent what is no chunk", true);
+    return false;
+  }
+  const std::size_t frame = next_frame_ = chunk_header::size + header->bytes + chunk_tag_bytes;
+  if (there < frame)
+    return false;
+  const std::span<const std::byte> sealed{&came_[came_from_ + chunk_header::size],
+                                          header->bytes + chunk_tag_bytes};
+  if (header->phase == message_phase::goodbye)
+    return take_goodbye(*header, sealed);
+  if (seeks_goodbye_) {
+    std::byte* forgotten = &came_[came_from_ + chunk_header::size];
+    if (!opener_.open(clear, sealed, {forgotten, header->bytes}))
+      fail("what came is not what it sealed", true);
+    came_from_ += frame;
+    next_frame_ = chunk_header::size;
+    return !ended_;
+  }
+  const auto target = std::find_if(receives_.begin(), receives_.end(), [&](const incoming& each) {
+    return each.phase == header->phase && each.sequence == header->sequence;
+  });
+  if (target == receives_.end()) {
+    early_ = true;
+    return false;
+  }
+  if (header->left != target->left) {
+    fail("it sent " + std::to_string(header->left) + " bytes where " + std::to_string(target->left) +
+             " were expected",
+         true);
+    return false;
+  }
+  if (!opener_.open(clear, sealed, {target->to, header->bytes})) {
+    fail("what came is not what it sealed", true);
+    return false;
+  }
+  came_from_ += frame;
+  next_frame_ = chunk_header::size;
+  target->to += header->bytes;
+  target->left -= header->bytes;
+  if (target->left == 0) {
+    --target->ticket->pending;
+    receives_.erase(target);
+  }
+  return true;
+}
+
+bool tcp_channel::take_goodbye(const chunk_header& header, std::span<const std::byte> sealed) {
+  std::int32_t culprit = -1;
+  if (header.left != sizeof culprit ||
+      !opener_.open(header.encode(), sealed, std::as_writable_bytes(std::span{&culprit, 1}))) {
+    fail("what came is not what it sealed", true);
+    return false;
+  }
+  came_from_ += chunk_header::size + sealed.size();
+  heard_goodbye_ = true;
+  culprit_ = culprit;
+  return true;
+}
+
+// ---- the end -------------------------------------------------------------------------------------
+
+void tcp_channel::fail(const std::string& why, bool cheated) {
+  if (broken_.empty()) {
+    broken_ = why;
+    cheated_ = cheated;
+  }
+  ended_ = ended_ || cheated;
+}
+
+void tcp_channel::seek_goodbye() {
+  seeks_goodbye_ = true;
+  early_ = false;
+  receives_.clear();
+}
+
+void tcp_channel::discard() {
+  receives_.clear();
+  while (!closed() && !ended_) {
+    const ssize_t got = ::recv(socket_.get(), came_.get(), frame_limit, MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR)
+      continue;
+    ended_ = got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
+    if (got <= 0)
+      return;
+  }
+}
+
+bool tcp_channel::flushed() const {
+  int unsent = 0;
+  if (closed() || deaf_peer_)
+    return true;
+  return !wants_to_write() && (::ioctl(socket_.get(), SIOCOUTQ, &unsent) != 0 || unsent == 0);
+}
+
+void tcp_channel::finish() {
+  if (!closed())
+    ::shutdown(socket_.get(), SHUT_WR);
+  deaf_peer_ = true;
+}
+
+void tcp_channel::close() {
+  socket_.close();
+  sends_.clear();
+  receives_.clear();
+}
+
+} // namespace farandole

@@ -1,0 +1,120 @@
+// One open connection to one member: messages are cut into chunks, sealed and sent, and chunks that come are
+// opened straight into the memory that waits for them. The socket never blocks; whoever owns the channel
+// polls it. What nobody has asked for yet stays in the connection, so TCP's own flow control bounds it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/paths/exchange/messenger.hpp"
+#include "collectives/paths/tcp/channel_handshake.hpp"
+#include "collectives/paths/tcp/chunk_cipher.hpp"
+#include "collectives/paths/tcp/chunk_header.hpp"
+#include "messages/descriptor.hpp"
+
+namespace farandole {
+
+class tcp_channel {
+public:
+  /// `early`: chunks that came with the last of the handshake.
+  tcp_channel(descriptor socket, const channel_keys& keys, std::span<const std::byte> early);
+
+  int socket() const { return socket_.get(); }
+
+  /// Memory and ticket stay as they are until the ticket has no message pending, or close().
+  void send(message_phase phase, std::uint64_t sequence, std::span<const std::byte> bytes,
+            message_ticket& ticket);
+  void receive(message_phase phase, std::uint64_t sequence, std::span<std::byte> bytes,
+               message_ticket& ticket);
+  /// The last words of this member: rank that is to blame, -1 for none.
+  void say_goodbye(std::int32_t culprit);
+
+  /// Sends or takes in what goes without waiting, but only so much that the other direction gets its turn.
+  /// Whether anything moved. A message's ticket is done when its memory is needed no more.
+  bool write();
+  bool read();
+  bool wants_to_write() const {
+    return !closed() && !deaf_peer_ && (sealed_from_ != sealed_to_ || !sends_.empty());
+  }
+  /// Not while the next message is one that nobody has asked for.
+  bool wants_to_read() const { return !closed() && !ended_ && !early_; }
+  /// Whether a chunk may have come of which poll() knows nothing any more: read() would take it in.
+  bool holds_chunk() const { return wants_to_read() && came_to_ - came_from_ >= next_frame_; }
+  /// Whether messages are under way, either way.
+  bool pending() const { return !receives_.empty() || !sends_.empty(); }
+
+  bool heard_goodbye() const { return heard_goodbye_; }
+  std::int32_t culprit() const { return culprit_; }
+  /// The peer has ended the connection, or it broke. All that came before has been taken in.
+  bool ended() const { return ended_; }
+  /// Why it is useless; empty: it is not.
+  const std::string& broken() const { return broken_; }
+  /// Whether the peer itself broke a rule; otherwise the connection ended.
+  bool cheated() const { return cheated_; }
+
+  /// From here on messages are taken in and forgotten, whoever has asked for them, until the peer's goodbye.
+  void seek_goodbye();
+  /// Takes in what has come and forgets it: after that, nothing can be received any more.
+  void discard();
+  /// Whether the peer's host has everything that was sent, or never will.
+  bool flushed() const;
+  /// Nothing more is sent: the peer reads what was, then the end.
+  void finish();
+  /// Forgets all messages and their memory.
+  void close();
+  bool closed() const { return !socket_; }
+
+private:
+  struct outgoing {
+    message_phase phase;
+    std::uint64_t sequence;
+    const std::byte* from;
+    std::size_t left;
+    message_ticket* ticket;
+  };
+  struct incoming {
+    message_phase phase;
+    std::uint64_t sequence;
+    std::byte* to;
+    std::size_t left;
+    message_ticket* ticket;
+  };
+
+  bool seal_next();
+  /// Whether a chunk was taken from what has come.
+  bool open_next();
+  bool take_goodbye(const chunk_header& header, std::span<const std::byte> sealed);
+  bool fill();
+  void fail(const std::string& why, bool cheated);
+
+  descriptor socket_;
+  chunk_cipher sealer_;
+  chunk_cipher opener_;
+  std::deque<outgoing> sends_;
+  std::deque<incoming> receives_;
+  std::unique_ptr<std::byte[]> sealed_; ///< what goes out next: [sealed_from_, sealed_to_)
+  std::size_t sealed_from_ = 0;
+  std::size_t sealed_to_ = 0;
+  std::unique_ptr<std::byte[]> came_; ///< what has come: [came_from_, came_to_)
+  std::size_t came_from_ = 0;
+  std::size_t came_to_ = 0;
+  std::size_t next_frame_ =
+      chunk_header::size; ///< at least so many bytes must come before anything can be opened
+  std::int32_t last_words_ = -1;
+  message_ticket unheeded_; ///< of last_words_
+  std::int32_t culprit_ = -1;
+  bool heard_goodbye_ = false;
+  bool seeks_goodbye_ = false;
+  bool early_ = false;     ///< the next message is one that nobody has asked for
+  bool deaf_peer_ = false; ///< nothing more can be sent
+  bool ended_ = false;
+  bool cheated_ = false;
+  std::string broken_;
+};
+
+} // namespace farandole

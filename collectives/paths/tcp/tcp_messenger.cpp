@@ -1,0 +1,335 @@
+#include "collectives/paths/tcp/tcp_messenger.hpp"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cassert>
+
+#include "collectives/paths/connections/sockets.hpp"
+#include "collectives/paths/tcp/tcp_address.hpp"
+
+namespace farandole {
+namespace {
+
+/// How long a member that gives up lets its last words leave: others learn of it sooner or later anyhow.
+constexpr std::chrono::milliseconds last_words{20};
+constexpr std::chrono::milliseconds orderly_leave{500};
+/// How long a member whose connections break listens to why, before it believes that the first to break is to
+/// blame.
+constexpr std::chrono::milliseconds hearing{10};
+/// How long a member that cannot meet all others goes on to meet the rest, to tell them why it leaves.
+constexpr std::chrono::milliseconds rest_of_meeting{1000};
+
+constexpr unsigned yields_before_sleep = 8;
+constexpr std::chrono::microseconds spin{50};
+/// The abort token is a futex word, news of the network are descriptors; nothing sleeps on both. So a sleep
+/// is cut into slices, which grow to this.
+constexpr int longest_slice_ms = 5;
+/// Up to so many members, asking each connection costs no more than asking poll() which of them to ask.
+constexpr std::int32_t few_members = 3;
+
+int milliseconds_until(std::chrono::steady_clock::time_point end, int most) {
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, most));
+}
+
+} // namespace
+
+expected<std::unique_ptr<tcp_messenger>> tcp_messenger::open(const tcp_options& options) {
+  auto listener = open_listener(options.ip, 0);
+  if (!listener)
+    return error{error_kind::unknown, "the tcp path cannot start: " + listener.error().text};
+  std::unique_ptr<tcp_messenger> made{new tcp_messenger(options)};
+  made->address_ = tcp_address{options.ip, port_of(*listener)}.text();
+  made->listener_ = std::move(*listener);
+  return made;
+}
+
+tcp_messenger::tcp_messenger(const tcp_options& options)
+    : options_(options), losses_("tcp", options.global_ranks) {}
+
+tcp_messenger::~tcp_messenger() {
+  leave();
+}
+
+// ---- meeting -------------------------------------------------------------------------------------
+
+error tcp_messenger::connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until) {
+  assert(members_ == 0 && "a messenger connects once");
+  assert(rank >= 0 && static_cast<std::size_t>(rank) < addresses.size());
+  rank_ = rank;
+  members_ = static_cast<std::int32_t>(addresses.size());
+  channels_.resize(addresses.size());
+  left_.resize(addresses.size());
+  const channel_group group{options_.generation, options_.set, options_.column, members_, rank_};
+  meeting_ = std::make_unique<tcp_meeting>(
+      std::move(listener_), std::make_shared<const tls_credentials>(options_.secret, data_purpose), group,
+      faster_suite());
+  error problem = meeting_->call(addresses, clock::now());
+  if (!problem)
+    problem = meet(until);
+  if (problem) {
+    losses_.fail(problem);
+    tear_down(losses_.culprit_or(rank_));
+  }
+  meeting_.reset();
+  return problem;
+}
+
+error tcp_messenger::meet(const limits& until) {
+  clock::time_point give_up = clock::time_point::max();
+  while (!meeting_->complete() && clock::now() < give_up) {
+    meet_some(until);
+    if (losses_.failure() && give_up == clock::time_point::max())
+      give_up = clock::now() + rest_of_meeting;
+    if (losses_.failure())
+      meeting_->wait_no_more_for(losses_.culprit_or(rank_));
+    if (until.abort.raised() || clock::now() >= until.deadline)
+      break;
+  }
+  if (losses_.guessed())
+    hear_out();
+  error problem = losses_.reason_to_stop(until);
+  if (meeting_->complete() && !losses_.failure())
+    return {};
+  if (problem.kind == error_kind::timed_out)
+    for (std::int32_t peer = 0; peer < members_; ++peer)
+      if (!meeting_->has_met(peer)) {
+        const std::string why = meeting_->trouble(peer);
+        problem.text += "; it has not met " + losses_.name_of(peer) + (why.empty() ? "" : ": " + why);
+        break;
+      }
+  return problem;
+}
+
+void tcp_messenger::meet_some(const limits& until) {
+  polls_.clear();
+  meeting_->watch(polls_);
+  const std::size_t strangers = polls_.size();
+  for (const auto& channel : channels_)
+    if (channel && channel->wants_to_read())
+      polls_.push_back({channel->socket(), POLLIN, 0});
+  ::poll(polls_.data(), polls_.size(), milliseconds_until(until.deadline, longest_slice_ms));
+  const auto polled = polls_; // what follows uses it for its own
+  turn_without_polling();
+  meeting_->step(std::span{polled}.first(strangers), clock::now());
+  for (met_peer& peer : meeting_->take_met())
+    channels_[static_cast<std::size_t>(peer.rank)] =
+        std::make_unique<tcp_channel>(std::move(peer.socket), peer.keys, peer.early);
+  while (auto failure = meeting_->take_failure())
+    losses_.blame(failure->rank, failure->why, true);
+}
+
+// ---- messages ------------------------------------------------------------------------------------
+
+/// Null: the message will never be done, and the next wait() tells why.
+tcp_channel* tcp_messenger::channel_to(std::int32_t peer, message_ticket& ticket) {
+  tcp_channel* channel = closed_ ? nullptr : channels_[static_cast<std::size_t>(peer)].get();
+  if (channel != nullptr && !losses_.failure())
+    return channel;
+  ++ticket.pending;
+  return nullptr;
+}
+
+void tcp_messenger::send(std::int32_t peer, message_phase phase, std::span<const std::byte> bytes,
+                         message_ticket& ticket) {
+  if (tcp_channel* channel = channel_to(peer, ticket)) {
+    channel->send(phase, sequence_, bytes, ticket);
+    heed(peer);
+  }
+}
+
+void tcp_messenger::receive(std::int32_t peer, message_phase phase, std::span<std::byte> bytes,
+                            message_ticket& ticket) {
+  if (tcp_channel* channel = channel_to(peer, ticket)) {
+    channel->receive(phase, sequence_, bytes, ticket);
+    heed(peer);
+  }
+}
+
+void tcp_messenger::look() {
+  if (!closed_)
+    turn(0);
+}
+
+error tcp_messenger::wait(const message_ticket& ticket, const limits& until) {
+  return wait_for([&] { return ticket.pending == 0; }, until);
+}
+
+error tcp_messenger::flush(const limits& until) {
+  return wait_for(
+      [&] {
+        return std::none_of(channels_.begin(), channels_.end(),
+                            [](const auto& channel) { return channel && channel->wants_to_write(); });
+      },
+      until);
+}
+
+error tcp_messenger::wait_for(const std::function<bool()>& done, const limits& until) {
+  int slice_ms = 1;
+  unsigned idle = 0;
+  clock::time_point idle_since{};
+  for (unsigned round = 0;; ++round) {
+    if (!closed_ && done())
+      return {};
+    const bool moved = !closed_ && turn(0);
+    if (moved && round % 64 != 0 && !losses_.failure() && !until.abort.raised()) {
+      idle = 0;
+      continue;
+    }
+    if (!closed_ && done())
+      return {};
+    if (losses_.guessed())
+      hear_out();
+    if (error problem = losses_.reason_to_stop(until)) {
+      losses_.fail(problem);
+      tear_down(losses_.culprit_or(rank_));
+      return problem;
+    }
+    if (moved)
+      continue;
+    if (idle == 0)
+      idle_since = clock::now();
+    ++idle;
+    if (options_.spins ? clock::now() - idle_since < spin : idle <= yields_before_sleep) {
+      if (!options_.spins)
+        sched_yield();
+      continue;
+    }
+    if (turn(milliseconds_until(until.deadline, slice_ms)))
+      idle = 0;
+    else
+      slice_ms = std::min(slice_ms + 1, longest_slice_ms);
+  }
+}
+
+bool tcp_messenger::turn(int patience_ms) {
+  if (patience_ms == 0 && members_ <= few_members)
+    return turn_without_polling();
+  polls_.clear();
+  bool moved = false;
+  for (std::int32_t peer = 0; peer < members_; ++peer)
+    if (tcp_channel* channel = channels_[static_cast<std::size_t>(peer)].get();
+        channel != nullptr && channel->holds_chunk()) {
+      moved = channel->read() || moved;
+      heed(peer);
+    }
+  if (moved)
+    return true;
+  for (const auto& channel : channels_) {
+    short events = 0;
+    if (channel && channel->wants_to_read())
+      events |= POLLIN;
+    if (channel && channel->wants_to_write())
+      events |= POLLOUT;
+    polls_.push_back({events != 0 ? channel->socket() : -1, events, 0});
+  }
+  if (::poll(polls_.data(), polls_.size(), patience_ms) <= 0)
+    return false;
+  for (std::int32_t peer = 0; peer < members_; ++peer) {
+    const short found = polls_[static_cast<std::size_t>(peer)].revents;
+    if (found == 0)
+      continue;
+    tcp_channel& channel = *channels_[static_cast<std::size_t>(peer)];
+    if ((found & POLLOUT) != 0)
+      moved = channel.write() || moved;
+    if ((found & ~POLLOUT) != 0)
+      moved = channel.read() || moved;
+    heed(peer);
+  }
+  return moved;
+}
+
+bool tcp_messenger::turn_without_polling() {
+  bool moved = false;
+  for (std::int32_t peer = 0; peer < members_; ++peer)
+    if (tcp_channel* channel = channels_[static_cast<std::size_t>(peer)].get()) {
+      moved = channel->write() || moved;
+      moved = channel->read() || moved;
+      heed(peer);
+    }
+  return moved;
+}
+
+// ---- losses --------------------------------------------------------------------------------------
+
+void tcp_messenger::heed(std::int32_t peer) {
+  const tcp_channel& channel = *channels_[static_cast<std::size_t>(peer)];
+  if (channel.heard_goodbye()) {
+    if (!losses_.hear_goodbye(peer, channel.culprit(), members_))
+      return;
+    left_[static_cast<std::size_t>(peer)] = true;
+    if (channel.pending())
+      losses_.blame(peer, "it has left the job");
+  } else if (!channel.broken().empty()) {
+    losses_.blame(peer, channel.broken(), !channel.cheated());
+  }
+}
+
+void tcp_messenger::hear_out() {
+  const auto end = clock::now() + hearing;
+  for (const auto& channel : channels_)
+    if (channel)
+      channel->seek_goodbye();
+  while (losses_.guessed() && clock::now() < end) {
+    if (meeting_)
+      turn_without_polling();
+    turn(milliseconds_until(end, 1));
+  }
+  if (!losses_.guessed())
+    return;
+  // Who came late finds several connections closed, and nobody to ask which was the first.
+  std::vector<std::int32_t> lost;
+  for (std::int32_t at = 0; at < members_; ++at) {
+    const auto& channel = channels_[static_cast<std::size_t>(at)];
+    if (at == losses_.culprit_or(-1) ||
+        (channel && !channel->broken().empty() && !left_[static_cast<std::size_t>(at)]))
+      lost.push_back(at);
+  }
+  losses_.settle_guess(lost);
+}
+
+// ---- the end -------------------------------------------------------------------------------------
+
+void tcp_messenger::give_up(const error& why) {
+  losses_.fail(why);
+  leave();
+}
+
+void tcp_messenger::leave() {
+  if (!closed_)
+    tear_down(losses_.failure() ? losses_.culprit_or(rank_) : -1);
+}
+
+/// From here on nobody on the network can reach the buffers.
+void tcp_messenger::tear_down(std::int32_t culprit) {
+  closed_ = true;
+  const auto end = clock::now() + (culprit < 0 ? orderly_leave : last_words);
+  std::vector<tcp_channel*> told;
+  for (std::int32_t at = 0; at < members_; ++at) {
+    tcp_channel* channel = channels_[static_cast<std::size_t>(at)].get();
+    if (channel == nullptr || at == culprit || channel->ended())
+      continue;
+    channel->say_goodbye(culprit);
+    told.push_back(channel);
+  }
+  // A connection that is closed with something unread in it drops what the peer's host has not acknowledged.
+  // Of a member that leaves in order nobody has anything left to say.
+  const auto on_its_way = [&](tcp_channel* channel) {
+    channel->write();
+    channel->discard();
+    return culprit < 0 ? channel->wants_to_write() : !channel->flushed();
+  };
+  while (std::any_of(told.begin(), told.end(), on_its_way) && clock::now() < end)
+    ::poll(nullptr, 0, 1);
+  for (tcp_channel* channel : told)
+    channel->finish();
+  for (auto& channel : channels_)
+    if (channel)
+      channel->close();
+  meeting_.reset();
+  listener_.close();
+}
+
+} // namespace farandole

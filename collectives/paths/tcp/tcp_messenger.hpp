@@ -1,0 +1,84 @@
+// Messages between members over TCP, sealed, for one lane and one generation. A wait drives all connections
+// at once, in both directions, so members that send each other a lot at the same time never block each other.
+// A wait that fails (a peer is gone, the abort token was raised, the deadline passed) first closes
+// everything; only then does it return, so no memory is touched behind its caller's back.
+//
+// Members that leave say goodbye and why, as those of the ucx path do.
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "collectives/paths/exchange/peer_losses.hpp"
+#include "collectives/paths/exchange/peer_messenger.hpp"
+#include "collectives/paths/tcp/tcp_channel.hpp"
+#include "collectives/paths/tcp/tcp_meeting.hpp"
+#include "collectives/paths/tcp/tcp_path.hpp"
+
+namespace farandole {
+
+class tcp_messenger : public peer_messenger {
+public:
+  static expected<std::unique_ptr<tcp_messenger>> open(const tcp_options& options);
+  /// Says goodbye, for at most half a second.
+  ~tcp_messenger() override;
+  tcp_messenger(const tcp_messenger&) = delete;
+  tcp_messenger& operator=(const tcp_messenger&) = delete;
+
+  std::string address() const override { return address_; }
+  error connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until) override;
+
+  std::int32_t rank() const override { return rank_; }
+  std::int32_t members() const override { return members_; }
+  void begin(std::uint64_t sequence) override { sequence_ = sequence; }
+  void send(std::int32_t peer, message_phase phase, std::span<const std::byte> bytes,
+            message_ticket& ticket) override;
+  void receive(std::int32_t peer, message_phase phase, std::span<std::byte> bytes,
+               message_ticket& ticket) override;
+  void look() override;
+  error wait(const message_ticket& ticket, const limits& until) override;
+  error flush(const limits& until) override;
+  void give_up(const error& why) override;
+
+private:
+  using clock = std::chrono::steady_clock;
+
+  explicit tcp_messenger(const tcp_options& options);
+  error meet(const limits& until);
+  void meet_some(const limits& until);
+  tcp_channel* channel_to(std::int32_t peer, message_ticket& ticket);
+
+  error wait_for(const std::function<bool()>& done, const limits& until);
+  /// Moves what can be moved, after at most so much time. Whether anything was.
+  bool turn(int patience_ms);
+  bool turn_without_polling();
+  /// What a channel has to say of its peer.
+  void heed(std::int32_t peer);
+  /// Listens a little: perhaps somebody says why connections were closed.
+  void hear_out();
+  void leave();
+  /// `culprit` -1: in order.
+  void tear_down(std::int32_t culprit);
+
+  const tcp_options options_;
+  peer_losses losses_;
+  descriptor listener_;
+  std::string address_;
+  std::unique_ptr<tcp_meeting> meeting_;               ///< while members meet
+  std::vector<std::unique_ptr<tcp_channel>> channels_; ///< by rank; null: itself, or not met yet
+  std::vector<bool> left_;                             ///< in order
+  std::vector<pollfd> polls_;
+  std::int32_t rank_ = 0;
+  std::int32_t members_ = 0;
+  std::uint64_t sequence_ = 0;
+  bool closed_ = false;
+};
+
+} // namespace farandole

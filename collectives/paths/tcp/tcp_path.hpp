@@ -1,0 +1,32 @@
+// The path between hosts that needs nothing but TCP and the job's secret: every connection is authenticated
+// and everything on it is encrypted (docs/decisions/0025-tcp-path.md). exchange_path.hpp says how bundles
+// move.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "collectives/paths/exchange/exchange_path.hpp"
+
+namespace farandole {
+
+struct tcp_options : exchange_options {
+  std::string secret; ///< of the job
+  std::uint64_t generation = 0;
+  std::uint32_t set = 0;
+  std::uint32_t column = 0; ///< 0: between all members of the set; else of one of its columns, from 1
+  /// Of this member's interface: nobody reaches it by another.
+  std::string ip = "127.0.0.1";
+  /// Global ranks by rank within the path, for error texts; empty: the same numbers.
+  std::vector<std::int32_t> global_ranks;
+  /// Whether a wait may keep its core busy for some microseconds before it sleeps (waiting.hpp decides).
+  bool spins = false;
+};
+
+/// A path that can be reached, and reaches nobody yet. Its destructor says goodbye, for at most half a
+/// second.
+expected<std::unique_ptr<exchange_path>> open_tcp_path(const tcp_options& options);
+
+} // namespace farandole
