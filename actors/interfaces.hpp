@@ -47,7 +47,7 @@ struct link_received {
 struct link_closed {
   link_id link = 0;
   std::string reason;
-  bool untrusted = false; ///< the two ends have not the same secret: trying again is in vain
+  bool untrusted = false; ///< the other end, which need not be the one that was meant, has not our secret
 };
 
 using close_atom = caf::atom_constant<caf::atom("close")>;
@@ -120,6 +120,7 @@ struct peer_gone {
 struct rendezvous_gone {
   std::string reason;
   bool untrusted = false; ///< as in link_closed
+  bool opened = false;    ///< the link had been open: whoever ended it had the job's secret
 };
 
 /// Dial the rendezvous, and say this before anything else.

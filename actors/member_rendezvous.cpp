@@ -10,8 +10,14 @@ void member_state::lost_rendezvous(const rendezvous_gone& what) {
   if (stage_ != stage::joining && stage_ != stage::in)
     return;
   const auto where = setup_.rendezvous_ip + ":" + std::to_string(setup_.rendezvous_port);
-  if (elastic() && !what.untrusted)
+  if (what.opened || setup_.introduce.epoch > 0)
+    calls_.met();
+  if (elastic() && !calls_.in_vain(what.untrusted)) {
+    if (what.untrusted && setup_.log)
+      setup_.log->warning("another process answers at " + where + ", the address of the rendezvous (" +
+                          what.reason + "); not heeded: this member goes on looking for the rendezvous");
     return look_for_rendezvous(where, what.reason);
+  }
   if (stage_ == stage::joining)
     return fail_start({error_kind::unknown, "the rendezvous at " + where +
                                                 " could not be reached or went away" +

@@ -172,9 +172,9 @@ void post_state::opened(const link_opened& what) {
 
 void post_state::closed(const link_closed& what) {
   if (what.link == rendezvous_link_) {
-    rendezvous_ = nullptr;
+    const bool opened = std::exchange(rendezvous_, nullptr) != nullptr;
     if (!closing_)
-      self->send(setup_.member, rendezvous_gone{what.reason, what.untrusted});
+      self->send(setup_.member, rendezvous_gone{what.reason, what.untrusted, opened});
     return finish_if_closed();
   }
   auto rank = what.link == parent_link ? tree_->parent(rank_) : -1;

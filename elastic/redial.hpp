@@ -1,5 +1,7 @@
 // When to look again for somebody who went away: soon at first, so that a short absence costs little, then
 // every two seconds, and not for ever. Who waits longer by chance than others spreads the calls of many.
+// Anybody may take the address of one who is away, and answer there without knowing the job's secret. Only
+// before the first contact does that mean that the address or the secret is wrong.
 #pragma once
 
 #include <algorithm>
@@ -28,6 +30,11 @@ public:
     wait_ = std::min<duration>(2 * wait_, std::chrono::seconds{1});
     return wait;
   }
+  /// Whether to call again is useless, after a call that ended because the other end has not our secret
+  /// (`untrusted`), or for another reason.
+  bool in_vain(bool untrusted) const { return untrusted && !met_; }
+  /// They have proved the secret, now or to an earlier part of this process.
+  void met() { met_ = true; }
   bool searching() const { return since_.has_value(); }
   void found() { since_.reset(); }
 
@@ -35,6 +42,7 @@ private:
   duration longest_;
   duration wait_{};
   std::optional<time_point> since_;
+  bool met_ = false;
 };
 
 } // namespace farandole

@@ -146,8 +146,11 @@ void remote_rendezvous_state::closed(const link_closed& what) {
     return;
   const auto because = what.reason.empty() ? std::string() : ": " + what.reason;
   // One that never was there, or has another secret, will hardly come.
-  if (!met_ || what.untrusted)
+  if (!met_)
     return fail("the rendezvous at " + where() + " cannot be reached" + because);
+  if (what.untrusted && spec_.log)
+    spec_.log->warning("another process answers at " + where() + ", the address of the rendezvous" + because +
+                       "; not heeded: this launcher goes on looking for the rendezvous");
   const bool told = calls_.searching();
   const auto wait = calls_.next(now(self_), 0);
   if (!wait)

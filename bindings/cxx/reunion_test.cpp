@@ -1,8 +1,11 @@
 // A rendezvous that goes away and comes back, in one process: each of its lives has a loop of its own.
 #include <catch2/catch.hpp>
 
+#include <poll.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <future>
@@ -10,6 +13,7 @@
 #include <optional>
 
 #include "actors/drain_call.hpp"
+#include "actors/kit/sockets.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "actors/launch/remote_rendezvous.hpp"
 #include "bindings/cxx/elastic_testing.hpp"
@@ -86,6 +90,26 @@ void wait_until(Condition condition) {
   while (!condition()) {
     REQUIRE(std::chrono::steady_clock::now() < until);
     std::this_thread::yield();
+  }
+}
+
+/// A process without the secret in the place of a rendezvous: it ends every handshake with an alert, until it
+/// has done so `calls` times.
+void impersonate(std::uint16_t port, int calls) {
+  const auto door = open_listener("127.0.0.1", port);
+  INFO((door ? std::string() : door.error().text));
+  REQUIRE(door);
+  constexpr std::array<unsigned char, 7> decrypt_error{21, 3, 3, 0, 2, 2, 51};
+  for (int i = 0; i < calls; ++i) {
+    pollfd waiting{door->get(), POLLIN, 0};
+    REQUIRE(::poll(&waiting, 1, 60'000) == 1);
+    const auto caller = accept_one(door->get());
+    REQUIRE(caller.socket);
+    std::array<std::byte, 1024> hello;
+    pollfd said{caller.socket.get(), POLLIN, 0};
+    REQUIRE(::poll(&said, 1, 60'000) == 1);
+    REQUIRE(::recv(caller.socket.get(), hello.data(), hello.size(), 0) > 0);
+    REQUIRE(::send(caller.socket.get(), decrypt_error.data(), decrypt_error.size(), MSG_NOSIGNAL) == 7);
   }
 }
 
@@ -208,6 +232,49 @@ TEST_CASE("survivors of a loss wait for a rendezvous that is away") {
   CHECK(alone->size() == 1);
   CHECK(alone->generation() == 2);
   CHECK(alone->must_sync());
+}
+
+TEST_CASE("a stranger that takes the port of a rendezvous which is away ends neither launcher nor members") {
+  const folder place;
+  std::optional<life> serving;
+  serving.emplace(place.file("journal"), 0, 1);
+  const auto port = serving->port();
+  const launching launcher(port, 7);
+  launcher.tell(slot_started{0});
+  launcher.tell(slot_started{1});
+  auto members = both(port);
+  const auto before = members[0]->epoch();
+  serving.reset();
+  SECTION("while training goes on") {
+    impersonate(port, 9);
+    CHECK(counted(members) == 2.0F);
+  }
+  SECTION("while survivors wait for it") {
+    members.clear();
+    auto first = start(0, port, before), second = start(1, port, before);
+    impersonate(port, 9);
+    serving.emplace(place.file("journal"), port, 2);
+    members.push_back(in(first));
+    members.push_back(in(second));
+    CHECK(counted(members) == 2.0F);
+  }
+  if (!serving)
+    serving.emplace(place.file("journal"), port, 2);
+  are_back(members, before);
+  CHECK_FALSE(launcher.ended());
+}
+
+TEST_CASE("a process without the job's secret at its first contact fails at once") {
+  auto unused = open_listener("127.0.0.1", 0);
+  REQUIRE(unused);
+  const auto port = port_of(*unused);
+  unused->close();
+  auto lone = start(0, port);
+  impersonate(port, 1);
+  const auto member = lone.get();
+  REQUIRE_FALSE(member);
+  CHECK_THAT(member.error().text,
+             Catch::Contains("127.0.0.1:" + std::to_string(port)) && Catch::Contains("secret"));
 }
 
 TEST_CASE("of two rendezvous with copies of a journal the one of the lower epoch steps down") {
