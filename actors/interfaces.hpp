@@ -50,6 +50,12 @@ struct link_closed {
   bool untrusted = false; ///< the other end, which need not be the one that was meant, has not our secret
 };
 
+/// To a listener, from its owner: connections from the hosts of these peers ("10.0.0.1:4711"), and of no
+/// others, are served before those of strangers from now on.
+struct peers_expected {
+  std::vector<std::string> peers;
+};
+
 using close_atom = caf::atom_constant<caf::atom("close")>;
 
 using link_actor = caf::typed_actor<
@@ -455,6 +461,7 @@ using fusion_scheduler_actor = caf::typed_actor<
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::envelope)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::link_opened)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::peers_expected)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::link_received)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::link_closed)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::outbound)

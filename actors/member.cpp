@@ -114,6 +114,12 @@ void member_state::welcomed(const welcome& what) {
   warn_of_unprotected_path();
   shared.object_key = object_key(setup_.settings, setup_.secret);
   shared.tree = tree_of(shared.members, setup_.settings);
+  if (listener_) {
+    peers_expected others;
+    for (const auto& each : shared.members)
+      others.peers.push_back(each.address);
+    caf::anon_send(listener_, std::move(others));
+  }
   shared.sets.patience(setup_.settings.duration(setting::start_timeout));
   shared.elastic = elastic();
   shared.dynamic_sets = setup_.settings.flag(setting::dynamic_process_sets);

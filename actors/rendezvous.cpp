@@ -300,8 +300,14 @@ void rendezvous_state::admit(const membership_decision& what) {
   for (auto& [name, text] : how_.settings.job_wide())
     all.settings.push_back({name, text});
   const auto encoded = encode(all);
-  for (const auto& one : what.admissions)
+  peers_expected again;
+  for (const auto& one : what.admissions) {
     tell(one.to, encode_welcome(address{all.generation, 0, -1}, one.rank, one.joined_late, encoded));
+    if (const auto known = links_.find(one.to); known != links_.end())
+      again.peers.push_back(known->second.peer);
+  }
+  if (listener_)
+    caf::anon_send(listener_, std::move(again));
 }
 
 void rendezvous_state::tell(link_id link, const envelope& message) {

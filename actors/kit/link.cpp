@@ -1,9 +1,11 @@
 #include "actors/kit/link.hpp"
 
+#include "actors/kit/clock.hpp"
 #include "actors/kit/framing.hpp"
 #include "actors/kit/link_parts.hpp"
 #include "collectives/paths/connections/sockets.hpp"
 
+#include "elastic/redial.hpp"
 #include "messages/settings.hpp"
 
 #include <sys/socket.h>
@@ -37,13 +39,20 @@ public:
   void begin(const link_start& start) {
     start_ = start;
     reader_.emplace(start_.settings.limits.bytes);
-    self_->delayed_send(self_, start_.settings.connect_timeout, connect_deadline_atom::value);
     if (start_.accepted) {
       peer_ = peer_of(start_.accepted->get());
       watch_ = watch_for(self_, std::move(*start_.accepted));
       return shake_hands(tls_side::server);
     }
     peer_ = start_.ip + ":" + std::to_string(start_.port);
+    self_->delayed_send(self_, start_.settings.connect_timeout, connect_deadline_atom::value);
+    calls_ = redial{start_.settings.connect_timeout};
+    connect();
+  }
+
+  void connect() {
+    if (phase_ != phase::connecting)
+      return;
     auto socket = start_connecting(start_.ip, start_.port);
     if (!socket)
       return end(socket.error().text);
@@ -52,12 +61,16 @@ public:
   }
 
   void readable() {
+    if (!watch_)
+      return;
     if (phase_ == phase::connecting)
       return writable();
     take_once();
   }
 
   void writable() {
+    if (!watch_)
+      return;
     if (phase_ != phase::connecting)
       return flush();
     if (int problem = connect_result(watch_.get()); problem != 0)
@@ -67,11 +80,13 @@ public:
 
   /// Nothing more will be reported, so everything that is left must be taken now.
   void hangup() {
+    if (!watch_)
+      return; // to be dialled again
     if (phase_ == phase::connecting)
       return end_without_peer("cannot connect: " + text_of_errno(connect_result(watch_.get())));
-    while (phase_ != phase::ended && take_once()) {
+    while (phase_ != phase::connecting && phase_ != phase::ended && take_once()) {
     }
-    end_without_peer(lost());
+    hung_up(lost());
   }
 
   void queue(const envelope& message) {
@@ -130,8 +145,15 @@ public:
 
   void connect_overdue() {
     if (phase_ == phase::connecting || phase_ == phase::shaking)
-      end(std::string{phase_ == phase::connecting ? "no connection" : "no proof of the secret"} + " within " +
-          start_.settings.connect_timeout_setting);
+      end(std::string{calls_.searching()            ? "the peer hung up each time before the link was open"
+                      : phase_ == phase::connecting ? "no connection"
+                                                    : "no proof of the secret"} +
+          " within " + start_.settings.connect_timeout_setting);
+  }
+
+  void evicted(const std::string& reason) {
+    if (phase_ == phase::shaking)
+      end(reason);
   }
 
   void close_overdue() { end("the peer did not take what was queued in time to close", shut_); }
@@ -161,10 +183,9 @@ public:
     if (owner_knows)
       self_->send(start_.owner, link_closed{start_.id, wanted ? std::string{} : reason, untrusted_});
     watch_.stop();
+    self_->demonitor(start_.owner); // whoever is monitored remembers all who do
     self_->quit();
   }
-
-  const caf::actor& owner() const { return start_.owner; }
 
 private:
   enum class phase { connecting, shaking, open, closing, ended };
@@ -189,12 +210,29 @@ private:
       return true;
     }
     if (got == 0)
-      end_without_peer(lost());
+      hung_up(lost());
     else if (tells_silence(problem))
       end(lost() + ": " + text_of_errno(problem) + ", no answer within " + start_.settings.silence_setting);
     else if (problem != EAGAIN && problem != EINTR)
-      end_without_peer(lost() + ": " + text_of_errno(problem));
+      hung_up(lost() + ": " + text_of_errno(problem));
     return false;
+  }
+
+  /// A listener hangs up on whom it has no room for, and may have room a moment later.
+  void hung_up(const std::string& reason) {
+    if (phase_ == phase::connecting)
+      return; // to be dialled again already
+    if (phase_ != phase::shaking || start_.listener)
+      return end_without_peer(reason);
+    const auto wait = calls_.next(now(self_), 0);
+    if (!wait)
+      return end_without_peer(reason);
+    phase_ = phase::connecting;
+    watch_.stop();
+    wire_.clear();
+    sent_ = 0;
+    deaf_ = false;
+    self_->delayed_send(self_, *wait, call_atom::value);
   }
 
   std::string lost() const {
@@ -297,7 +335,7 @@ private:
   void settle_with_listener() {
     if (start_.listener && !settled_) {
       settled_ = true;
-      self_->send(start_.listener, settled_atom::value);
+      self_->send(start_.listener, settled_atom::value, start_.id);
     }
   }
 
@@ -319,6 +357,7 @@ private:
   std::vector<std::byte> wire_; ///< sealed; the first sent_ bytes are with the kernel
   std::size_t sent_ = 0;
   descriptor_watch watch_;
+  redial calls_; ///< dialling: of a peer that hung up
 };
 
 using link_self = caf::stateful_actor<link_state>;
@@ -350,7 +389,10 @@ caf::behavior link(link_self* self, const link_start& start) {
       [run = on([](link_state& s) { s.writable(); })](writable_atom) { run(); },
       [run = on([](link_state& s) { s.hangup(); })](hangup_atom) { run(); },
       [run = on([](link_state& s) { s.turn_ended(); })](flush_atom) { run(); },
+      [run = on([](link_state& s) { s.connect(); })](call_atom) { run(); },
       [run = on([](link_state& s) { s.connect_overdue(); })](connect_deadline_atom) { run(); },
+      [run = on([](link_state& s, const std::string& why) { s.evicted(why); })](
+          evicted_atom, const std::string& why) { run(why); },
       [run = on([](link_state& s) { s.close_overdue(); })](close_deadline_atom) { run(); },
   };
 }
@@ -378,8 +420,8 @@ descriptor_watch watch_for(caf::event_based_actor* self, descriptor fd) {
   });
 }
 
-void spawn_link(caf::actor_system& system, const link_start& start) {
-  system.spawn(link, start);
+caf::actor spawn_link(caf::actor_system& system, const link_start& start) {
+  return system.spawn(link, start);
 }
 
 void dial(caf::actor_system& system, const std::string& ip, std::uint16_t port, caf::actor owner, link_id id,

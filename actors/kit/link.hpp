@@ -13,6 +13,7 @@
 #include <string>
 
 #include "actors/interfaces.hpp"
+#include "actors/kit/handshake_table.hpp"
 #include "actors/kit/log.hpp"
 #include "collectives/paths/connections/tls.hpp"
 #include "messages/envelope.hpp"
@@ -22,7 +23,8 @@ namespace farandole {
 
 struct listening {
   std::uint16_t port = 0;
-  caf::actor handle; ///< send it close_atom to stop listening; links that it accepted live on
+  /// Send it peers_expected, or close_atom to stop listening; links that it accepted live on.
+  caf::actor handle;
 };
 
 /// What makes links where there are no sockets, in the simulated world. Promises what listen() and dial()
@@ -40,27 +42,30 @@ struct link_settings {
   std::shared_ptr<link_maker> simulated;              ///< none: sockets
   std::shared_ptr<const tls_credentials> credentials; ///< never empty, where there are sockets
   message_limits limits;
-  std::chrono::nanoseconds connect_timeout = std::chrono::seconds{10}; ///< to the end of the TLS handshake
-  std::chrono::nanoseconds close_timeout = std::chrono::seconds{5};    ///< to send what is queued
-  std::string connect_timeout_setting = "connect timeout";             ///< named in the error when it passes
+  std::chrono::nanoseconds connect_timeout =
+      std::chrono::seconds{10};                                     ///< dialling, to the end of the handshake
+  std::chrono::nanoseconds close_timeout = std::chrono::seconds{5}; ///< to send what is queued
+  std::string connect_timeout_setting = "connect timeout";          ///< named in the error when it passes
   std::chrono::nanoseconds silence = std::chrono::seconds{30}; ///< of the peer's host; then the link ends
   std::string silence_setting = "link timeout";                ///< named in the error then
   std::size_t queue_bytes = std::size_t{256}
                             << 20; ///< unsent beyond this: the peer is too slow, the link closes
-  unsigned handshakes = 64;        ///< per listener, at once; who comes later waits in the backlog
+  handshake_limits handshakes;     ///< of a listener; those of time are for the links that it accepts
   logger* log = nullptr;           ///< outlives the link
 
   /// With as much silence as these settings allow.
   static link_settings of(const settings& values);
 };
 
-/// Accepts links for `owner`. Numbers of accepted links have the highest bit set. Stops when the owner ends.
+/// Accepts links for `owner`, as kit/handshake_table.hpp decides. Numbers of accepted links have the highest
+/// bit set. Stops when the owner ends.
 expected<listening> listen(caf::actor_system& system, const std::string& bind_ip, std::uint16_t port,
                            caf::actor owner, const link_settings& settings);
 
-/// Connects; never blocks. The owner hears link_opened{id} or link_closed{id, reason} first; after
-/// link_opened, link_closed comes once. `id` is the owner's choice, below 2^63, and never reused. A link ends
-/// when its owner does.
+/// Connects; never blocks. A peer that hangs up before the link is open, as a listener does to which too many
+/// connect, is dialled again until connect_timeout has passed. The owner hears link_opened{id} or
+/// link_closed{id, reason} first; after link_opened, link_closed comes once. `id` is the owner's choice,
+/// below 2^63, and never reused. A link ends when its owner does.
 void dial(caf::actor_system& system, const std::string& ip, std::uint16_t port, caf::actor owner, link_id id,
           const link_settings& settings);
 

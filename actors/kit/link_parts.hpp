@@ -16,8 +16,10 @@ namespace farandole {
 using readable_atom = caf::atom_constant<caf::atom("readable")>;
 using writable_atom = caf::atom_constant<caf::atom("writable")>;
 using hangup_atom = caf::atom_constant<caf::atom("hangup")>;
-/// To the listener, once from each link: it opened or ended.
+/// To the listener, once from each link, with its number: it opened or ended.
 using settled_atom = caf::atom_constant<caf::atom("settled")>;
+/// From the listener, with the reason: end, unless you have opened.
+using evicted_atom = caf::atom_constant<caf::atom("evicted")>;
 
 /// Passes what a descriptor reports to an actor, which must own the watch.
 descriptor_watch watch_for(caf::event_based_actor* self, descriptor fd);
@@ -33,6 +35,6 @@ struct link_start {
   link_settings settings;
 };
 
-void spawn_link(caf::actor_system& system, const link_start& start);
+caf::actor spawn_link(caf::actor_system& system, const link_start& start);
 
 } // namespace farandole

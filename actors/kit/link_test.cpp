@@ -7,10 +7,13 @@
 
 #include <catch2/catch.hpp>
 
+#include <malloc.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <condition_variable>
+#include <deque>
+#include <filesystem>
 #include <mutex>
 
 namespace farandole {
@@ -106,6 +109,7 @@ struct connected {
 /// A peer that speaks plain TCP.
 struct stranger {
   descriptor socket;
+  explicit stranger(descriptor accepted) : socket(std::move(accepted)) {}
   explicit stranger(std::uint16_t port) {
     auto made = start_connecting("127.0.0.1", port);
     REQUIRE(made);
@@ -134,6 +138,32 @@ struct stranger {
     }
   }
 };
+
+std::vector<std::byte> hello_of(const link_settings& settings) {
+  tls_session client{settings.credentials, tls_side::client};
+  std::vector<std::byte> wire, plain;
+  REQUIRE(!client.feed({}, plain, wire));
+  return wire;
+}
+
+/// Until the session is open.
+void shake_hands(stranger& peer, tls_session& tls) {
+  while (tls.state() == tls_state::handshaking) {
+    std::byte buffer[4096];
+    REQUIRE(peer.ready(POLLIN));
+    const auto got = ::recv(peer.socket.get(), buffer, sizeof buffer, 0);
+    REQUIRE(got > 0);
+    std::vector<std::byte> wire, plain;
+    REQUIRE(!tls.feed(std::span{buffer}.first(static_cast<std::size_t>(got)), plain, wire));
+    if (!wire.empty())
+      peer.say(wire);
+  }
+}
+
+std::size_t open_descriptors() {
+  const std::filesystem::directory_iterator all("/proc/self/fd");
+  return static_cast<std::size_t>(std::distance(begin(all), end(all)));
+}
 
 TEST_CASE("both owners hear of a link, with its numbers and its peer") {
   connected pair;
@@ -281,20 +311,149 @@ TEST_CASE("however many strangers call, few warnings are logged, and the last st
   CHECK(said.warnings() == 4);
 }
 
-TEST_CASE("a peer that says nothing is shut out at the deadline, which is named") {
+TEST_CASE("a peer that says nothing, or half a hello, is shut out at the deadline, which is named") {
   party right;
-  right.settings.connect_timeout = 20ms;
-  right.settings.connect_timeout_setting = "start timeout = 0.02 s";
+  right.settings.handshakes.hello = 20ms;
   auto door = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
   REQUIRE(door);
   stranger peer{door->port};
+  SECTION("nothing") {}
+  SECTION("one byte") {
+    const auto hello = hello_of(right.settings);
+    peer.say(std::span{hello}.first(1));
+  }
+  SECTION("all but one byte") {
+    const auto hello = hello_of(right.settings);
+    peer.say(std::span{hello}.first(hello.size() - 1));
+  }
   CHECK(peer.rest().empty());
-  CHECK(right.said.wait_for("no proof of the secret within start timeout = 0.02 s"));
+  CHECK(right.said.wait_for("closed: it did not send a TLS hello within 20 ms"));
+  CHECK(right.said.warnings() == 1);
+}
+
+TEST_CASE("a hello that comes in pieces is as good as one that comes at once") {
+  party right;
+  auto door = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(door);
+  stranger peer{door->port};
+  tls_session tls{right.settings.credentials, tls_side::client};
+  std::vector<std::byte> wire, plain;
+  REQUIRE(!tls.feed({}, plain, wire));
+  for (const auto& each : wire)
+    peer.say(std::span{&each, 1});
+  shake_hands(peer, tls);
+  CHECK(right.next<link_opened>().accepted);
+}
+
+TEST_CASE("half a handshake ends at its deadline, or sooner if its place is wanted") {
+  party right;
+  right.settings.handshakes.shaking = 1;
+  std::string expected;
+  SECTION("its own") {
+    right.settings.handshakes.handshake = 20ms;
+    expected = "no proof of the secret within 20 ms";
+  }
+  SECTION("wanted") {
+    right.settings.handshakes.contended = 20ms;
+    expected = "no proof of the secret within 20 ms, and others waited";
+  }
+  auto door = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(door);
+  stranger peer{door->port};
+  peer.say(hello_of(right.settings)); // as somebody has recorded it
+  REQUIRE(peer.ready(POLLIN));
+  party left;
+  dial(left.system.get(), "127.0.0.1", door->port, left.owner(), 1, left.settings);
+  CHECK(left.next<link_opened>().link == 1);
+  peer.rest();
+  CHECK(right.said.wait_for(expected));
+  CHECK(right.next<link_opened>().accepted);
+}
+
+TEST_CASE("thousands of silent strangers keep nobody out, and cost descriptors for a few only") {
+  party right;
+  right.settings.handshakes.hello = 10min; // they go because they are too many, not by their time
+  right.settings.handshakes.connections = 32;
+  auto door = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(door);
+  const auto before = open_descriptors();
+  std::deque<stranger> silent;
+  party left;
+  for (int i = 1; i <= 4096; ++i) {
+    silent.emplace_back(door->port);
+    if (silent.size() > 200)
+      silent.pop_front();
+    if (i % 1024 == 0) {
+      dial(left.system.get(), "127.0.0.1", door->port, left.owner(), static_cast<link_id>(i), left.settings);
+      CHECK(left.next<link_opened>().link == static_cast<link_id>(i));
+      CHECK(right.next<link_opened>().accepted);
+    }
+  }
+  CHECK(open_descriptors() < before + 200 + 32 + 2 * 4 + 16);
+  CHECK(right.said.wait_for("it was silent, and more than 16 connections from its address were"));
+}
+
+TEST_CASE("who is turned away by a listener dials again until its time is over") {
+  party left;
+  auto crowded = open_listener("127.0.0.1", 0);
+  REQUIRE(crowded);
+  const auto turn_away = [&] {
+    pollfd waiting{crowded->get(), POLLIN, 0};
+    REQUIRE(::poll(&waiting, 1, 30'000) == 1);
+    REQUIRE(accept_one(crowded->get()).socket);
+  };
+  SECTION("and gets in when there is room") {
+    const auto port = port_of(*crowded);
+    dial(left.system.get(), "127.0.0.1", port, left.owner(), 1, left.settings);
+    for (int i = 0; i < 3; ++i)
+      turn_away();
+    // Where it was turned away it is served next: the same socket, in other hands.
+    pollfd waiting{crowded->get(), POLLIN, 0};
+    REQUIRE(::poll(&waiting, 1, 30'000) == 1);
+    auto accepted = accept_one(crowded->get());
+    REQUIRE(accepted.socket);
+    tls_session tls{left.settings.credentials, tls_side::server};
+    stranger server{std::move(accepted.socket)};
+    shake_hands(server, tls);
+    CHECK(left.next<link_opened>().link == 1);
+  }
+  SECTION("and says so if it does not") {
+    left.settings.connect_timeout = 1ms;
+    left.settings.connect_timeout_setting = "connect timeout = 0.001 s";
+    dial(left.system.get(), "127.0.0.1", port_of(*crowded), left.owner(), 1, left.settings);
+    turn_away();
+    CHECK_THAT(left.next<link_closed>().reason, Catch::Contains("before the link was open") ||
+                                                    Catch::Contains("within connect timeout = 0.001 s"));
+  }
+}
+
+TEST_CASE("an owner of a listener keeps nothing of those that were refused") {
+  party right;
+  lines* said = &right.said;
+  right.settings.log = nullptr;
+  const auto owner = right.system.get().spawn([](caf::event_based_actor*) -> caf::behavior {
+    return {[](const link_opened&) {}, [](const link_received&) {}, [](const link_closed&) {}};
+  });
+  auto door = listen(right.system.get(), "127.0.0.1", 0, owner, right.settings);
+  REQUIRE(door);
+  const auto refuse = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      stranger peer{door->port};
+      peer.say(std::vector<std::byte>(100, std::byte{0x5a}));
+      peer.rest();
+    }
+  };
+  refuse(500); // what grows once and is used again has grown
+  const auto before = ::mallinfo2().uordblks;
+  refuse(3000);
+  CHECK(::mallinfo2().uordblks < before + 3000 * 100);
+  CHECK(said->warnings() == 0);
+  caf::anon_send_exit(owner, caf::exit_reason::user_shutdown);
 }
 
 TEST_CASE("a listener that shakes as many hands as it may lets the others wait, then takes them") {
   party right;
-  right.settings.handshakes = 2;
+  right.settings.handshakes.shaking = 2;
   auto door = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
   REQUIRE(door);
   auto first = std::make_unique<stranger>(door->port);

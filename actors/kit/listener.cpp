@@ -1,17 +1,29 @@
-// The listening half of kit/link.hpp.
+// The listening half of kit/link.hpp: does what kit/handshake_table.hpp decides.
+#include "actors/kit/clock.hpp"
+#include "actors/kit/handshake_table.hpp"
 #include "actors/kit/link_parts.hpp"
 #include "collectives/paths/connections/sockets.hpp"
 
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include <algorithm>
 #include <cassert>
 #include <cerrno>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
 
 namespace farandole {
 
 namespace {
 
 using resume_atom = caf::atom_constant<caf::atom("resume")>;
+using hello_atom = caf::atom_constant<caf::atom("hello")>;
+using due_atom = caf::atom_constant<caf::atom("due")>;
 
-constexpr int accepts_per_turn = 16;
+constexpr int accepts_per_turn = 64;
 constexpr auto accept_pause = std::chrono::milliseconds{200};
 
 struct listener_start {
@@ -19,6 +31,33 @@ struct listener_start {
   caf::actor owner;
   link_settings settings;
 };
+
+std::size_t descriptors_allowed() {
+  rlimit most{};
+  return ::getrlimit(RLIMIT_NOFILE, &most) == 0 ? static_cast<std::size_t>(most.rlim_cur) : 1024;
+}
+
+std::string text_of(handshake_table::reason why, const handshake_limits& limits) {
+  const auto seconds = [](std::chrono::nanoseconds span) {
+    return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(span).count()) + " ms";
+  };
+  switch (why) {
+  case handshake_table::reason::no_hello:
+    return "it did not send a TLS hello within " + seconds(limits.hello);
+  case handshake_table::reason::share:
+    return "it was silent, and more than " + std::to_string(limits.share) +
+           " connections from its address were";
+  case handshake_table::reason::full:
+    return "it made room for another one: more than " + std::to_string(limits.connections) +
+           " connections had not begun a handshake";
+  case handshake_table::reason::no_proof:
+    return "no proof of the secret within " + seconds(limits.handshake);
+  case handshake_table::reason::out_of_place:
+    return "no proof of the secret within " + seconds(limits.contended) +
+           ", and others waited: as many as may were in a handshake (" + std::to_string(limits.shaking) + ")";
+  }
+  return {};
+}
 
 class listener_state {
 public:
@@ -28,47 +67,162 @@ public:
 
   void begin(const listener_start& start) {
     start_ = start;
+    limits_ = start_.settings.handshakes.within(descriptors_allowed());
+    table_ = handshake_table{limits_};
     watch_ = watch_for(self_, std::move(*start_.socket));
   }
 
   void readable() {
-    for (int i = 0; i < accepts_per_turn && shaking_ < start_.settings.handshakes; ++i) {
+    for (int i = 0; i < accepts_per_turn; ++i) {
       auto accepted = accept_one(watch_.get());
-      if (!accepted.socket) {
-        if (accepted.error != EAGAIN && accepted.error != EINTR && accepted.error != ECONNABORTED)
-          pause(accepted.error);
+      if (accepted.socket)
+        admit(std::move(accepted));
+      else if (accepted.error == EAGAIN || accepted.error == EINTR)
         break;
-      }
-      ++shaking_;
-      spawn_link(self_->system(), link_start{std::make_shared<descriptor>(std::move(accepted.socket)), "", 0,
-                                             start_.owner, caf::actor_cast<caf::actor>(self_),
-                                             loop_of(self_->system()).next_accepted_link(), start_.settings});
+      else if (accepted.error != ECONNABORTED)
+        return pause(accepted.error);
     }
-    watch_.want(shaking_ < start_.settings.handshakes && !paused_, false);
+    serve();
   }
 
-  void settled() {
-    --shaking_;
-    watch_.want(!paused_, false);
+  /// More of its first record has come, or its end.
+  void heard(link_id which) {
+    auto found = connections_.find(which);
+    if (found == connections_.end() || !found->second.waiting)
+      return;
+    const auto state = look_for_first_record(found->second.waiting.get());
+    if (state == first_record::gone)
+      return drop(which, "the peer hung up before the link was open");
+    if (state == first_record::missing)
+      return;
+    // A watch keeps its descriptor, which a link needs one of its own for.
+    found->second.whole = descriptor{::fcntl(found->second.waiting.get(), F_DUPFD_CLOEXEC, 0)};
+    const int problem = errno;
+    found->second.waiting.stop();
+    if (!found->second.whole)
+      return drop(which, "cannot serve it: " + text_of_errno(problem));
+    table_.ready(which);
+    serve();
+  }
+
+  void settled(link_id which) {
+    table_.remove(which);
+    connections_.erase(which);
+    serve();
+  }
+
+  void due(std::int64_t when) {
+    if (!timer_ || timer_->time_since_epoch().count() != when)
+      return; // an earlier one was asked for since
+    timer_.reset();
+    for (const auto& each : table_.overdue(now(self_)))
+      evict(each);
+    serve();
   }
 
   void resume() {
     paused_ = false;
-    watch_.want(shaking_ < start_.settings.handshakes, false);
+    watch_.want(true, false);
+  }
+
+  /// Nobody else knows how long they may take.
+  void end_handshakes() {
+    for (const auto& [which, one] : connections_)
+      if (one.link)
+        caf::anon_send(caf::actor_cast<link_actor>(one.link), close_atom::value);
+  }
+
+  void expect(const peers_expected& what) {
+    std::set<std::string> sources;
+    for (const auto& peer : what.peers)
+      sources.insert(source_of(peer));
+    table_.expect(std::move(sources));
   }
 
 private:
+  /// An accepted connection whose link has not opened. One of the three is set.
+  struct connection {
+    std::string peer;
+    descriptor_watch waiting; ///< for its first record
+    descriptor whole;         ///< its first record is there
+    caf::actor link;          ///< in a handshake
+  };
+
+  void admit(accepted_socket accepted) {
+    const auto which = loop_of(self_->system()).next_accepted_link();
+    if (const auto evicted = table_.accept(which, source_of(accepted.peer), now(self_)))
+      evict(*evicted);
+    auto& made = connections_[which];
+    made.peer = std::move(accepted.peer);
+    switch (look_for_first_record(accepted.socket.get())) {
+    case first_record::gone:
+      return drop(which, "the peer hung up before the link was open");
+    case first_record::whole:
+      made.whole = std::move(accepted.socket);
+      return table_.ready(which);
+    case first_record::missing:
+      made.waiting =
+          loop_of(self_->system()).watch(std::move(accepted.socket), [self = self_, which](watch_event) {
+            caf::anon_send(caf::actor_cast<caf::actor>(self), hello_atom::value, which);
+          });
+    }
+  }
+
+  /// Begins what handshakes it may, and asks to be woken for the next deadline.
+  void serve() {
+    while (const auto next = table_.begin_next(now(self_))) {
+      auto& one = connections_.at(*next);
+      one.link = spawn_link(
+          self_->system(), link_start{std::make_shared<descriptor>(std::move(one.whole)), "", 0, start_.owner,
+                                      caf::actor_cast<caf::actor>(self_), *next, start_.settings});
+    }
+    const auto next = table_.next_due();
+    if (!next || (timer_ && *timer_ <= *next))
+      return;
+    timer_ = next;
+    self_->delayed_send(self_, std::max<std::chrono::nanoseconds>(*next - now(self_), {}), due_atom::value,
+                        static_cast<std::int64_t>(next->time_since_epoch().count()));
+  }
+
+  void evict(const handshake_table::eviction& what) {
+    const auto found = connections_.find(what.which);
+    if (found == connections_.end())
+      return;
+    const auto reason = text_of(what.why, limits_);
+    if (found->second.link)
+      caf::anon_send(found->second.link, evicted_atom::value, reason); // which logs it
+    else
+      log_closed(found->second.peer, reason);
+    connections_.erase(found);
+  }
+
+  void drop(link_id which, const std::string& reason) {
+    log_closed(connections_.at(which).peer, reason);
+    table_.remove(which);
+    connections_.erase(which);
+  }
+
+  void log_closed(const std::string& peer, const std::string& reason) {
+    if (start_.settings.log)
+      start_.settings.log->warning("link from " + peer + " closed: " + reason);
+  }
+
   /// Out of descriptors or memory: the waiting connection would be reported again at once, for ever.
   void pause(int why) {
-    paused_ = true;
-    self_->delayed_send(self_, accept_pause, resume_atom::value);
+    if (!std::exchange(paused_, true))
+      self_->delayed_send(self_, accept_pause, resume_atom::value);
+    watch_.want(false, false);
     if (start_.settings.log)
       start_.settings.log->warning("cannot accept a link for now: " + text_of_errno(why));
+    serve();
   }
 
   caf::event_based_actor* self_;
   listener_start start_;
-  unsigned shaking_ = 0;
+  handshake_limits limits_;
+  handshake_table table_;
+  std::map<link_id, connection> connections_; ///< those in the table
+  std::optional<instant> timer_;              ///< when due_atom comes, at the earliest
   bool paused_ = false;
   descriptor_watch watch_;
 };
@@ -79,10 +233,17 @@ caf::behavior listener(caf::stateful_actor<listener_state>* self, const listener
   self->state.begin(start);
   return {
       [self](readable_atom) { self->state.readable(); },
-      [self](settled_atom) { self->state.settled(); },
+      [self](hello_atom, link_id which) { self->state.heard(which); },
+      [self](settled_atom, link_id which) { self->state.settled(which); },
+      [self](due_atom, std::int64_t when) { self->state.due(when); },
       [self](resume_atom) { self->state.resume(); },
+      [self](const peers_expected& what) { self->state.expect(what); },
       [](hangup_atom) {},
-      [self](close_atom) { self->quit(); },
+      [self, owner = start.owner](close_atom) {
+        self->state.end_handshakes();
+        self->demonitor(owner);
+        self->quit();
+      },
   };
 }
 

@@ -148,7 +148,7 @@ public:
       };
       self->monitor(owner);
       self->set_down_handler([=](const caf::down_msg&) { close(); });
-      return caf::behavior{[=](close_atom) { close(); }};
+      return caf::behavior{[=](close_atom) { close(); }, [](const peers_expected&) {}};
     });
     return listening{port, std::move(handle)};
   }

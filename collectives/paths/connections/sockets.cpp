@@ -3,12 +3,16 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
+
+#include "actors/kit/first_record.hpp"
 
 namespace farandole {
 
@@ -118,11 +122,14 @@ int connect_result(int socket) {
 }
 
 accepted_socket accept_one(int listener) {
-  descriptor socket{::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)};
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  descriptor socket{
+      ::accept4(listener, reinterpret_cast<sockaddr*>(&address), &length, SOCK_NONBLOCK | SOCK_CLOEXEC)};
   if (!socket)
-    return {{}, errno};
+    return {{}, errno, {}};
   tune(socket.get());
-  return {std::move(socket), 0};
+  return {std::move(socket), 0, shown(address)};
 }
 
 // Probes begin after half of the time; the connection ends when all of it has passed. What was sent and not
@@ -141,6 +148,34 @@ void limit_silence(int socket, std::chrono::nanoseconds longest) {
 
 bool tells_silence(int error) {
   return error == ETIMEDOUT || error == EHOSTUNREACH || error == ENETUNREACH;
+}
+
+std::string source_of(const std::string& peer) {
+  const auto colon = peer.rfind(':');
+  const bool bracketed =
+      peer.starts_with('[') && colon != std::string::npos && colon > 1 && peer[colon - 1] == ']';
+  const auto ip = bracketed ? peer.substr(1, colon - 2) : peer.substr(0, colon);
+  in6_addr six{};
+  if (::inet_pton(AF_INET6, ip.c_str(), &six) != 1)
+    return ip;
+  char text[INET6_ADDRSTRLEN] = "";
+  if (IN6_IS_ADDR_V4MAPPED(&six))
+    return ::inet_ntop(AF_INET, six.s6_addr + 12, text, sizeof text);
+  std::fill(std::begin(six.s6_addr) + 8, std::end(six.s6_addr), std::uint8_t{0});
+  return ::inet_ntop(AF_INET6, &six, text, sizeof text);
+}
+
+first_record look_for_first_record(int socket) {
+  std::array<std::byte, record_header_bytes> first;
+  const auto got = ::recv(socket, first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+    return first_record::gone;
+  const auto needed =
+      first_record_bytes(std::span{first}.first(static_cast<std::size_t>(std::max<ssize_t>(got, 0))));
+  int present = 0;
+  const bool whole = ::ioctl(socket, FIONREAD, &present) == 0 && static_cast<std::size_t>(present) >= needed;
+  set(socket, SOL_SOCKET, SO_RCVLOWAT, whole ? 1 : static_cast<int>(needed));
+  return whole ? first_record::whole : first_record::missing;
 }
 
 std::string peer_of(int socket) {

@@ -24,7 +24,8 @@ int connect_result(int socket);
 
 struct accepted_socket {
   descriptor socket;
-  int error = 0; ///< of the system, when the socket is empty
+  int error = 0;    ///< of the system, when the socket is empty
+  std::string peer; ///< as peer_of() says
 };
 accepted_socket accept_one(int listener);
 
@@ -37,6 +38,14 @@ bool tells_silence(int error);
 
 /// "127.0.0.1:4711".
 std::string peer_of(int socket);
+/// Whom a connection from this peer ("127.0.0.1:4711", "[fe80::1]:4711") is counted to: its address, or the
+/// 64-bit prefix of an IPv6 one, within which a host chooses addresses as it likes.
+std::string source_of(const std::string& peer);
+
+/// Whether a connection's first record has come (first_record.hpp), which stays in the socket; `gone`:
+/// nothing more will. While it has not, the socket is reported readable only when more of it has come.
+enum class first_record : std::uint8_t { missing, whole, gone };
+first_record look_for_first_record(int socket);
 
 /// "Connection refused".
 std::string text_of_errno(int number);
