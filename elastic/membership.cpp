@@ -130,8 +130,10 @@ membership_decision membership::leave(route from, std::uint64_t generation) {
     start_if_ready(out);
   }
   for (auto& [slot, seat] : seats_)
-    if (seat.earlier == from)
+    if (seat.earlier == from) {
       seat.earlier.reset();
+      ++revision_;
+    }
   return out;
 }
 

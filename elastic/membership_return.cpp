@@ -57,13 +57,15 @@ job_image membership::image() const {
   image.seats.reserve(seats_.size());
   for (const auto& [slot, from] : seats_) {
     auto& to = image.seats.emplace_back(empty_seat(slot));
-    to.in_generation = from.in_generation;
+    // Who came again before its farewell did may have left or lost somebody: another rendezvous could not
+    // hear which, so it has to take this seat for one that is in and has not come back.
+    to.in_generation = from.in_generation || (running_ && from.earlier);
     to.awaited = from.awaited;
     to.retired = from.retired;
     to.ended = from.ended;
     to.end_reason = from.end_reason;
     to.last_rank = from.last_rank;
-    if (!from.in_generation)
+    if (!to.in_generation)
       continue;
     to.host = from.announced.host;
     to.host_name = from.announced.host_name;

@@ -136,6 +136,35 @@ TEST_CASE("a survivor's hello after the return of the rendezvous ends the genera
   CHECK(next.roster.must_sync);
 }
 
+TEST_CASE("who came again before its farewell is still taken for a member by the next rendezvous") {
+  auto before = three_running();
+  before.join(200, hello_of(0, old_epoch)); // its first link is still open: did it leave, or lose somebody?
+  auto job = membership::restored(before.image(), new_epoch);
+  job.come_back(301, return_of(1));
+  job.come_back(302, return_of(2));
+  const auto loss = job.join(300, hello_of(0, old_epoch));
+  REQUIRE(loss.notices.size() == 2); // or the others would wait for it, and it for them
+  CHECK(loss.notices[0].lost.rank == 0);
+  job.join(401, hello_of(1, new_epoch));
+  CHECK(job.join(402, hello_of(2, new_epoch)).admissions.size() == 3);
+}
+
+TEST_CASE("once its farewell has come, who came again is no member for the next rendezvous") {
+  auto before = three_running();
+  before.join(200, hello_of(0, old_epoch));
+  const auto known = before.revision();
+  before.leave(100, 1);
+  CHECK(before.revision() != known); // the journal must learn of it
+  auto job = membership::restored(before.image(), new_epoch);
+  job.come_back(301, return_of(1));
+  job.come_back(302, return_of(2));
+  CHECK(job.join(300, hello_of(0, old_epoch)).notices.empty());
+  job.leave(301, 1);
+  job.leave(302, 1);
+  job.join(401, hello_of(1, new_epoch));
+  CHECK(job.join(402, hello_of(2, new_epoch)).admissions.size() == 3);
+}
+
 TEST_CASE("a seat is not given to another process while its own may come back") {
   auto job = started_again();
   auto other = hello_of(1);
