@@ -308,7 +308,8 @@ void membership::start_generation(std::vector<candidate> waiting, membership_dec
   const bool some_left = changes_ > 0 && removals_only_ && !lost_somebody_;
   const bool must_sync = !some_left || !std::all_of(all.begin(), all.end(), agrees);
   auto sets = surviving_sets_of(all);
-  went_on_ = sets.kept;
+  has_state_ = std::any_of(all.begin(), all.end(),
+                           [&](const member& one) { return seats_.at(one.slot).announced.has_state; });
   ++revision_;
   ++generation_;
   running_ = true;

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -166,6 +167,7 @@ private:
   bool somebody_knows(const std::vector<candidate>& waiting, membership_decision& out);
   void refuse_if_in_vain(membership_decision& out);
   void take_as_new_who_begins_anew(std::vector<candidate>& waiting);
+  void take_as_new(std::vector<candidate>& waiting, const std::function<bool(const candidate&)>& goes_on);
   void start_generation(std::vector<candidate> chosen, membership_decision& out);
   /// Before the seats take their new ranks.
   surviving_sets surviving_sets_of(const std::vector<member>& all) const;
@@ -189,7 +191,7 @@ private:
   bool removals_only_ = true; ///< those were
   bool lost_somebody_ = true; ///< the next generation's members do not all stand at the same step
   bool running_ = false;
-  bool went_on_ = false;       ///< members of the last generation had been in one before
+  bool has_state_ = false;     ///< a member of the last generation had the training state when it began
   bool nobody_comes_ = false;  ///< but those who are known
   std::uint64_t revision_ = 1; ///< goes up with whatever image() tells
 };

@@ -41,7 +41,7 @@ TEST_CASE("who has joined nobody yet does not begin the training anew where othe
   job.expect(1);
   job.join(301, from_slot(1, 1));
   auto again = from_slot(0, 1);
-  again.keeps_sets = true;
+  again.keeps_sets = again.has_state = true;
   job.leave(100, 1);
   REQUIRE(job.join(200, again).admissions.size() == 2);
   job.exit(0, "was killed by signal 9"); // before 1 was connected
@@ -49,6 +49,51 @@ TEST_CASE("who has joined nobody yet does not begin the training anew where othe
   CHECK(told.admissions.empty());
   REQUIRE(told.refusals.size() == 1);
   CHECK(told.refusals[0].why.reason.find("all members that knew how far the training is were lost") == 0);
+}
+
+TEST_CASE("a sole survivor that was in its elastic loop but never had the state does not begin anew") {
+  auto job = elastic_running(1, 2);
+  job.expect(1);
+  job.join(301, from_slot(1, 1));
+  auto again = from_slot(0, 1);
+  again.keeps_sets = again.has_state = true;
+  job.leave(100, 1);
+  REQUIRE(job.join(200, again).admissions.size() == 2);
+  job.exit(0, "was killed by signal 9"); // while 1 waited for the state
+  auto survivor = from_slot(1, 1);
+  survivor.keeps_sets = true;
+  const auto told = job.join(302, survivor);
+  CHECK(told.admissions.empty());
+  REQUIRE(told.refusals.size() == 1);
+  CHECK(told.refusals[0].why.reason.find("all members that knew how far the training is were lost") == 0);
+}
+
+TEST_CASE("who holds the state leads the others to it, even if it was cut off and they were not") {
+  auto job = elastic_running(1, 3);
+  for (const std::int32_t slot : {1, 2}) {
+    job.expect(slot);
+    job.join(static_cast<route>(300 + slot), from_slot(slot, 1));
+  }
+  auto holder = from_slot(0, 1);
+  holder.keeps_sets = holder.has_state = true;
+  job.leave(100, 1);
+  REQUIRE(job.join(200, holder).admissions.size() == 3);
+  job.disconnect(200, "closed its connection"); // before it gave the state to the others
+  auto waits = from_slot(2, 1);
+  waits.keeps_sets = true;
+  job.join(402, waits);
+  job.join(400, holder);
+  const auto formed = job.exit(1, "was killed by signal 9");
+  CHECK(slots_of(formed) == std::vector<std::int32_t>{0, 2});
+  CHECK(formed.roster.must_sync);
+}
+
+TEST_CASE("where nobody had the state yet, those who are left of the first generation begin") {
+  auto job = elastic_running(2, 2);
+  job.exit(0, "was killed by signal 9");
+  auto survivor = from_slot(1, 1);
+  survivor.keeps_sets = true; // it was in its elastic loop, and the state was not given to anybody
+  CHECK(slots_of(job.join(201, survivor)) == std::vector<std::int32_t>{1});
 }
 
 TEST_CASE("who has never been in does not begin the training anew when the last member is gone") {
@@ -63,7 +108,7 @@ TEST_CASE("who has never been in does not begin the training anew when the last 
 TEST_CASE("members that have all left may begin anew") {
   auto job = elastic_running(2, 2);
   auto again = from_slot(0, 1);
-  again.keeps_sets = true;
+  again.keeps_sets = again.has_state = true;
   job.leave(100, 1);
   job.leave(101, 1);
   job.join(200, again);

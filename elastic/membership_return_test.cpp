@@ -165,6 +165,22 @@ TEST_CASE("once its farewell has come, who came again is no member for the next 
   CHECK(job.join(402, hello_of(2, new_epoch)).admissions.size() == 3);
 }
 
+TEST_CASE("the next rendezvous still knows that the state of the training was lost with its holders") {
+  auto before = membership{{2, true, 1, 2}, old_epoch};
+  before.expect(0);
+  before.expect(1);
+  auto holder = hello_of(0);
+  holder.has_state = true;
+  before.join(100, holder);
+  REQUIRE(before.join(101, hello_of(1)).admissions.size() == 2);
+  auto job = membership::restored(before.image(), new_epoch);
+  job.exit(0, "was killed by signal 9");
+  const auto told = job.join(201, hello_of(1, old_epoch));
+  CHECK(told.admissions.empty());
+  REQUIRE(told.refusals.size() == 1);
+  CHECK_THAT(told.refusals[0].why.reason, Catch::Contains("all members that knew how far the training is"));
+}
+
 TEST_CASE("a seat is not given to another process while its own may come back") {
   auto job = started_again();
   auto other = hello_of(1);

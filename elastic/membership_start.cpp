@@ -22,15 +22,18 @@ bool membership::may_start(std::size_t waiting) const {
 
 // Training must not begin anew where it has been further. Who has never been in waits for somebody who has;
 // if there is none, the launcher ends the job. Who was to be brought to the others' state, and has lost them
-// before that, is told so.
+// before that, is told so, whether its training function was about to begin or not.
+//
+// Members of a generation in which nobody had the state yet have trained no further than all of them: what is
+// committed is committed by all, and to commit a member must have been brought to the state.
 bool membership::somebody_knows(const std::vector<candidate>& waiting, membership_decision& out) {
-  const auto goes_on = [](const candidate& one) { return one.said->keeps_sets; };
+  const auto has_state = [](const candidate& one) { return one.said->has_state; };
   const auto was_in = [](const candidate& one) { return one.last_rank >= 0; };
-  if (generation_ == 0 || std::any_of(waiting.begin(), waiting.end(), goes_on))
+  if (generation_ == 0 || std::any_of(waiting.begin(), waiting.end(), has_state))
     return true;
   if (std::none_of(waiting.begin(), waiting.end(), was_in))
     return false;
-  if (!lost_somebody_ || !went_on_)
+  if (!lost_somebody_ || !has_state_)
     return true;
   refuse_waiting(
       "all members that knew how far the training is were lost before this process had joined them: "
@@ -54,10 +57,16 @@ void membership::refuse_if_in_vain(membership_decision& out) {
                  out);
 }
 
-// Where others go on with what they had, who begins anew is new: its init() had not come to an end when
-// members were lost, so it never had anything.
+// Who begins anew is new where others go on with what they had: its init() had not come to an end when
+// members were lost, so it never had anything. So is who has not been brought to the training state where
+// others have it, in whatever order they ranked: rank 0 gives its state to all.
 void membership::take_as_new_who_begins_anew(std::vector<candidate>& waiting) {
-  const auto goes_on = [](const candidate& one) { return one.last_rank >= 0 && one.said->keeps_sets; };
+  take_as_new(waiting, [](const candidate& one) { return one.said->has_state; });
+  take_as_new(waiting, [](const candidate& one) { return one.last_rank >= 0 && one.said->keeps_sets; });
+}
+
+void membership::take_as_new(std::vector<candidate>& waiting,
+                             const std::function<bool(const candidate&)>& goes_on) {
   if (std::none_of(waiting.begin(), waiting.end(), goes_on))
     return;
   for (auto& one : waiting)

@@ -37,4 +37,6 @@ struct Job {
   changes @10 :UInt64;
   slotsByRank @11 :List(Int32);
   seats @12 :List(Seat);
+  hasState @13 :Bool;
+  # A member of the last generation had the training state when it began.
 }

@@ -43,6 +43,8 @@ struct Hello {
   # Elastic jobs: this process goes on with the process sets of the generation before; false: it founds sets anew.
   sets @10 :List(KeptSet);
   # Those; their members are slots.
+  hasState @11 :Bool;
+  # Elastic jobs: this process holds the training state: it has been brought to it once, or has trained from the start.
 }
 
 struct KeptSet {

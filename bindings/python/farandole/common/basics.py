@@ -70,7 +70,8 @@ class HorovodBasics:
         rules, before = set_generations.rules_of(static_sets), set_generations.carried()
         try:
             asked = [sets.asking(each) for each in rules]
-            if job.start(wanted, mpi_ranks, membership.progress, asked, before.sets if before else None):
+            sets_before = before.sets if before else None
+            if job.start(wanted, mpi_ranks, membership.progress, asked, sets_before, membership.has_state):
                 sets.forget()
                 set_generations.enter(static_sets, rules)
                 handles.kept.clear()  # of a job that has ended: the new one numbers its calls anew

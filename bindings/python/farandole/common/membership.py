@@ -175,6 +175,17 @@ progress = 0
 in the same state, if nobody was lost and nobody is new."""
 
 
+has_state = False
+"""Whether this process holds the training state: it was brought to that of the others, or has trained from the start.
+Once it is true it stays so: a generation that lost members begins only if somebody in it has the state."""
+
+
+def begins_to_train() -> None:
+    """The training function is about to be called: the state is that of the others."""
+    global has_state
+    has_state = True
+
+
 def committed() -> None:
     """The state was saved, as on all members that come as far."""
     global progress

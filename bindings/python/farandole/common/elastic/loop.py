@@ -97,6 +97,7 @@ def _run(train: Callable[[], Result], state: State, reset: Callable[[], None], p
             if coming.sync:
                 state.sync()
             training = True
+            membership.begins_to_train()
             events.tell("training")
             result = train()
             events.tell("ended")
