@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-#define FARANDOLE_KERNEL_DOOR_VERSION 3
+#define FARANDOLE_KERNEL_DOOR_VERSION 4
 
 /* What may be asked of the job and of one process set at any time; see farandole_kernel_door.ask. */
 typedef enum farandole_question {
@@ -48,6 +48,11 @@ typedef struct farandole_kernel_door {
 
   /* As farandole_cancel(): for what a framework does not wait for any more, because its step has failed. */
   void (*cancel)(farandole_handle* handle);
+
+  /* The kind of a problem in words, such as "mismatch" or "timed out"; lives as long as the process.
+   * Frameworks pass on the text of an error and no more, so kernels write the kind into the text, where
+   * Python reads it. */
+  const char* (*kind_of)(farandole_status status);
 } farandole_kernel_door;
 
 /* What each kernel library exports: takes the table. 0 if its version is not the one that it was built for.

@@ -101,6 +101,11 @@ farandole_status ask_here(farandole_question what, uint32_t set, int32_t* answer
   });
 }
 
+const char* kind_of(farandole_status status) {
+  const auto number = static_cast<std::size_t>(status);
+  return to_string(number < error_kind_count ? static_cast<error_kind>(number) : error_kind::unknown).data();
+}
+
 } // namespace
 
 const farandole_kernel_door& kernel_door() {
@@ -111,7 +116,8 @@ const farandole_kernel_door& kernel_door() {
                                              &farandole_get_result,
                                              &farandole_release,
                                              &ask_here,
-                                             &farandole_cancel};
+                                             &farandole_cancel,
+                                             &kind_of};
   return door;
 }
 

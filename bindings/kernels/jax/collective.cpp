@@ -150,10 +150,12 @@ std::optional<failure> read_tensors(const xla::call_frame& frame, const std::str
   return std::nullopt;
 }
 
-/// With the name of what failed, where the core speaks of the job as a whole.
+/// Python tells by the beginning that the failure is one of ours, and of which kind. The name of what failed
+/// follows, also where the core speaks of the job as a whole.
 failure refused(const farandole_error& why, const std::string& name) {
   const std::string text = why.text;
-  return {code_of(why.status), text.find(name) == std::string::npos ? name + ": " + text : text};
+  return {code_of(why.status), std::string("farandole_collective (") + door->kind_of(why.status) + "): " +
+                                   (text.find(name) == std::string::npos ? name + ": " + text : text)};
 }
 
 std::optional<failure> submit(call& what) {

@@ -135,7 +135,7 @@ void operation::start() {
     return;
   }
   if (door_.submit(submissions.data(), submissions.size(), handles.data(), &why) != FARANDOLE_OK) {
-    fail(why.text);
+    fail(why);
     leave();
     return;
   }
@@ -144,7 +144,7 @@ void operation::start() {
     members_[i]->handle = handles[i];
   for (const auto& each : members_)
     if (door_.on_settled(each->handle, &on_settled, each.get(), &why) != FARANDOLE_OK) {
-      fail(why.text);
+      fail(why);
       leave();
     }
   leave();
@@ -183,8 +183,16 @@ void operation::on_settled(void* which) {
   operation& self = *settled.owner;
   farandole_error why{};
   if (self.door_.wait(settled.handle, 0, &why) != FARANDOLE_OK)
-    self.fail(why.text);
+    self.fail(why);
   self.leave();
+}
+
+/// MXNet makes the class of an error from the word before its first colon, which farandole/mxnet/errors.py
+/// has registered: "farandole.timed_out: …".
+void operation::fail(const farandole_error& why) {
+  std::string kind = door_.kind_of(why.status);
+  std::replace(kind.begin(), kind.end(), ' ', '_');
+  fail("farandole." + kind + ": " + why.text);
 }
 
 void operation::fail(const std::string& text) {

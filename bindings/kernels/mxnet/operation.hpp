@@ -59,6 +59,7 @@ private:
 
   void start();
   bool fill(std::vector<farandole_submission>& submissions);
+  void fail(const farandole_error& why);
   void fail(const std::string& text);
   void leave();
 

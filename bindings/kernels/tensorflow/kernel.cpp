@@ -12,33 +12,6 @@ std::atomic<const farandole_kernel_door*>& held_door() {
   return held;
 }
 
-const char* word_for(farandole_status status) {
-  switch (status) {
-  case FARANDOLE_PRECONDITION:
-    return "precondition";
-  case FARANDOLE_INVALID_ARGUMENT:
-    return "invalid argument";
-  case FARANDOLE_ABORTED:
-    return "aborted";
-  case FARANDOLE_DISCONNECTED:
-    return "disconnected";
-  case FARANDOLE_OVERLOADED:
-    return "overloaded";
-  case FARANDOLE_UNIMPLEMENTED:
-    return "unimplemented";
-  case FARANDOLE_TIMED_OUT:
-    return "timed out";
-  case FARANDOLE_DISMISSED:
-    return "dismissed";
-  case FARANDOLE_MISMATCH:
-    return "mismatch";
-  case FARANDOLE_SHUT_DOWN:
-    return "shut down";
-  default:
-    return "unknown";
-  }
-}
-
 /// Reads attributes one after another; what goes wrong is kept, and later reads do nothing.
 class attributes {
 public:
@@ -157,7 +130,9 @@ int code_of(farandole_status status) {
 }
 
 std::string text_of(const char* type, const farandole_error& why) {
-  return std::string(type) + " (" + word_for(why.status) + "): " + why.text;
+  // Without the table, nothing but that can be wrong.
+  const char* kind = door() ? door()->kind_of(why.status) : "precondition";
+  return std::string(type) + " (" + kind + "): " + why.text;
 }
 
 kernel* make_kernel(const kind& of, TF_OpKernelConstruction* node) {

@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict
 
 import numpy
 from farandole.common import job
+from farandole.mxnet.errors import MismatchError
 from mxnet import nd
 from mxnet.base import MXNetError
 from mxnet.util import np_shape
@@ -63,7 +64,7 @@ read = lambda array: array.asnumpy().tolist()
 
     def errors(self) -> Dict[str, Exceptions]:
         return {
-            "mismatch": MXNetError,
+            "mismatch": MismatchError,
             "precondition": MXNetError,
             "aborted": AssertionError,
             "invalid": MXNetError,

@@ -11,6 +11,7 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 import numpy  # noqa: E402
 import tensorflow as tf  # noqa: E402
+from farandole.tensorflow.errors import MismatchError  # noqa: E402
 
 from drivers import FLOATS, INTEGERS, Driver, Exceptions  # noqa: E402
 
@@ -58,7 +59,7 @@ read = lambda tensor: tensor.numpy().tolist()
 
     def errors(self) -> Dict[str, Exceptions]:
         return {
-            "mismatch": tf.errors.FailedPreconditionError,
+            "mismatch": MismatchError,
             "precondition": tf.errors.FailedPreconditionError,
             "aborted": tf.errors.AbortedError,
             "invalid": tf.errors.InvalidArgumentError,

@@ -118,25 +118,9 @@ def test_an_alltoall_that_cannot_be_even_is_refused(name: str, size: int) -> Non
 def test_ranks_that_disagree_get_an_exception_that_says_so(name: str, rank: int, size: int) -> None:
     if size == 1:
         return
-    with pytest.raises(jax.errors.JaxRuntimeError, match=f"FAILED_PRECONDITION.*{name}"):
+    with pytest.raises(jax.errors.JaxRuntimeError, match=rf"FAILED_PRECONDITION.* \(mismatch\): .*{name}"):
         jax.block_until_ready(jax.jit(lambda x: hvd.allreduce(x, name=name))(jnp.ones(3 + rank)))
     assert jax.jit(lambda x: hvd.allreduce(x, name=f"{name}.after"))(jnp.ones(2)).tolist() == [1.0, 1.0]
-
-
-@pytest.mark.parametrize(
-    "code, error_class",
-    [
-        ("UNAVAILABLE", hvd.WorkerLostError),
-        ("CANCELLED", hvd.ShutdownError),
-        ("DEADLINE_EXCEEDED", hvd.OperationTimeoutError),
-        ("ABORTED", hvd.HorovodInternalError),
-    ],
-)
-def test_the_elastic_loop_gets_the_class_of_each_failure(code: str, error_class: type) -> None:
-    known = hvd.elastic.behind(jax.errors.JaxRuntimeError(f"{code}: allreduce.step: rank 1 is gone"))
-    assert type(known) is error_class
-    # A mismatch is the script's mistake: JAX's own exception leaves the loop.
-    assert hvd.elastic.behind(jax.errors.JaxRuntimeError("FAILED_PRECONDITION: allreduce.step: shapes differ")) is None
 
 
 def test_a_process_set_of_one(rank: int, size: int, name: str) -> None:

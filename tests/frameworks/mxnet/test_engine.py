@@ -207,3 +207,16 @@ def test_arrays_on_a_gpu_go_through_host_memory(monkeypatch: pytest.MonkeyPatch,
     refused.clear()
     hvd.allreduce_(array, name=name, op=hvd.Sum)
     assert refused and array.asnumpy().tolist() == [size] * 3
+
+
+@several_ranks
+def test_errors_of_the_engine_and_of_calls_that_wait_have_the_interfaces_classes(
+    name: str, rank: int, size: int
+) -> None:
+    pushed = hvd.allreduce(nd.ones((3 + rank,)), name=name)
+    for call in (pushed.asnumpy, lambda: hvd.allgather(nd.ones((2, 3 + rank)), name=f"{name}.waits")):
+        with pytest.raises(hvd.MismatchError, match="shapes differ|rows differ") as failed:
+            call()
+        assert isinstance(failed.value, MXNetError) and isinstance(failed.value, ValueError)
+        assert str(failed.value).startswith(("allreduce", "allgather", "horovod_")), failed.value
+    assert hvd.allreduce(nd.ones((2,)), name=name, op=hvd.Sum).asnumpy().tolist() == [size, size]

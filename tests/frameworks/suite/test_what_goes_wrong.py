@@ -9,6 +9,9 @@ from typing import Any, Callable, Dict, Tuple
 import drivers
 import numpy
 import pytest
+from farandole.common import elastic
+from farandole.common.elastic import State
+from farandole.common.exceptions import MismatchError
 
 DRIVER = drivers.current()
 HVD = DRIVER.hvd
@@ -91,6 +94,24 @@ def test_ranks_that_disagree_are_told_how(what: str, name: str, rank: int, size:
         DRIVER.to_numpy((last if rank == size - 1 else most)(tensor))
     said = str(failed.value)
     assert tensor in said and all(word in said for word in words), said
+    fine(f"{tensor}.after", size)
+
+
+@several_ranks
+@pytest.mark.parametrize("mode", DRIVER.modes)
+def test_a_mismatch_leaves_the_elastic_loop_at_once_on_every_rank(mode: str, name: str, rank: int, size: int) -> None:
+    tensor = re.sub(r"\W", "_", name)
+    tries = []
+
+    def train(state: State) -> None:
+        tries.append(state)
+        assert len(tries) == 1, "the loop has called the function again"
+        mine = ones(3 + (rank == size - 1))
+        DRIVER.to_numpy(DRIVER.run(mode, lambda own: HVD.allreduce(own, name=tensor), mine))
+
+    run = HVD.elastic.run if hasattr(HVD, "elastic") else elastic.run  # of MXNet the interface offers none
+    with pytest.raises(MismatchError, match=tensor):
+        run(train)(elastic.ObjectState(HVD.broadcast_object, HVD.rank))
     fine(f"{tensor}.after", size)
 
 

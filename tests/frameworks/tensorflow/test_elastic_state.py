@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt, ShutdownError, WorkerLostError
-from farandole.tensorflow.elastic import behind, translated
+from farandole.tensorflow.errors import behind, translated
 
 
 def model_of(rank: int):
@@ -78,8 +78,9 @@ def test_lost_members_are_known_from_errors_of_tensorflow():
 def test_all_other_errors_stay_what_they_are():
     for other in (
         tf.errors.UnknownError(None, None, "the disk is full"),
-        tf.errors.FailedPreconditionError(None, None, LOST),
-        tf.errors.InvalidArgumentError(None, None, LOST),
+        tf.errors.UnknownError(None, None, "failed [[{{node HorovodAllreduce_x}}]]"),
+        tf.errors.FailedPreconditionError(None, None, LOST.replace("disconnected", "precondition")),
+        tf.errors.InvalidArgumentError(None, None, LOST.replace("disconnected", "invalid argument")),
     ):
         assert behind(other) is None
         with pytest.raises(type(other)), translated():

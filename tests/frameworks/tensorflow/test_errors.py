@@ -3,6 +3,7 @@ name go on."""
 
 from __future__ import annotations
 
+import pickle
 from typing import Any, Callable, Dict, Tuple
 
 import horovod.tensorflow as hvd
@@ -95,6 +96,18 @@ def test_a_mismatch_fails_on_all_ranks(run, rank, size, name, mismatch):
     for word in ("mismatch", *words):
         assert word in str(problem.value)
     fine("mismatch", size)
+
+
+@several_ranks
+def test_a_mismatch_is_an_error_of_both_libraries_outside_of_graphs(rank, size, name):
+    with pytest.raises(hvd.MismatchError) as problem:
+        hvd.allreduce(tf.ones([3 + rank]), name=name)
+    assert isinstance(problem.value, tf.errors.FailedPreconditionError) and isinstance(problem.value, ValueError)
+    assert problem.value.error_code == tf.errors.FAILED_PRECONDITION and problem.value.kind == "mismatch"
+    again = pickle.loads(pickle.dumps(problem.value))
+    assert type(again) is type(problem.value) and again.message == problem.value.message
+    assert problem.value.__suppress_context__  # one traceback, not two
+    fine(name, size)
 
 
 def test_wrong_arguments_are_refused_at_once(run, rank, size):
@@ -213,6 +226,8 @@ def test_what_is_pending_when_the_job_is_shut_down_fails(rank, size):
     else:
         with pytest.raises(tf.errors.UnknownError, match=r"called shutdown\(\)|shut down"):
             tf.function(lambda: hvd.allreduce(tf.ones([4]), name="pending"))()
+        with pytest.raises(hvd.HorovodInternalError):
+            hvd.allreduce(tf.ones([4]), name="late")
         hvd.shutdown()
     hvd.init()
     fine("after_pending", size)

@@ -49,6 +49,18 @@ except tf.errors.FailedPreconditionError as problem:
     assert "wrong" in problem.message and "[2]" in problem.message, problem.message
 else:
     raise AssertionError("shapes that differ were reduced")
+tries = []
+@hvd.elastic.run
+def train(state):
+    tries.append(state)
+    assert len(tries) == 1, "the loop has called the function again"
+    tf.function(lambda x: hvd.allreduce(x, name="wrong_again"), jit_compile=True)(tf.zeros([rank + 1]))
+try:
+    train(hvd.elastic.TensorFlowState(variables=[]))
+except hvd.MismatchError as problem:
+    assert isinstance(problem, tf.errors.FailedPreconditionError) and "wrong_again" in str(problem), problem
+else:
+    raise AssertionError("the loop has ended well")
 assert step(tf.constant([1.0, 2.0]), tf.zeros([2]))[0] == 0.0
 print("GOOD", rank, flush=True)
 """

@@ -55,6 +55,12 @@ class OperationTimeoutError(HorovodInternalError):
     kind = "timed out"
 
 
+KINDS = (
+    *("precondition", "invalid argument", "unknown", "aborted", "disconnected", "overloaded"),
+    *("unimplemented", "timed out", "dismissed", "mismatch", "shut down"),
+)
+"""As ``messages/error.hpp`` names them."""
+
 _CLASSES: Dict[str, Type[HorovodInternalError]] = {
     each.kind: each for each in (MismatchError, WorkerLostError, ShutdownError, OperationTimeoutError)
 }

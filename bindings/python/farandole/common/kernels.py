@@ -7,9 +7,16 @@ is handed the native module's table of functions (``bindings/c/kernel_door.h``) 
 from __future__ import annotations
 
 import ctypes
+import re
 from pathlib import Path
+from typing import Optional
 
 from farandole import _native
+from farandole.common.elastic.retry import is_fault_of_the_call
+from farandole.common.exceptions import HorovodInternalError, make_error
+
+_FAILURE = re.compile(r"\b(?:Horovod[A-Z]\w+|farandole_collective) \(([a-z ]+)\): ")
+"""How the text of a kernel's error begins, somewhere in the text that the framework makes of it."""
 
 
 def path_of(framework: str) -> str:
@@ -30,3 +37,19 @@ def connect(framework: str) -> ctypes.CDLL:
             f"Farandole's kernels for {framework} are of another version than its native module; install it anew"
         )
     return library
+
+
+def kind_in(text: str) -> Optional[str]:
+    """The kind of a kernel's error, from the text of the exception that a framework has made of it; None for others."""
+    found = _FAILURE.search(text)
+    return found.group(1) if found else None
+
+
+def error_in(text: str) -> Optional[HorovodInternalError]:
+    """The exception for a kernel's error. None for any other error, and for wrong arguments, of which the framework's
+    own exception says as much."""
+    kind = kind_in(text)
+    if kind is None:
+        return None
+    problem = make_error(kind, text)
+    return None if type(problem) is HorovodInternalError and is_fault_of_the_call(problem) else problem

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import re
-from typing import TYPE_CHECKING, Any, Callable, Iterator, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterator, TypeVar
 
 import jax
 
+from farandole.common import kernels
 from farandole.common.basics import HorovodBasics
 from farandole.common.elastic import ObjectState, State, run_fn
-from farandole.common.exceptions import HorovodInternalError, make_error
+from farandole.common.exceptions import HorovodInternalError
 from farandole.common.objects import broadcast_object
 from farandole.jax.functions import broadcast_parameters
 from farandole.jax.program import finish
@@ -27,43 +27,16 @@ __all__ = ["JaxState", "ObjectState", "State", "run"]
 
 _basics = HorovodBasics(__file__, "mpi_lib_v2")
 
-# How a program tells the kind of an operation's failure: the codes of the kernels. Mistakes are not among them.
-_KINDS = {
-    "UNAVAILABLE": "disconnected",
-    "PERMISSION_DENIED": "dismissed",
-    "CANCELLED": "shut down",
-    "DEADLINE_EXCEEDED": "timed out",
-    "RESOURCE_EXHAUSTED": "overloaded",
-    "ABORTED": "aborted",
-    "UNKNOWN": "unknown",
-}
-_FAILURE = re.compile(
-    rf"\b({'|'.join(_KINDS)}): .*\b(?:grouped_)?(?:allreduce|allgather|broadcast|alltoall|reducescatter)\.", re.S
-)
-_WRAPPED = re.compile(
-    r"Error dispatching computation: .*\b(?:grouped_)?(?:allreduce|allgather|broadcast|alltoall|reducescatter)\.", re.S
-)
-
-
-def behind(problem: BaseException) -> Optional[HorovodInternalError]:
-    """What the elastic loop has to know about an error of JAX's: an operation that failed because members were lost.
-    None for any other error."""
-    text = str(problem)
-    found = _FAILURE.search(text)
-    if found is None and _WRAPPED.search(text) is None:
-        return None
-    return make_error(_KINDS[found.group(1)] if found else "unknown", text)
-
 
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
-    """Errors of programs that the elastic loop has to know become those that it knows."""
+    """Errors of operations in programs get the classes of the interface, which the elastic loop knows."""
     try:
         yield
     except HorovodInternalError:
         raise
     except (jax.errors.JaxRuntimeError, ValueError) as problem:
-        known = behind(problem)
+        known = kernels.error_in(str(problem))
         if known is None:
             raise
         raise known from problem

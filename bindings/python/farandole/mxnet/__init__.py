@@ -7,6 +7,13 @@ try:
 except AttributeError as _problem:  # NumPy has dropped what MXNet uses
     raise ImportError(f"MXNet cannot be imported ({_problem}): it needs pip install 'numpy<1.24'") from _problem
 
+from farandole.common.exceptions import (
+    HorovodInternalError,
+    MismatchError,
+    OperationTimeoutError,
+    ShutdownError,
+    WorkerLostError,
+)
 from farandole.common.process_sets import ProcessSet, add_process_set, global_process_set, remove_process_set
 from farandole.common.public_names import show_public_names as _show_public_names
 from farandole.mxnet.compression import Compression

@@ -29,6 +29,7 @@ from farandole.common.arguments import (
 )
 from farandole.common.exceptions import HorovodInternalError
 from farandole.common.process_sets import ProcessSet
+from farandole.mxnet.errors import error_from, make_error
 
 
 class Request(ctypes.Structure):
@@ -167,7 +168,7 @@ def _refused(request: Request, names: List[str], arrays: Sequence[NDArray], outp
         _require_dense(operation, own, array)
         _dtype_number(operation, own, array)
     if not _on_gpu(arrays):
-        raise MXNetError(problem)
+        raise error_from(problem)
     hosts = [each.as_in_context(mxnet.cpu()) for each in arrays]
     results = [host if output is array else like(host) for host, array, output in zip(hosts, arrays, outputs)]
     _push_all(request, names, hosts, results)
@@ -229,10 +230,13 @@ def gather_group(request: Any, name: Optional[str], arrays: Sequence[NDArray], p
 
 @contextlib.contextmanager
 def mxnet_errors() -> Iterator[None]:
-    """What fails inside is a ``MXNetError``."""
+    """What fails inside is a ``MXNetError``, and of the class of the interface where there is one."""
     try:
         yield
-    except (HorovodInternalError, ValueError) as problem:
+    except HorovodInternalError as problem:
+        # A process set that failed alone has lost no worker.
+        raise make_error(None if problem.process_set else problem.kind, str(problem)) from problem
+    except ValueError as problem:
         raise MXNetError(str(problem)) from problem
 
 

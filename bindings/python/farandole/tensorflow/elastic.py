@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import re
-from typing import TYPE_CHECKING, Any, Callable, Iterator, List, Optional, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, List, TypeVar
 
 from farandole.common.elastic import State, VariablesState, run_fn
 from farandole.common.elastic.loop import restart
-from farandole.common.exceptions import HostsUpdatedInterrupt, make_error
 from farandole.tensorflow import functions
+from farandole.tensorflow.errors import translated
 from farandole.tensorflow.framework import Verbs
 from farandole.tensorflow.kernels import tf
 
@@ -22,37 +20,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 __all__ = ["State", "TensorFlowKerasState", "TensorFlowState", "run"]
-
-_OPERATION = re.compile(r"\bHorovod(?:Grouped)?(?:Allreduce|Allgather|Broadcast|Alltoall|Reducescatter|Join|Barrier)")
-_KIND = re.compile(_OPERATION.pattern + r" \(([a-z ]+)\): ")
-_INTERRUPT = re.compile(r"\bHostsUpdatedInterrupt: (True|False)\b")
-
-
-def behind(problem: tf.errors.OpError) -> Optional[RuntimeError]:
-    """What the elastic loop has to know about an error of TensorFlow's: an operation that failed because members were
-    lost, or an interrupt from within a graph. None for any other error.
-    """
-    text = str(problem.message)
-    interrupt = _INTERRUPT.search(text)
-    if interrupt:
-        return HostsUpdatedInterrupt(interrupt.group(1) == "True")
-    recoverable = (tf.errors.UnknownError, tf.errors.AbortedError, tf.errors.CancelledError)
-    if not isinstance(problem, recoverable) or not _OPERATION.search(text):
-        return None
-    kind = _KIND.search(text)
-    return make_error(kind.group(1) if kind else "unknown", text)
-
-
-@contextlib.contextmanager
-def translated() -> Iterator[None]:
-    """Errors of TensorFlow's that the elastic loop has to know become those that it knows."""
-    try:
-        yield
-    except tf.errors.OpError as problem:
-        known = behind(problem)
-        if known is None:
-            raise
-        raise known from problem
 
 
 def run(func: Callable[Concatenate[StateType, Rest], Result]) -> Callable[Concatenate[StateType, Rest], Result]:

@@ -20,6 +20,7 @@ import tensorflow as tf  # noqa: E402  (after the check, whose error says what t
 
 from farandole import xla as _xla  # noqa: E402
 from farandole.common import kernels as _kernels  # noqa: E402
+from farandole.tensorflow.errors import translating as _translating  # noqa: E402
 
 COLLECTIVES = frozenset(
     {
@@ -51,6 +52,18 @@ def run_side_by_side(rules: Any) -> bool:
     return True
 
 
+class _Operations:
+    """The functions that TensorFlow has made from the operations; ``errors`` says what they raise."""
+
+    def __init__(self, made: Any) -> None:
+        self._made = made
+
+    def __getattr__(self, name: str) -> Any:
+        function = _translating(getattr(self._made, name))
+        setattr(self, name, function)
+        return function
+
+
 def _load() -> Any:
     # TensorFlow must be the first to load them, or it does not see what they register.
     operations = tf.load_op_library(_kernels.path_of("tensorflow"))
@@ -70,5 +83,4 @@ def _load() -> Any:
     return operations
 
 
-raw = _load()
-"""The functions that TensorFlow has made from the operations."""
+raw = _Operations(_load())

@@ -119,8 +119,11 @@ int dtype_of(ffi::DataType type) {
   }
 }
 
+/// Worded as the kernels for TensorFlow word it.
 ffi::Error failed(const farandole_error& why) {
-  const std::string text = std::string("HorovodAllreduce: ") + why.text;
+  const auto* table = door.load(std::memory_order_acquire);
+  const char* kind = table ? table->kind_of(why.status) : "precondition";
+  const std::string text = std::string("HorovodAllreduce (") + kind + "): " + why.text;
   switch (why.status) {
   case FARANDOLE_PRECONDITION:
   case FARANDOLE_MISMATCH:
