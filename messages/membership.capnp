@@ -167,8 +167,8 @@ struct Introduction {
   rank @0 :Int32;
   window @1 :Text;
   # Where the host's window is offered (an abstract Unix socket name); empty if this member offers none.
-  ucx @2 :Data;
-  # UCX worker address; empty if the UCX path is not started.
+  network @2 :Data;
+  # Where the path between hosts is reached: ADDRESS:PORT of tcp, a worker's address of ucx; empty if none is started.
   column @3 :Data;
   # Another, for the members of equal place on their hosts alone; empty if the hierarchical path is not started.
   gloo @4 :Data;

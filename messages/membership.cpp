@@ -35,7 +35,7 @@ void read_introduction(wire::Introduction::Reader from, introduction& value, ver
   value.rank = from.getRank();
   value.window = read_label(from.getWindow(), so_far);
   so_far.require(is_rank(value.rank), rank_rule);
-  value.ucx = read_address(from.getUcx(), so_far);
+  value.network = read_address(from.getNetwork(), so_far);
   value.column = read_address(from.getColumn(), so_far);
   value.gloo = read_address(from.getGloo(), so_far);
   value.outside = read_address(from.getOutside(), so_far);
@@ -47,8 +47,8 @@ void write_introduction(wire::Introduction::Builder to, const introduction& valu
   const auto bytes_of = [](const std::string& address) {
     return capnp::Data::Reader{reinterpret_cast<const kj::byte*>(address.data()), address.size()};
   };
-  if (!value.ucx.empty())
-    to.setUcx(bytes_of(value.ucx));
+  if (!value.network.empty())
+    to.setNetwork(bytes_of(value.network));
   if (!value.column.empty())
     to.setColumn(bytes_of(value.column));
   if (!value.gloo.empty())
@@ -58,7 +58,7 @@ void write_introduction(wire::Introduction::Builder to, const introduction& valu
 }
 
 std::size_t words_of(const introduction& value) {
-  return 7 + words_of_text(value.window.size()) + words_of_text(value.ucx.size()) +
+  return 7 + words_of_text(value.window.size()) + words_of_text(value.network.size()) +
          words_of_text(value.column.size()) + words_of_text(value.gloo.size()) +
          words_of_text(value.outside.size());
 }

@@ -98,7 +98,7 @@ struct greeting {
 struct introduction {
   std::int32_t rank = 0;
   std::string window;
-  std::string ucx;
+  std::string network; ///< of tcp or ucx
   std::string column;
   std::string gloo;
   std::string outside;

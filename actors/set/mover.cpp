@@ -39,13 +39,15 @@ void mover_state::hear(const envelope& message) {
 void mover_state::connect(std::vector<introduction> all) {
   setup_.lane->call([lane = setup_.lane.get(), all = std::move(all), me = caf::actor_cast<mover_actor>(self),
                      timeout = setup_.connect_timeout, citation = setup_.connect_citation,
-                     connected = setup_.connected, broke = setup_.broke] {
+                     connected = setup_.connected, broke = setup_.broke, log = setup_.log] {
     limits until{lane->token(), std::chrono::steady_clock::now() + timeout, citation};
     if (auto problem =
             lane->paths() ? lane->paths()->connect(all, until) : error{error_kind::unknown, "no paths"}) {
       broke({problem.kind, "the data paths could not be connected: " + problem.text});
       return;
     }
+    if (const auto remark = lane->paths()->remark_on_connecting(); !remark.empty() && log)
+      log->warning(remark);
     if (connected)
       connected(lane->paths()->board());
     caf::anon_send(me, ready_atom::value);

@@ -12,6 +12,7 @@
 #include "collectives/paths/mpi/mpi_path.hpp"
 #include "collectives/paths/outside/outside_path.hpp"
 #include "collectives/paths/solo.hpp"
+#include "collectives/paths/tcp/tcp_path.hpp"
 #include "collectives/paths/ucx/ucx_path.hpp"
 
 namespace farandole {
@@ -120,10 +121,10 @@ error data_paths::open_all() {
   if (shares_memory() && levels_.place == 0)
     if (auto problem = take(window_offer::open(), offer_))
       return problem;
-  if (takes(path_kind::ucx)) {
+  if (takes(path_kind::tcp) || takes(path_kind::ucx)) {
     std::vector<std::int32_t> everybody(set_.members.size());
     std::iota(everybody.begin(), everybody.end(), 0);
-    if (auto problem = take(open_ucx(everybody), ucx_))
+    if (auto problem = take(takes(path_kind::ucx) ? open_ucx(everybody) : open_tcp(everybody, 0), network_))
       return problem;
   }
   if (takes(path_kind::gloo))
@@ -136,7 +137,7 @@ error data_paths::open_all() {
     if (auto problem = take(open_outside(), outside_))
       return problem;
   if (takes(path_kind::hierarchical) && levels_.in_column())
-    return take(open_ucx(levels_.column()), column_);
+    return take(open_tcp(levels_.column(), static_cast<std::uint32_t>(levels_.place) + 1), column_);
   return {};
 }
 
@@ -155,16 +156,31 @@ error data_paths::open_mpi() {
   return {};
 }
 
-/// Between the members of these ranks in the set.
-expected<std::unique_ptr<exchange_path>> data_paths::open_ucx(std::span<const std::int32_t> ranks) const {
-  ucx_options options;
+/// What the paths between hosts are told alike.
+template <class Options>
+Options data_paths::between(std::span<const std::int32_t> ranks) const {
+  Options options;
   options.generation = set_.generation;
   options.set = set_.set;
   for (auto rank : ranks)
     options.global_ranks.push_back(set_.members[static_cast<std::size_t>(rank)].rank);
   options.adasum_message_bytes = how_.adasum_message_bytes;
   options.spins = waiting::decide(processes_here(set_)).spins();
-  return open_ucx_path(options);
+  return options;
+}
+
+expected<std::unique_ptr<exchange_path>> data_paths::open_tcp(std::span<const std::int32_t> ranks,
+                                                              std::uint32_t column) const {
+  auto options = between<tcp_options>(ranks);
+  options.secret = how_.secret;
+  options.column = column;
+  if (auto ip = own_ip(set_); !ip.empty())
+    options.ip = ip;
+  return open_tcp_path(options);
+}
+
+expected<std::unique_ptr<exchange_path>> data_paths::open_ucx(std::span<const std::int32_t> ranks) const {
+  return open_ucx_path(between<ucx_options>(ranks));
 }
 
 expected<std::unique_ptr<gloo_path>> data_paths::open_gloo() const {
@@ -210,8 +226,8 @@ introduction data_paths::introduce() const {
   mine.rank = set_.members[static_cast<std::size_t>(set_.rank)].rank;
   if (offer_)
     mine.window = offer_->name();
-  if (ucx_)
-    mine.ucx = ucx_->address();
+  if (network_)
+    mine.network = network_->address();
   if (column_)
     mine.column = column_->address();
   if (gloo_)
@@ -224,12 +240,13 @@ introduction data_paths::introduce() const {
 // In the same order on every member.
 error data_paths::connect(std::span<const introduction> all, const limits& until) {
   assert(all.size() == set_.members.size());
-  if (ucx_) {
+  if (network_) {
     std::vector<std::string> addresses;
     for (auto& one : all)
-      addresses.push_back(one.ucx);
-    if (auto problem = ucx_->connect(addresses, set_.rank, until))
+      addresses.push_back(one.network);
+    if (auto problem = network_->connect(addresses, set_.rank, until))
       return problem;
+    remark_on_connecting_ = network_->remark();
   }
   if (gloo_) {
     std::vector<std::string> addresses;
@@ -261,6 +278,8 @@ error data_paths::connect_column(std::span<const introduction> all, const limits
       addresses.push_back(all[static_cast<std::size_t>(rank)].column);
     if (auto problem = column_->connect(addresses, static_cast<std::int32_t>(levels_.host), until))
       return problem;
+    if (remark_on_connecting_.empty())
+      remark_on_connecting_ = column_->remark();
   }
   hierarchical_ = std::make_unique<hierarchical_path>(levels_, std::move(local_), std::move(column_));
   return {};
@@ -306,10 +325,11 @@ path& data_paths::choose(const work& bundle) {
   case path_kind::hierarchical:
     return bundle.operation == operation::allreduce && bundle.reduce_op == reduce_op::adasum &&
                    !hierarchical_->takes_adasum()
-               ? static_cast<path&>(*ucx_)
+               ? static_cast<path&>(*network_)
                : *hierarchical_;
+  case path_kind::tcp:
   case path_kind::ucx:
-    return *ucx_;
+    return *network_;
   case path_kind::gloo:
     return *gloo_;
   case path_kind::mpi:

@@ -68,6 +68,9 @@ public:
   /// Everybody's introductions, by rank within the set. Blocks until this member is connected.
   error connect(std::span<const introduction> all, const limits& until);
 
+  /// What people should know of how members were connected; mostly empty. Once connected.
+  std::string remark_on_connecting() const { return remark_on_connecting_; }
+
   /// For this bundle; never null once connected.
   path& choose(const work& bundle);
 
@@ -80,6 +83,11 @@ private:
   bool shares_memory() const;
   error open_all();
   error open_mpi();
+  template <class Options>
+  Options between(std::span<const std::int32_t> ranks) const;
+  /// Between the members of these ranks in the set: all, or those of a column, which are counted from 1.
+  expected<std::unique_ptr<exchange_path>> open_tcp(std::span<const std::int32_t> ranks,
+                                                    std::uint32_t column) const;
   expected<std::unique_ptr<exchange_path>> open_ucx(std::span<const std::int32_t> ranks) const;
   expected<std::unique_ptr<gloo_path>> open_gloo() const;
   expected<std::unique_ptr<outside_path>> open_outside() const;
@@ -93,10 +101,11 @@ private:
   hierarchy levels_;
   std::unique_ptr<window_offer> offer_;
   std::shared_ptr<window> window_;
+  std::string remark_on_connecting_;
   std::shared_ptr<farandole::board> board_;
   std::unique_ptr<path> local_; ///< between this host's members; handed on to hierarchical_ where that is
-  std::unique_ptr<exchange_path> ucx_;
-  std::unique_ptr<exchange_path> column_; ///< until it, too, is handed on
+  std::unique_ptr<exchange_path> network_; ///< tcp or ucx
+  std::unique_ptr<exchange_path> column_;  ///< until it, too, is handed on
   std::unique_ptr<hierarchical_path> hierarchical_;
   std::unique_ptr<gloo_path> gloo_;
   std::unique_ptr<mpi_path> mpi_;

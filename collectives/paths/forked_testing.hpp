@@ -47,11 +47,11 @@ struct forked_member {
       return opened.error().text;
     paths = std::move(*opened);
     const introduction mine = paths->introduce();
-    for (const auto* word : {&mine.window, &mine.ucx, &mine.column, &mine.gloo, &mine.outside})
+    for (const auto* word : {&mine.window, &mine.network, &mine.column, &mine.gloo, &mine.outside})
       say(*word);
     std::vector<introduction> all(size());
     for (auto& one : all)
-      for (auto* word : {&one.window, &one.ucx, &one.column, &one.gloo, &one.outside})
+      for (auto* word : {&one.window, &one.network, &one.column, &one.gloo, &one.outside})
         *word = hear();
     return paths->connect(all, until()).text;
   }

@@ -31,6 +31,11 @@ constexpr path_row rows[] = {
      "all members on one host",
      [](const set_facts& set) { return set.hosts == 1; },
      {"", "", "", "", moves_nothing, "", ""}},
+    {path_kind::tcp,
+     "tcp",
+     "nothing",
+     [](const set_facts&) { return true; },
+     {"", "", "", "", moves_nothing, "", ""}},
     {path_kind::ucx,
      "ucx",
      "nothing",
@@ -87,6 +92,7 @@ bool wanted(const path_row& row, const set_facts& set, operation what, const pat
   case path_kind::outside:
     return wishes.forced == row.name && !automatic;
   case path_kind::local:
+  case path_kind::tcp:
   case path_kind::ucx:
   case path_kind::gloo:
     break;
@@ -102,8 +108,8 @@ error refusal(const std::string& forced) {
   return {
       error_kind::unimplemented,
       "FARANDOLE_CPU_PATH=" + forced +
-          " (or HOROVOD_CPU_OPERATIONS) asks for what is not in this build; use auto, local, ucx, gloo, mpi, "
-          "ccl or outside"};
+          " (or HOROVOD_CPU_OPERATIONS) asks for what is not in this build; use auto, local, tcp, ucx, gloo, "
+          "mpi, ccl or outside"};
 }
 
 } // namespace

@@ -17,7 +17,7 @@
 namespace farandole {
 
 /// In the order of preference.
-enum class path_kind : std::uint8_t { solo, hierarchical, local, ucx, gloo, mpi, ccl, outside };
+enum class path_kind : std::uint8_t { solo, hierarchical, local, tcp, ucx, gloo, mpi, ccl, outside };
 
 /// What a set looks like to a path.
 struct set_facts {

@@ -85,7 +85,7 @@ def check_installed(environment: Environment) -> None:
     assert environment.run("horovodrun", "--version").strip() == environment.python(packages).split()[1]
     assert environment.run("farandole", "--version").startswith(f"farandole {environment.python(packages).split()[0]} ")
     report = environment.run("farandole", "check")
-    for path in ("board", "local", "ucx", "gloo", "mpi"):
+    for path in ("board", "local", "tcp", "ucx", "gloo", "mpi"):
         assert f"[X] {path}\n" in report, report
     modules = "from pathlib import Path; from farandole import _native; folder = Path(_native.__file__).parent\n"
     modules += 'print(*sorted(path.name for path in folder.rglob("*.so")))'

@@ -58,8 +58,9 @@ build_facts find_facts(const std::string& program) {
   const bool ccl = ccl_works();
   facts.operations = {{"NCCL", false}, {"DDL", false}, {"CCL", ccl}, {"MPI", mpi}, {"Gloo", true}};
   const bool ucx = ucx_works();
-  facts.paths = {{"board", true},        {"local", true}, {"ucx", ucx}, {"hierarchical", ucx},
-                 {"gloo", gloo_works()}, {"mpi", mpi},    {"ccl", ccl}, {"nccl", false}};
+  facts.paths = {{"board", true}, {"local", true}, {"hierarchical", true},
+                 {"tcp", true},   {"ucx", ucx},    {"gloo", gloo_works()},
+                 {"mpi", mpi},    {"ccl", ccl},    {"nccl", false}};
   return facts;
 }
 

@@ -94,7 +94,7 @@ std::string where_it_runs() {
           "(`FARANDOLE_SINGLE_COPY`)\n";
   text +=
       "\nAn allreduce with Adasum goes by hierarchical where all hosts have 2, 4, 8 … consecutive ranks, or "
-      "ranks are dealt out to them one by one; elsewhere by ucx.\n";
+      "ranks are dealt out to them one by one; elsewhere by tcp.\n";
   return text + "\nWhat is not moved, and why:\n\n" + reasons;
 }
 

@@ -25,6 +25,10 @@ error exchange_path::connect(std::span<const std::string> addresses, std::int32_
   return broken_;
 }
 
+std::string exchange_path::remark() const {
+  return messenger_->remark();
+}
+
 outcome exchange_path::run(const work& bundle, const limits& until) {
   return run(bundle, until, nullptr);
 }

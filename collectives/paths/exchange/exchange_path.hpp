@@ -39,6 +39,9 @@ public:
   std::string address() const;
   error connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until);
 
+  /// What an operator should know of how members met. Mostly empty.
+  std::string remark() const;
+
   std::string_view name() const override { return name_; }
   outcome run(const work& bundle, const limits& until) override;
   /// Of an allreduce, or of an allgather.

@@ -20,6 +20,9 @@ public:
   /// connection to each. When it is through, nobody needs this member again before its next work.
   virtual error connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until) = 0;
 
+  /// What an operator should know of how members met: who else was there. Mostly empty.
+  virtual std::string remark() const { return {}; }
+
   /// The messages that follow belong to this work.
   virtual void begin(std::uint64_t sequence) = 0;
   /// Blocks until what was sent has left this process: nobody drives a messenger between two works.

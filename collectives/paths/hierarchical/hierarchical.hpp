@@ -5,10 +5,10 @@
 
 #include <memory>
 
+#include "collectives/paths/exchange/exchange_path.hpp"
 #include "collectives/paths/hierarchical/hierarchy.hpp"
 #include "collectives/paths/hierarchical/two_level.hpp"
 #include "collectives/paths/path.hpp"
-#include "collectives/paths/exchange/exchange_path.hpp"
 
 namespace farandole {
 

@@ -1,6 +1,6 @@
 // The hierarchical path between real processes that stand on hosts by name.
 #include "collectives/paths/hierarchical/hierarchical.hpp"
-#include "collectives/paths/ucx/ucx_path.hpp"
+#include "collectives/paths/tcp/tcp_path.hpp"
 
 #include <signal.h>
 
@@ -198,7 +198,7 @@ TEST_CASE("hierarchical adasum: every member has the bits of the local path, wha
       {{{"a", "a", "b", "b"}, "hierarchical"},
        {{"a", "b", "a", "b"}, "hierarchical"},
        {{"a", "a", "b", "b", "a", "a", "b", "b"}, "hierarchical"},
-       {{"a", "b", "b", "a"}, "ucx"}}));
+       {{"a", "b", "b", "a"}, "tcp"}}));
   forked_members members(hosts, two_levels(), [&name = name](forked_member& self) {
     work probe;
     probe.reduce_op = reduce_op::adasum;
@@ -314,7 +314,7 @@ private:
 
 /// One large operation on hosts of one member, while something happens to rank 1 in the middle of it.
 std::string interrupted(forked_member& self, operation what, const std::function<error()>& event) {
-  auto column = open_ucx_path({});
+  auto column = open_tcp_path({});
   if (!column)
     return column.error().text;
   self.say((*column)->address());

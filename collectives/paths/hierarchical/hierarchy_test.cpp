@@ -71,23 +71,24 @@ TEST_CASE("the table has a row for each path, in the order of their kinds") {
     CHECK(&row_of(row.kind) == &row);
 }
 
-TEST_CASE("the set decides between solo, local and ucx") {
+TEST_CASE("the set decides between solo, local and tcp") {
   CHECK(route_of(operation::allreduce, {1, 1}, {}) == path_kind::solo);
   CHECK(route_of(operation::alltoall, {1, 1}, {"ucx", true, true}) == path_kind::solo);
   CHECK(route_of(operation::allreduce, {4, 1}, {"auto", true, true}) == path_kind::local);
   CHECK(route_of(operation::allreduce, {4, 1}, {"ucx", true, true}) == path_kind::ucx);
-  CHECK(route_of(operation::allreduce, {4, 2}, {}) == path_kind::ucx);
+  CHECK(route_of(operation::allreduce, {4, 1}, {"tcp", true, true}) == path_kind::tcp);
+  CHECK(route_of(operation::allreduce, {4, 2}, {}) == path_kind::tcp);
 }
 
 TEST_CASE(
     "the hierarchical settings choose that path for their operation, where a host has several members") {
   const path_wishes allreduce{"auto", true, false}, allgather{"auto", false, true};
   CHECK(route_of(operation::allreduce, {4, 2}, allreduce) == path_kind::hierarchical);
-  CHECK(route_of(operation::allgather, {4, 2}, allreduce) == path_kind::ucx);
+  CHECK(route_of(operation::allgather, {4, 2}, allreduce) == path_kind::tcp);
   CHECK(route_of(operation::allgather, {3, 2}, allgather) == path_kind::hierarchical);
-  CHECK(route_of(operation::allreduce, {4, 2}, allgather) == path_kind::ucx);
-  CHECK(route_of(operation::broadcast, {4, 2}, {"auto", true, true}) == path_kind::ucx);
-  CHECK(route_of(operation::allreduce, {3, 3}, allreduce) == path_kind::ucx);
+  CHECK(route_of(operation::allreduce, {4, 2}, allgather) == path_kind::tcp);
+  CHECK(route_of(operation::broadcast, {4, 2}, {"auto", true, true}) == path_kind::tcp);
+  CHECK(route_of(operation::allreduce, {3, 3}, allreduce) == path_kind::tcp);
   CHECK(route_of(operation::allreduce, {4, 2}, {"ucx", true, true}) == path_kind::ucx);
 }
 
@@ -95,8 +96,8 @@ TEST_CASE("a torus is levels of equal hosts") {
   path_wishes torus;
   torus.torus_allreduce = true;
   CHECK(route_of(operation::allreduce, {4, 2, true}, torus) == path_kind::hierarchical);
-  CHECK(route_of(operation::allreduce, {3, 2, false}, torus) == path_kind::ucx);
-  CHECK(route_of(operation::allgather, {4, 2, true}, torus) == path_kind::ucx);
+  CHECK(route_of(operation::allreduce, {3, 2, false}, torus) == path_kind::tcp);
+  CHECK(route_of(operation::allgather, {4, 2, true}, torus) == path_kind::tcp);
   CHECK(route_of(operation::allreduce, {4, 1, true}, torus) == path_kind::local);
 }
 

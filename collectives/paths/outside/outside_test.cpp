@@ -83,7 +83,7 @@ TEST_CASE("outside: the example moves what it says, and the rest goes by our own
     work gather;
     gather.operation = operation::allgather;
     const auto& other = self.paths->choose(gather).name();
-    if (other != (self.set.one_host() ? "local" : "ucx"))
+    if (other != (self.set.one_host() ? "local" : "tcp"))
       return "allgather goes by " + std::string(other);
     return self.paths->remark().find("star") == std::string::npos ? std::string("nothing is said of it") : "";
   });
@@ -160,6 +160,6 @@ TEST_CASE("outside: what its library moves goes there, the rest as if nothing wa
   const auto route = [&](operation what) { return (*routes)[static_cast<std::size_t>(what)]; };
   CHECK(route(operation::allgather) == path_kind::outside);
   CHECK(route(operation::allreduce) == path_kind::hierarchical);
-  CHECK(route(operation::alltoall) == path_kind::ucx);
+  CHECK(route(operation::alltoall) == path_kind::tcp);
   CHECK((*routes_for({1, 1}, wishes))[static_cast<std::size_t>(operation::allgather)] == path_kind::solo);
 }

@@ -69,6 +69,10 @@ error tcp_messenger::connect(std::span<const std::string> addresses, std::int32_
   error problem = meeting_->call(addresses, clock::now());
   if (!problem)
     problem = meet(until);
+  if (meeting_->refused() != 0)
+    remark_ = "the tcp path refused " + std::to_string(meeting_->refused()) +
+              " connections at its listener " + address_ +
+              ", of which nothing was taken; the last: " + meeting_->last_refused();
   if (problem) {
     losses_.fail(problem);
     tear_down(losses_.culprit_or(rank_));

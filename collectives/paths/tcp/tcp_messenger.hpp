@@ -34,6 +34,7 @@ public:
 
   std::string address() const override { return address_; }
   error connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until) override;
+  std::string remark() const override { return remark_; }
 
   std::int32_t rank() const override { return rank_; }
   std::int32_t members() const override { return members_; }
@@ -75,6 +76,7 @@ private:
   std::vector<std::unique_ptr<tcp_channel>> channels_; ///< by rank; null: itself, or not met yet
   std::vector<bool> left_;                             ///< in order
   std::vector<pollfd> polls_;
+  std::string remark_;
   std::int32_t rank_ = 0;
   std::int32_t members_ = 0;
   std::uint64_t sequence_ = 0;

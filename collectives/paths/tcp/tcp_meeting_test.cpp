@@ -1,0 +1,278 @@
+// Members that meet while strangers are at their listeners. One thread and a clock of its own drive all.
+#include "collectives/paths/tcp/tcp_meeting.hpp"
+
+#include <sys/socket.h>
+
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <string_view>
+
+#include "collectives/paths/connections/sockets.hpp"
+
+using namespace farandole;
+
+namespace {
+
+using bytes = std::vector<std::byte>;
+
+auto secret(std::string_view text = "the job's secret") {
+  return std::make_shared<const tls_credentials>(text, data_purpose);
+}
+
+/// A member that meets the others.
+struct attendee {
+  descriptor listener;
+  std::string address;
+  std::unique_ptr<tcp_meeting> meeting{};
+  std::vector<met_peer> met{};
+
+  attendee() {
+    auto opened = open_listener("127.0.0.1", 0);
+    REQUIRE(opened);
+    listener = std::move(*opened);
+    address = tcp_address{"127.0.0.1", port_of(listener)}.text();
+  }
+  void begin(const channel_group& group, std::span<const std::string> addresses,
+             std::shared_ptr<const tls_credentials> credentials = secret(),
+             const meeting_limits& bounds = {}) {
+    meeting = std::make_unique<tcp_meeting>(std::move(listener), std::move(credentials), group,
+                                            chunk_suite::aes_128_gcm, bounds);
+    REQUIRE_FALSE(meeting->call(addresses, tcp_meeting::clock::now()));
+  }
+  /// What has come by now, looked at when it is so much later.
+  void step(std::chrono::milliseconds later = {}) {
+    std::vector<pollfd> polls;
+    meeting->watch(polls);
+    ::poll(polls.data(), polls.size(), 1);
+    meeting->step(polls, tcp_meeting::clock::now() + later);
+    for (met_peer& peer : meeting->take_met())
+      met.push_back(std::move(peer));
+  }
+};
+
+/// Members of one set, ready to meet.
+struct gathering {
+  std::vector<attendee> members;
+  std::vector<std::string> addresses;
+
+  explicit gathering(std::int32_t size, const meeting_limits& bounds = {})
+      : members(static_cast<std::size_t>(size)) {
+    for (const attendee& each : members)
+      addresses.push_back(each.address);
+    for (std::int32_t rank = 0; rank + 1 < size; ++rank)
+      members[static_cast<std::size_t>(rank)].begin({7, 3, 0, size, rank}, addresses, secret(), bounds);
+  }
+  attendee& last() { return members.back(); }
+  /// The last member comes late: strangers were there before it.
+  void last_comes() {
+    const auto size = static_cast<std::int32_t>(members.size());
+    last().begin({7, 3, 0, size, size - 1}, addresses);
+  }
+  /// Whether all met within so many rounds.
+  bool meet(int rounds = 3000) {
+    while (rounds-- > 0) {
+      bool complete = true;
+      for (attendee& each : members) {
+        each.step();
+        complete = complete && each.meeting->complete();
+      }
+      if (complete)
+        return true;
+    }
+    return false;
+  }
+};
+
+class stranger {
+public:
+  explicit stranger(const std::string& address) {
+    const auto parsed = tcp_address::parse(address);
+    auto started = start_connecting(parsed->ip, parsed->port);
+    REQUIRE(started);
+    socket_ = std::move(*started);
+    pollfd writable{socket_.get(), POLLOUT, 0};
+    REQUIRE(::poll(&writable, 1, 10'000) == 1);
+  }
+  void say(std::span<const std::byte> words) {
+    REQUIRE(::send(socket_.get(), words.data(), words.size(), MSG_NOSIGNAL) ==
+            static_cast<ssize_t>(words.size()));
+  }
+  void say(std::string_view words) { say(std::as_bytes(std::span{words})); }
+  bytes hear() {
+    bytes heard(4096);
+    const ssize_t got = ::recv(socket_.get(), heard.data(), heard.size(), MSG_DONTWAIT);
+    heard.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+    return heard;
+  }
+  /// Whether the connection was closed.
+  bool refused() {
+    std::array<char, 4096> ignored;
+    for (;;) {
+      const ssize_t got = ::recv(socket_.get(), ignored.data(), ignored.size(), MSG_DONTWAIT);
+      if (got <= 0)
+        return got == 0 || errno == ECONNRESET;
+    }
+  }
+
+private:
+  descriptor socket_;
+};
+
+const channel_group as_rank_1{7, 3, 0, 2, 1};
+
+/// Speaks with the listener as a member of this group would, until nobody has anything left to say.
+void impersonate(attendee& listener, stranger& impostor, const channel_group& group,
+                 const std::shared_ptr<const tls_credentials>& credentials, bytes* record = nullptr) {
+  auto handshake = channel_handshake::call(credentials, group, chunk_suite::aes_128_gcm, 0);
+  bytes wire;
+  REQUIRE(handshake->feed({}, wire));
+  for (int round = 0; round < 20; ++round) {
+    if (record != nullptr)
+      record->insert(record->end(), wire.begin(), wire.end());
+    if (!wire.empty())
+      impostor.say(wire);
+    wire.clear();
+    listener.step();
+    const bytes heard = impostor.hear();
+    if (!heard.empty() && !handshake->feed(heard, wire))
+      return;
+  }
+}
+
+} // namespace
+
+TEST_CASE("meeting: all members of a set meet each other") {
+  for (const std::int32_t size : {1, 2, 5}) {
+    gathering set{size};
+    set.last_comes();
+    REQUIRE(set.meet());
+    for (attendee& each : set.members)
+      CHECK(each.met.size() == static_cast<std::size_t>(size) - 1);
+    const auto& first = set.members.front();
+    if (size > 1)
+      CHECK(first.met.front().keys.sealing != first.met.front().keys.opening);
+  }
+}
+
+TEST_CASE("meeting: strangers who are silent, talk garbage or half a handshake keep nobody from meeting") {
+  gathering set{2};
+  attendee& listener = set.members.front();
+  auto honest = channel_handshake::call(secret(), as_rank_1, chunk_suite::aes_128_gcm, 0);
+  bytes hello;
+  REQUIRE(honest->feed({}, hello));
+  stranger silent{listener.address}, garbage{listener.address}, half{listener.address},
+      zeros{listener.address};
+  garbage.say("GET / HTTP/1.1\r\nHost: 10.0.0.1\r\n\r\n");
+  half.say(std::span{hello}.first(hello.size() / 2));
+  zeros.say(bytes(100'000));
+  for (int round = 0; round < 5; ++round)
+    listener.step();
+  CHECK(garbage.refused());
+  CHECK(zeros.refused());
+  CHECK_FALSE(silent.refused());
+  CHECK_FALSE(half.refused());
+  CHECK(listener.meeting->refused() == 2);
+  CHECK_THAT(listener.meeting->last_refused(),
+             Catch::Contains("127.0.0.1:") && Catch::Contains("no TLS record"));
+  listener.step(std::chrono::seconds{2});
+  CHECK(silent.refused());
+  CHECK(half.refused());
+  set.last_comes();
+  CHECK(set.meet());
+}
+
+TEST_CASE("meeting: with all places taken by strangers who say nothing, the oldest of them has to leave") {
+  gathering set{2, {4, std::chrono::hours{1}}};
+  attendee& listener = set.members.front();
+  std::vector<std::unique_ptr<stranger>> crowd;
+  for (int count = 0; count < 50; ++count)
+    crowd.push_back(std::make_unique<stranger>(listener.address));
+  listener.step();
+  CHECK(crowd.front()->refused());
+  CHECK_FALSE(crowd.back()->refused());
+  set.last_comes();
+  CHECK(set.meet());
+}
+
+TEST_CASE("meeting: a wrong secret is refused, and so is the right one of another place") {
+  struct impostor {
+    channel_group group;
+    std::string_view secret;
+    const char* says;
+  };
+  for (const impostor& each : {impostor{as_rank_1, "another secret", "does not know the job's secret"},
+                               impostor{{6, 3, 0, 2, 1}, "the job's secret", "generation 6"},
+                               impostor{{7, 4, 0, 2, 1}, "the job's secret", "another process set"},
+                               impostor{{7, 3, 1, 2, 1}, "the job's secret", "another process set"},
+                               impostor{{7, 3, 0, 3, 2}, "the job's secret", "another process set"}}) {
+    gathering set{2};
+    attendee& listener = set.members.front();
+    stranger caller{listener.address};
+    impersonate(listener, caller, each.group, secret(each.secret));
+    CHECK(caller.refused());
+    CHECK_THAT(listener.meeting->last_refused(), Catch::Contains(each.says));
+    CHECK(listener.met.empty());
+    set.last_comes();
+    CHECK(set.meet());
+  }
+}
+
+TEST_CASE(
+    "meeting: a recorded connection is refused when it is played again, and a second one of a member too") {
+  bytes record;
+  {
+    gathering before{2};
+    stranger member{before.members.front().address};
+    impersonate(before.members.front(), member, as_rank_1, secret(), &record);
+    REQUIRE(before.members.front().met.size() == 1);
+  }
+  gathering set{3};
+  attendee& listener = set.members.front();
+  stranger player{listener.address};
+  player.say(record);
+  for (int round = 0; round < 5; ++round)
+    listener.step();
+  CHECK(player.refused());
+  CHECK(listener.met.empty());
+  const channel_group as_rank_2{7, 3, 0, 3, 2};
+  stranger member{listener.address}, again{listener.address};
+  impersonate(listener, member, as_rank_2, secret());
+  REQUIRE(listener.met.size() == 1);
+  impersonate(listener, again, as_rank_2, secret());
+  CHECK(again.refused());
+  CHECK(listener.met.size() == 1);
+  CHECK_THAT(listener.meeting->last_refused(), Catch::Contains("has been met already"));
+}
+
+TEST_CASE("meeting: a member whose listener is gone is lost, and one that somebody plays is called again") {
+  attendee caller, gone;
+  const std::vector<std::string> addresses{gone.address, caller.address};
+  gone.listener.close();
+  caller.begin(as_rank_1, addresses);
+  std::optional<tcp_meeting::failure> failure;
+  for (int round = 0; round < 1000 && !failure; ++round) {
+    caller.step();
+    failure = caller.meeting->take_failure();
+  }
+  REQUIRE(failure);
+  CHECK(failure->rank == 0);
+  CHECK(failure->why == "Connection refused");
+
+  // Somebody without the secret has the address: whatever it answers proves nothing, and loses nobody.
+  attendee hopeful, impostor;
+  hopeful.begin(as_rank_1, std::vector<std::string>{impostor.address, hopeful.address});
+  int answered = 0;
+  for (int round = 0; round < 5000 && answered < 3; ++round) {
+    hopeful.step();
+    if (auto accepted = accept_one(impostor.listener.get()); accepted.socket) {
+      constexpr std::string_view alert{"\x15\x03\x03\x00\x02\x02\x28", 7};
+      CHECK(::send(accepted.socket.get(), alert.data(), alert.size(), MSG_NOSIGNAL) == 7);
+      ++answered;
+    }
+  }
+  CHECK(answered == 3);
+  CHECK_FALSE(hopeful.meeting->take_failure());
+  CHECK_FALSE(hopeful.meeting->complete());
+  CHECK_FALSE(hopeful.meeting->trouble(0).empty());
+}
