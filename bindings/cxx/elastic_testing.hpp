@@ -19,9 +19,9 @@ using starting = std::future<expected<member_ptr>>;
 
 class elastic_job : public job {
 public:
-  elastic_job(std::int32_t size, std::int32_t most)
+  elastic_job(std::int32_t size, std::int32_t most, const handshake_limits& handshakes = {})
       : job({.size = size, .elastic = true, .least = 1, .most = most},
-            {{"HOROVOD_ELASTIC", "1"}, {"HOROVOD_DYNAMIC_PROCESS_SETS", "1"}}) {
+            {{"HOROVOD_ELASTIC", "1"}, {"HOROVOD_DYNAMIC_PROCESS_SETS", "1"}}, handshakes) {
     for (std::int32_t slot = 0; slot < size; ++slot)
       tell(slot_started{slot});
   }

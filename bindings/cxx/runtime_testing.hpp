@@ -22,11 +22,13 @@ class job {
 public:
   explicit job(std::int32_t size, std::map<std::string, std::string> extra = {})
       : job(membership_rules{.size = size}, std::move(extra)) {}
-  explicit job(membership_rules rules, std::map<std::string, std::string> extra = {})
+  explicit job(membership_rules rules, std::map<std::string, std::string> extra = {},
+               const handshake_limits& handshakes = {})
       : size_(rules.size), extra_(std::move(extra)) {
     rendezvous_options how;
     how.members = rules;
     how.links.credentials = std::make_shared<const tls_credentials>(secret);
+    how.links.handshakes = handshakes;
     auto service = start_rendezvous(system_.get(), how);
     REQUIRE(service);
     actor_ = service->actor;
