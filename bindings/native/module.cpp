@@ -320,6 +320,9 @@ void define_kernel_door(nb::module_& module) {
 }
 
 void define_termination(nb::module_& module) {
+  module.def(
+      "expect_children", &expect_children, "launcher"_a,
+      "This process is a member of an elastic job: children that it forks from now on can be guarded.");
   module.def("catch_termination", &catch_termination, "launcher"_a,
              "From now on SIGTERM is remembered, unless it has a handler already; whether it is.");
   module.def("termination_came", &termination_came, "Whether SIGTERM was remembered.");

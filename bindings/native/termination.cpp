@@ -133,14 +133,18 @@ bool watch_parent() {
 
 } // namespace
 
+void expect_children(pid_t launcher) {
+  if (!in_loop)
+    in_loop = map_shared_flag();
+  launching = launcher;
+  owner = guarded = ::getpid();
+}
+
 bool catch_termination(pid_t launcher) {
   if (!is_default(action_for(SIGTERM)))
     return false;
-  if (!in_loop)
-    in_loop = map_shared_flag();
+  expect_children(launcher);
   came = false;
-  launching = launcher;
-  owner = guarded = ::getpid();
   if (!install(SIGTERM, &remember))
     return false;
   if (in_loop)
@@ -161,7 +165,7 @@ void release_termination() {
 }
 
 bool guard_forked_child() {
-  if (!in_loop || !*in_loop || ::getpid() == owner)
+  if (!in_loop || ::getpid() == owner)
     return false;
   const auto now = action_for(SIGTERM);
   if (guarded == ::getpid()) {
@@ -170,7 +174,8 @@ bool guard_forked_child() {
     passed_on = now;
     return install(SIGTERM, &remember);
   }
-  if (!handles(now, &remember))
+  // The default: it was forked outside of the loop.
+  if (!handles(now, &remember) && !is_default(now))
     return false;
   parent = guarded.load();
   owed = false;
@@ -178,7 +183,7 @@ bool guard_forked_child() {
   if (!watch_parent())
     return false;
   guarded = ::getpid();
-  return true;
+  return install(SIGTERM, &remember);
 }
 
 } // namespace farandole::native

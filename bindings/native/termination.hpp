@@ -8,6 +8,10 @@
 
 namespace farandole::native {
 
+/// This process is a member of an elastic job that `launcher` has started: children that it forks from now on
+/// can be guarded.
+void expect_children(pid_t launcher);
+
 /// From now on SIGTERM is remembered, unless the process handles or ignores it already; whether it is. It
 /// kills as ever when it comes a second time, when `launcher` sends it, which then ends the job, and in
 /// forked children that are not guarded.
@@ -24,8 +28,9 @@ void release_termination();
 /// ignores it as long as the member is inside of its elastic loop, and ends with its parent if it has ignored
 /// one. SIGTERM of the parent, of the launcher and of the child itself has its usual effect. It is a handler,
 /// and not SIG_IGN, because programs that the child executes must not inherit it. May be called again when
-/// the child has installed a handler of its own: that one then gets what is not ignored. False: the child is
-/// not guarded, because the member is outside of its loop or handles SIGTERM itself.
+/// the child has installed a handler of its own: that one then gets what is not ignored. A child that was
+/// forked before the loop ignores the signal once the member is inside of it. False: the child is not
+/// guarded, because the member handles SIGTERM itself, or has not called expect_children().
 bool guard_forked_child();
 
 } // namespace farandole::native

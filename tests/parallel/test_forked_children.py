@@ -44,7 +44,10 @@ def tell_to_end(pid):
     # As a scheduler does: neither the member nor its launcher is the sender.
     subprocess.run(["kill", "-TERM", str(pid)], check=True)
 
-forked_children.guard()
+forked_children.guard(0)
+early, outside = Child(), Child()
+tell_to_end(outside.pid)
+assert outside.code() == KILLED
 assert _native.catch_termination(0)
 """
 
@@ -55,6 +58,12 @@ tell_to_end(child.pid)
 assert child.is_alive()
 os.kill(child.pid, signal.SIGTERM)
 assert child.code() == KILLED
+""",
+    "so does one that was forked before the loop": """
+tell_to_end(early.pid)
+assert early.is_alive()
+os.kill(early.pid, signal.SIGTERM)
+assert early.code() == KILLED
 """,
     "the end of the thread that forked is not the end of the member": """
 made = []

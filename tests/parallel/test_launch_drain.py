@@ -18,8 +18,8 @@ from launched import DEADLINE_S, FARANDOLE, Job, assert_gone, clean_environment,
 pytestmark = needs_launcher
 
 # Trains until a generation of the wanted size has made twenty steps. "stuck": slot 1 never ends its third step. "own":
-# slot 1 handles SIGTERM itself, and all end when it has. "loader": batches come from a forked child. Whatever is lost
-# or given anew is told.
+# slot 1 handles SIGTERM itself, and all end when it has. "loader" and "early loader": batches come from a child that
+# is forked in the function, or before it. Whatever is lost or given anew is told.
 SCRIPT = """
 import os, re, signal, sys, time
 import numpy, farandole.numpy as hvd
@@ -41,7 +41,7 @@ class State(hvd.elastic.NumPyState):
         print(f"RESTORE slot {slot}", flush=True)
         super().restore()
 
-if manner == "loader":
+if "loader" in manner:
     from torch.utils.data import DataLoader
 
     loader = DataLoader(range(10**6), num_workers=1, multiprocessing_context="fork")
@@ -49,15 +49,16 @@ if manner == "own" and slot == 1:
     signal.signal(signal.SIGTERM, lambda *_: own.fill(1.0))
 before = caught()
 hvd.init()
+batches = iter(loader) if manner == "early loader" else None
 state = State(weight=numpy.zeros(2), step=0)
 
 @hvd.elastic.run
 def train(state):
     began = state.step
     print(f"BEGIN slot {slot} rank {hvd.rank()} of {hvd.size()} step {began} pid {os.getpid()}", flush=True)
-    batches = None
-    if manner == "loader":
-        batches = iter(loader)
+    global batches
+    if "loader" in manner:
+        batches = batches or iter(loader)
         print(f"CHILD slot {slot} pid {batches._workers[0].pid}", flush=True)
     told = 0
     while not told and (hvd.size() != wanted or state.step < began + 20):
@@ -146,8 +147,11 @@ def test_a_worker_that_is_told_to_end_leaves_at_the_next_commit(
     assert re.findall(r"AFTER slot \d caught (\d)", job.text) == ["0"] * 2  # and not after it
 
 
-def test_a_whole_process_group_that_is_told_to_end_still_finishes_its_step(start: Callable[..., Job]) -> None:
-    job = start(["-np", "2", "--min-np", "1", "-H", "localhost:2"], 1, "loader")
+@pytest.mark.parametrize("manner", ["loader", "early loader"])
+def test_a_whole_process_group_that_is_told_to_end_still_finishes_its_step(
+    start: Callable[..., Job], manner: str
+) -> None:
+    job = start(["-np", "2", "--min-np", "1", "-H", "localhost:2"], 1, manner)
     job.read_until(lambda text: len(re.findall(r"CHILD slot \d pid \d+", text)) == 2)
     os.killpg(os.getpgid(pid_of(job, 1)), signal.SIGTERM)
     assert_left(job, [1], [(0, 0)])

@@ -254,6 +254,11 @@ class Kept:
     def forget(self, number: object) -> None: ...
     def clear(self) -> None: ...
 
+def expect_children(launcher: int) -> None:
+    """
+    This process is a member of an elastic job: children that it forks from now on can be guarded.
+    """
+
 def catch_termination(launcher: int) -> bool:
     """
     From now on SIGTERM is remembered, unless it has a handler already; whether it is.

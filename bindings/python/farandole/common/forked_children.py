@@ -1,8 +1,9 @@
 """Forked children of a member, such as the workers of a data loader, while the member is told to end by SIGTERM.
 
 A scheduler sends SIGTERM to all processes of a member at once. The member finishes its step and leaves at the next
-commit, and needs its children until then. So children that it forks inside of its elastic loop ignore the signal until
-the member has left the loop; those that have ignored one end with the member. What a child executes is not affected.
+commit, and needs its children until then. So children that it forks after ``init()``, before its elastic loop or inside
+of it, ignore the signal as long as the member is inside of the loop; those that have ignored one end with the member.
+What a child executes is not affected.
 """
 
 from __future__ import annotations
@@ -18,9 +19,15 @@ _masks = threading.local()
 """``before``: the signal mask of a thread that is forking."""
 
 
-def guard() -> None:
-    """Guards the children that this process forks from now on, whenever it is inside of its elastic loop."""
+def guard(launcher: int) -> None:
+    """Guards the children that this member forks from now on, whenever it is inside of its elastic loop.
+
+    :param launcher: the process whose SIGTERM ends the job; 0 if it is unknown
+    """
+    from farandole import _native
+
     global _is_registered
+    _native.expect_children(launcher)
     if not _is_registered:
         _is_registered = True
         os.register_at_fork(before=_begin_fork, after_in_parent=_end_fork, after_in_child=_guard_this_child)

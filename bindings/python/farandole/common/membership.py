@@ -147,15 +147,17 @@ def sigterm_is_a_wish() -> Iterator[None]:
         return
     from farandole import _native
 
-    launcher = os.environ.get("FARANDOLE_LAUNCHER_PROCESS", "")
-    caught = _native.catch_termination(int(launcher) if launcher.isdigit() else 0)
-    if caught:
-        forked_children.guard()
+    caught = _native.catch_termination(_launcher())
     try:
         yield
     finally:
         if caught:
             _native.release_termination()
+
+
+def _launcher() -> int:
+    text = os.environ.get("FARANDOLE_LAUNCHER_PROCESS", "")
+    return int(text) if text.isdigit() else 0
 
 
 def _withdraw_if_told_to_end() -> None:
@@ -229,6 +231,8 @@ class _OutsideLoop:
 
 def joined() -> None:
     """This process has joined a generation: what it may do until its elastic loop begins depends on when."""
+    if is_elastic():
+        forked_children.guard(_launcher())
     if not _in_loop and is_elastic():
         job.runtime = _OutsideLoop(job.runtime, getattr(job.runtime, "joined_late", False))
 
