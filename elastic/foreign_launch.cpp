@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <initializer_list>
+#include <set>
 #include <vector>
 
 namespace farandole {
@@ -179,6 +180,18 @@ std::optional<foreign_launch> find_foreign_launch(const environment_lookup& envi
         alone = found;
     }
   return alone;
+}
+
+std::string place_in_environment(const environment_lookup& environment) {
+  std::set<std::string_view> variables = {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT"};
+  for (const auto& row : rows()) {
+    variables.insert(row.rank_variable);
+    variables.insert(row.also_set.begin(), row.also_set.end());
+  }
+  std::string text;
+  for (const auto name : variables)
+    text += environment(name).value_or("-") + " ";
+  return text;
 }
 
 bool is_meant_to_be_alone(const settings& values) {

@@ -43,6 +43,10 @@ struct foreign_launch {
 /// of a Slurm job are inside a Slurm step.
 std::optional<foreign_launch> find_foreign_launch(const environment_lookup& environment);
 
+/// The values of all variables by which a launcher, horovodrun included, tells a process its place, as one
+/// text: a process with the same text as its parent inherited it, and has no place of its own.
+std::string place_in_environment(const environment_lookup& environment);
+
 /// HOROVOD_SIZE=1 was given: this process is meant to be a job of its own, whatever launcher started it.
 bool is_meant_to_be_alone(const settings& values);
 

@@ -133,3 +133,16 @@ TEST_CASE("HOROVOD_SIZE=1 says that a process is meant to be alone", "[foreign_l
   CHECK_FALSE(is_meant_to_be_alone(settings_in({{"HOROVOD_SIZE", "2"}})));
   CHECK_FALSE(is_meant_to_be_alone(settings::built_in()));
 }
+
+TEST_CASE("a process with another place than its parent is told apart by what launchers say alone",
+          "[foreign launch]") {
+  const auto place = [](const variables& set) { return place_in_environment(lookup_in(set)); };
+  CHECK(place(torchrun) == place(torchrun + variables{{"OMP_NUM_THREADS", "1"}, {"HOME", "/"}}));
+  for (const auto* name : {"RANK", "HOROVOD_RANK", "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_RANK",
+                           "JSM_NAMESPACE_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "MASTER_PORT",
+                           "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT"}) {
+    INFO(name);
+    CHECK(place({{name, "0"}}) != place({{name, "1"}}));
+    CHECK(place({{name, "0"}}) != place({}));
+  }
+}

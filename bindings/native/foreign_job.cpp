@@ -38,6 +38,10 @@ bool launched_by_mpi() {
          settings_of_process().text(setting::rendezvous_address).empty();
 }
 
+std::string place_of_process() {
+  return place_in_environment(process_environment());
+}
+
 std::optional<std::tuple<std::int32_t, std::int32_t, double, std::string>> torch_job() {
   const auto values = settings_of_process();
   const auto launch = torch_store_launch(process_environment(), values);

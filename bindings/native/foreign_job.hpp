@@ -15,6 +15,8 @@ namespace farandole::native {
 
 bool launched_by_mpi();
 
+std::string place_of_process();
+
 std::optional<std::tuple<std::int32_t, std::int32_t, double, std::string>> torch_job();
 
 class rendezvous_server {

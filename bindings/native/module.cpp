@@ -298,6 +298,9 @@ void define_runtime(nb::module_& module) {
 void define_foreign_jobs(nb::module_& module) {
   module.def("launched_by_mpi", &launched_by_mpi,
              "Whether mpirun or the like started this process, and no rendezvous is named.");
+  module.def("place_in_environment", &place_of_process,
+             "What launchers have told this process of its place, as one text to compare: a process that a "
+             "member starts inherits it.");
   module.def("torch_job", &torch_job,
              "(rank, size, seconds, text) of the job that this process has to join at MASTER_ADDR and "
              "MASTER_PORT, and of the start timeout; None where there is no such job.");

@@ -280,6 +280,11 @@ def launched_by_mpi() -> bool:
     Whether mpirun or the like started this process, and no rendezvous is named.
     """
 
+def place_in_environment() -> str:
+    """
+    What launchers have told this process of its place, as one text to compare: a process that a member starts inherits it.
+    """
+
 def torch_job() -> tuple[int, int, float, str] | None:
     """
     (rank, size, seconds, text) of the job that this process has to join at MASTER_ADDR and MASTER_PORT, and of the start timeout; None where there is no such job.

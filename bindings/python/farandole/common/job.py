@@ -83,16 +83,6 @@ _MEMBER = "_FARANDOLE_MEMBER"
 """The environment variable by which processes that a member starts know that they are none: its process id, and what
 names its place in the job. The underscore keeps it out of the settings."""
 
-_PLACE = (
-    *("HOROVOD_RANK", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT"),
-    *("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID", "RANK", "MASTER_PORT"),
-)
-"""Variables by which launchers tell a process its place."""
-
-
-def _place_in_environment() -> str:
-    return " ".join(os.environ.get(each, "-") for each in _PLACE)
-
 
 def refuse_in_child() -> None:
     """Raises in a process that a member has forked, spawned or started otherwise with its own environment: it would
@@ -102,8 +92,10 @@ def refuse_in_child() -> None:
             "this process was forked from a member of a Farandole job and cannot call init(); "
             "start it with the 'spawn' method instead"
         )
+    from farandole import _native
+
     member, _, environment = os.environ.get(_MEMBER, "").partition(" ")
-    if not member or member == str(os.getpid()) or environment != _place_in_environment():
+    if not member or member == str(os.getpid()) or environment != _native.place_in_environment():
         return
     rank = os.environ.get("HOROVOD_RANK") or os.environ.get("RANK")
     raise refusal(
@@ -169,7 +161,7 @@ def start(
         _owner_pid = os.getpid()
         # A process of a job of one harms nobody if it makes another such job.
         if started.size > 1 or "HOROVOD_GLOO_RENDEZVOUS_ADDR" in os.environ:
-            os.environ[_MEMBER] = f"{_owner_pid} {_place_in_environment()}"
+            os.environ[_MEMBER] = f"{_owner_pid} {_native.place_in_environment()}"
         return True
 
 
