@@ -90,7 +90,10 @@ public:
   }
 
   std::unique_ptr<disk_file> create(const std::string& path) override {
-    descriptor file{::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600)};
+    // What lies there may be a link that somebody else has put there: it goes, and is not followed.
+    ::unlink(path.c_str());
+    descriptor file{
+        ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600)};
     return file ? std::make_unique<local_file>(std::move(file)) : nullptr;
   }
 
@@ -99,7 +102,7 @@ public:
   }
 
   std::unique_ptr<disk_lock> lock(const std::string& path, std::string& holder) override {
-    descriptor file{::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+    descriptor file{::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)};
     if (!file)
       return nullptr;
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {

@@ -22,6 +22,11 @@ error refused(const std::string& path, const std::string& why) {
   return {error_kind::precondition, "the journal " + path + " cannot be used: " + why};
 }
 
+std::string text_of(const journal_damage& found) {
+  return "it is damaged at byte " + std::to_string(found.offset) + " (record " +
+         std::to_string(found.record) + "): " + found.reason;
+}
+
 /// Where forgetting a change would let two generations have one number, or two rendezvous one epoch. The rest
 /// is told again by members and launcher.
 bool must_last(const job_image& before, const job_image& now) {
@@ -31,11 +36,12 @@ bool must_last(const job_image& before, const job_image& now) {
 
 } // namespace
 
-expected<std::unique_ptr<journal>> journal::open(const std::string& path, std::shared_ptr<disk> where) {
+expected<std::unique_ptr<journal>> journal::open(const std::string& path, std::shared_ptr<disk> where,
+                                                 damaged rule) {
   std::unique_ptr<journal> made(new journal(path, std::move(where)));
   if (auto problem = made->lock())
     return problem;
-  if (auto problem = made->read())
+  if (auto problem = made->read(rule))
     return problem;
   return made;
 }
@@ -45,12 +51,14 @@ error journal::lock() {
   lock_ = disk_->lock(path_ + ".lock", holder);
   if (lock_)
     return {};
+  if (errno == ELOOP)
+    return refused(path_, "its lock file " + path_ + ".lock is a symbolic link; remove it");
   if (errno != EWOULDBLOCK)
     return refused(path_, "its lock file " + path_ + ".lock cannot be locked: " + reason());
   return refused(path_, (holder.empty() ? "another process" : holder) + " has it; end that rendezvous first");
 }
 
-error journal::read() {
+error journal::read(damaged rule) {
   file_ = disk_->open(path_);
   if (!file_ && errno == ENOENT)
     return {};
@@ -65,12 +73,36 @@ error journal::read() {
   found_ = std::move(content->job);
   failed_ = std::move(content->failed);
   bytes_ = content->sound_bytes;
+  last_ = content->last;
   if (bytes_ == bytes.size())
     return {};
+  if (content->damage) {
+    if (rule == damaged::go_on_before_it)
+      return set_aside(bytes, *content->damage);
+    return refused(
+        path_, text_of(*content->damage) +
+                   ", and what is behind it cannot be believed. Put a sound copy of the file in its place, "
+                   "or end the job and begin with a new journal; farandole rendezvous "
+                   "--ignore-journal-damage goes on with what "
+                   "is before the damage, and forgets what came later");
+  }
   repaired_ = "the journal " + path_ + " ends in a record that was not written to its end (byte " +
               std::to_string(bytes_) + " of " + std::to_string(bytes.size()) + "); it is cut off there";
   if (!file_->cut(bytes_))
     return refused(path_, "its torn end cannot be cut off: " + reason());
+  return {};
+}
+
+/// The file stays as it is until the first change writes it anew.
+error journal::set_aside(std::span<const std::byte> bytes, const journal_damage& found) {
+  const auto copy = path_ + ".damaged";
+  const auto file = disk_->create(copy);
+  if (!file || !file->append(bytes) || !file->sync())
+    return refused(path_, text_of(found) + ", and it cannot be copied to " + copy + ": " + reason());
+  repaired_ = "the journal " + path_ + ": " + text_of(found) +
+              "; the job goes on with what is before it, as --ignore-journal-damage asks, and " + copy +
+              " is a copy of the whole";
+  file_.reset();
   return {};
 }
 
@@ -79,9 +111,12 @@ error journal::remember(const job_image& now) {
     return {};
   const auto limit = std::max(least_bytes, snapshots_to_rewrite * snapshot_bytes_);
   const bool anew = !file_ || !written_ || owes_failed_ || bytes_ > limit;
-  auto problem = anew ? rewrite(now)
-                      : append(journal_entry(journal_record::change, difference(*written_, now)),
-                               must_last(*written_, now));
+  journal_writer next(last_);
+  auto problem = anew ? rewrite(now) : error{};
+  if (!anew) {
+    const auto entry = next.entry(journal_record::change, difference(*written_, now));
+    problem = append(entry, next.last(), must_last(*written_, now));
+  }
   if (!problem)
     written_ = now;
   return once(std::move(problem));
@@ -93,7 +128,9 @@ error journal::remember(const std::vector<failed_host>& failed) {
   failed_ = failed;
   if (!written_)
     return {};
-  auto problem = file_ ? append(journal_entry(failed_), true) : rewrite(*written_);
+  journal_writer next(last_);
+  const auto entry = next.entry(failed_);
+  auto problem = file_ ? append(entry, next.last(), true) : rewrite(*written_);
   owes_failed_ = static_cast<bool>(problem);
   // That it could be written says nothing of a job that could not: only the job's own next writing does.
   return problem ? once(std::move(problem)) : error{};
@@ -110,20 +147,23 @@ error journal::rewrite(const job_image& now) {
   const auto add = [&](const std::vector<std::byte>& entry) {
     bytes.insert(bytes.end(), entry.begin(), entry.end());
   };
-  add(journal_entry(journal_record::snapshot, now));
+  journal_writer writer;
+  add(writer.entry(journal_record::snapshot, now));
   if (!failed_.empty())
-    add(journal_entry(failed_));
+    add(writer.entry(failed_));
+  add(writer.synced()); // it gets its name once it is
   if (!file || !file->append(bytes) || !file->sync())
     return cannot_write(fresh);
   if (!disk_->rename(fresh, path_))
     return cannot_write(path_);
   file_ = std::move(file);
+  last_ = writer.last();
   bytes_ = snapshot_bytes_ = bytes.size();
   owes_failed_ = false;
   return {};
 }
 
-error journal::append(std::span<const std::byte> entry, bool to_disk) {
+error journal::append(std::span<const std::byte> entry, journal_link made, bool to_disk) {
   if (!file_->append(entry)) {
     auto problem = cannot_write(path_);
     // Half a record must not stay in the middle.
@@ -132,13 +172,29 @@ error journal::append(std::span<const std::byte> entry, bool to_disk) {
     return problem;
   }
   bytes_ += entry.size();
-  if (to_disk && !file_->sync()) {
+  last_ = made;
+  if (!to_disk)
+    return {};
+  if (!file_->sync()) {
     // After a failed sync nobody knows what the disk has: the next change begins a new file.
     auto problem = cannot_write(path_);
     file_.reset();
     return problem;
   }
+  mark_synced();
   return {};
+}
+
+// It is not worth an error: without it, damage to the record before it may be taken for a torn end.
+void journal::mark_synced() {
+  journal_writer next(last_);
+  const auto mark = next.synced();
+  if (file_->append(mark)) {
+    bytes_ += mark.size();
+    last_ = next.last();
+  } else if (!file_->cut(bytes_)) {
+    file_.reset();
+  }
 }
 
 error journal::cannot_write(const std::string& what) const {

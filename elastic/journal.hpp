@@ -20,16 +20,23 @@ namespace farandole {
 
 class journal {
 public:
+  /// What to do with a file that is damaged. Only a person can know which is the smaller evil: what was
+  /// written behind the damage is lost, so that a generation or an epoch may come twice.
+  enum class damaged : std::uint8_t {
+    refuse,
+    go_on_before_it ///< a copy of the whole stays under PATH.damaged
+  };
+
   /// Takes the lock, reads what is there and cuts off a torn end. The error says who has the lock, or from
-  /// which byte on the file cannot be believed.
-  static expected<std::unique_ptr<journal>> open(const std::string& path,
-                                                 std::shared_ptr<disk> where = local_disk());
+  /// which record on the file cannot be believed.
+  static expected<std::unique_ptr<journal>>
+  open(const std::string& path, std::shared_ptr<disk> where = local_disk(), damaged rule = damaged::refuse);
 
   /// What the file held; none: it is new.
   const std::optional<job_image>& found() const { return found_; }
   /// Hosts that failed, as the file held them or as was told since.
   const std::vector<failed_host>& failed() const { return failed_; }
-  /// For people: what was cut off when the file was opened; empty: nothing.
+  /// For people: what was cut off, or lost, when the file was opened; empty: nothing.
   const std::string& repaired() const { return repaired_; }
   const std::string& path() const { return path_; }
 
@@ -45,9 +52,11 @@ private:
   journal(std::string path, std::shared_ptr<disk> where) : path_(std::move(path)), disk_(std::move(where)) {}
 
   error lock();
-  error read();
+  error read(damaged rule);
+  error set_aside(std::span<const std::byte> bytes, const journal_damage& found);
   error rewrite(const job_image& now);
-  error append(std::span<const std::byte> entry, bool to_disk);
+  error append(std::span<const std::byte> entry, journal_link made, bool to_disk);
+  void mark_synced();
   error once(error problem);
   error cannot_write(const std::string& what) const;
 
@@ -59,6 +68,7 @@ private:
   std::optional<job_image> written_; ///< by this process
   std::vector<failed_host> failed_;
   bool owes_failed_ = false; ///< the file has others
+  journal_link last_;        ///< of the file's records
   std::string repaired_;
   std::size_t bytes_ = 0;          ///< of the file, all sound
   std::size_t snapshot_bytes_ = 0; ///< of it

@@ -6,14 +6,19 @@
 #include <array>
 #include <cassert>
 #include <cstring>
+#include <memory>
 #include <string>
+#include <utility>
 
 namespace farandole {
 
 namespace {
 
 constexpr std::array<char, 8> magic{'F', 'A', 'R', 'A', 'N', 'D', 'J', 'L'};
-constexpr std::size_t head_bytes = 24;
+constexpr std::array<char, 4> record_magic{'F', 'J', 'R', 'C'};
+constexpr std::size_t checked_bytes = 24; ///< of a record's head, before their checksum
+constexpr std::size_t body_at = 32;
+constexpr std::size_t head_bytes = 40;
 
 template <class Number>
 void put(std::vector<std::byte>& out, Number value) {
@@ -29,16 +34,16 @@ Number get(std::span<const std::byte> bytes, std::size_t at) {
   return value;
 }
 
-std::uint64_t checksum(std::span<const std::byte> bytes) {
+/// Of one stretch of bytes behind the other.
+std::uint64_t checksum(std::span<const std::byte> bytes, std::span<const std::byte> more = {}) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  [[maybe_unused]] const int done =
-      EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, EVP_sha256(), nullptr);
-  assert(done == 1);
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> state(EVP_MD_CTX_new(), EVP_MD_CTX_free);
+  [[maybe_unused]] const bool done = EVP_DigestInit_ex(state.get(), EVP_sha256(), nullptr) == 1 &&
+                                     EVP_DigestUpdate(state.get(), bytes.data(), bytes.size()) == 1 &&
+                                     EVP_DigestUpdate(state.get(), more.data(), more.size()) == 1 &&
+                                     EVP_DigestFinal_ex(state.get(), digest.data(), nullptr) == 1;
+  assert(done);
   return get<std::uint64_t>(std::as_bytes(std::span(digest)), 0);
-}
-
-error damaged(std::size_t offset, const std::string& what) {
-  return {error_kind::precondition, "it is damaged at byte " + std::to_string(offset) + ": " + what};
 }
 
 /// Where a file was cut short, what never reached the disk reads as zeros.
@@ -46,80 +51,83 @@ bool is_blank(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte one) { return one == std::byte{0}; });
 }
 
-/// A record, or that the file ends here: torn, or just so.
-struct next_record {
-  std::uint32_t type = 0;
-  std::span<const std::byte> payload;
-  bool ends = false;
-};
-
-expected<next_record> read_record(std::span<const std::byte> file, std::size_t at) {
-  const auto rest = file.subspan(at);
-  next_record ending;
-  ending.ends = true;
-  if (rest.size() < head_bytes || is_blank(rest))
-    return ending;
-  if (get<std::uint64_t>(rest, 8) != checksum(rest.first(8))) {
-    if (is_blank(rest.subspan(head_bytes)))
-      return ending; // nothing is behind it: it may have been cut in its head
-    return damaged(at, "what should be the head of a record is none");
-  }
-  next_record one;
-  one.type = get<std::uint32_t>(rest, 0);
-  const std::size_t size = get<std::uint32_t>(rest, 4);
-  if (size > journal_record_limit_bytes)
-    return damaged(at, "a record of " + std::to_string(size) + " bytes is too long");
-  if (rest.size() - head_bytes < size)
-    return ending;
-  one.payload = rest.subspan(head_bytes, size);
-  if (get<std::uint64_t>(rest, 16) == checksum(one.payload))
-    return one;
-  // The last one may have been cut while it was written; behind any other one more was written later.
-  if (rest.size() == head_bytes + size || is_blank(rest.subspan(head_bytes + size)))
-    return ending;
-  return damaged(at, "the checksum of a record is wrong");
+/// Whether a record may begin here; its payload is not looked at.
+bool has_head(std::span<const std::byte> bytes) {
+  return bytes.size() >= head_bytes &&
+         std::equal(record_magic.begin(), record_magic.end(), bytes.begin(),
+                    [](char letter, std::byte one) { return static_cast<std::byte>(letter) == one; }) &&
+         get<std::uint64_t>(bytes, checked_bytes) == checksum(bytes.first(checked_bytes));
 }
 
-error take_job(const next_record& record, std::size_t at, std::optional<job_image>& job) {
+/// Something was written behind what begins here.
+bool is_followed(std::span<const std::byte> bytes) {
+  for (std::size_t at = 1; at + head_bytes <= bytes.size(); ++at)
+    if (has_head(bytes.subspan(at)))
+      return true;
+  return false;
+}
+
+/// The record that begins here, or what is wrong with it.
+struct next_record {
+  journal_record type{};
+  std::span<const std::byte> payload;
+  journal_link link;
+  std::string wrong = {};
+  bool may_be_torn = false; ///< if it is the last
+};
+
+next_record read_record(std::span<const std::byte> bytes, const journal_link& before) {
+  const auto torn = [](std::string why) { return next_record{{}, {}, {}, std::move(why), true}; };
+  const auto bad = [](std::string why) { return next_record{{}, {}, {}, std::move(why), false}; };
+  if (!has_head(bytes))
+    return torn("what should be the head of a record is none");
+  next_record one;
+  one.type = static_cast<journal_record>(get<std::uint32_t>(bytes, 4));
+  one.link = {get<std::uint32_t>(bytes, 8), get<std::uint64_t>(bytes, body_at)};
+  if (get<std::uint32_t>(bytes, 12) != before.size || get<std::uint64_t>(bytes, 16) != before.body)
+    return bad("the record before it is not the one that it was written behind");
+  if (one.link.size > journal_record_limit_bytes)
+    return bad("a record of " + std::to_string(one.link.size) + " bytes is too long");
+  if (bytes.size() - head_bytes < one.link.size)
+    return torn("it ends beyond the end of the file");
+  one.payload = bytes.subspan(head_bytes, one.link.size);
+  if (one.link.body != checksum(bytes.first(body_at), one.payload))
+    return torn("the checksum of a record is wrong");
+  return one;
+}
+
+std::string take_job(const next_record& record, std::optional<job_image>& job) {
   auto value = decode_job_image(record.payload);
   if (!value)
-    return damaged(at, value.error().text);
-  if (static_cast<journal_record>(record.type) == journal_record::snapshot)
+    return value.error().text;
+  if (record.type == journal_record::snapshot)
     job = std::move(*value);
   else if (job)
     apply(*value, *job);
   else
-    return damaged(at, "a change comes before any snapshot");
+    return "a change comes before any snapshot";
   return {};
 }
 
-error take(const next_record& record, std::size_t at, journal_content& content) {
-  switch (static_cast<journal_record>(record.type)) {
+/// What is wrong with a record that is as it was written; empty: nothing.
+std::string take(const next_record& record, journal_content& content) {
+  switch (record.type) {
   case journal_record::snapshot:
   case journal_record::change:
-    return take_job(record, at, content.job);
+    return take_job(record, content.job);
   case journal_record::blacklist: {
     auto failed = decode_failed_hosts(record.payload);
     if (!failed)
-      return damaged(at, failed.error().text);
+      return failed.error().text;
     content.failed = std::move(*failed);
     return {};
   }
+  case journal_record::synced:
+    return record.payload.empty() ? "" : "a mark of what was synced has a payload";
   default:
-    return damaged(at, "records of type " + std::to_string(record.type) + " are not known here");
+    return "records of type " + std::to_string(static_cast<std::uint32_t>(record.type)) +
+           " are not known here";
   }
-}
-
-std::vector<std::byte> entry_of(journal_record type, std::span<const std::byte> payload) {
-  assert(payload.size() <= journal_record_limit_bytes);
-  std::vector<std::byte> out;
-  out.reserve(head_bytes + payload.size());
-  put(out, static_cast<std::uint32_t>(type));
-  put(out, static_cast<std::uint32_t>(payload.size()));
-  put(out, checksum(std::span(out).first(8)));
-  put(out, checksum(payload));
-  out.insert(out.end(), payload.begin(), payload.end());
-  return out;
 }
 
 } // namespace
@@ -133,12 +141,35 @@ std::vector<std::byte> journal_header() {
   return out;
 }
 
-std::vector<std::byte> journal_entry(journal_record type, const job_image& value) {
-  return entry_of(type, encode(value));
+std::vector<std::byte> journal_writer::entry(journal_record type, const job_image& value) {
+  return entry(type, encode(value));
 }
 
-std::vector<std::byte> journal_entry(const std::vector<failed_host>& failed) {
-  return entry_of(journal_record::blacklist, encode(failed));
+std::vector<std::byte> journal_writer::entry(const std::vector<failed_host>& failed) {
+  return entry(journal_record::blacklist, encode(failed));
+}
+
+std::vector<std::byte> journal_writer::synced() {
+  return entry(journal_record::synced, std::span<const std::byte>{});
+}
+
+std::vector<std::byte> journal_writer::entry(journal_record type, std::span<const std::byte> payload) {
+  assert(payload.size() <= journal_record_limit_bytes);
+  std::vector<std::byte> made;
+  made.reserve(head_bytes + payload.size());
+  for (char letter : record_magic)
+    made.push_back(static_cast<std::byte>(letter));
+  put(made, static_cast<std::uint32_t>(type));
+  put(made, static_cast<std::uint32_t>(payload.size()));
+  put(made, last_.size);
+  put(made, last_.body);
+  assert(made.size() == checked_bytes);
+  put(made, checksum(made));
+  assert(made.size() == body_at);
+  last_ = {static_cast<std::uint32_t>(payload.size()), checksum(made, payload)};
+  put(made, last_.body);
+  made.insert(made.end(), payload.begin(), payload.end());
+  return made;
 }
 
 expected<journal_content> replay(std::span<const std::byte> file) {
@@ -151,21 +182,25 @@ expected<journal_content> replay(std::span<const std::byte> file) {
   if (file.size() < journal_header_bytes || is_blank(file))
     return content;
   if (const auto version = get<std::uint32_t>(file, 8); version != journal_version)
-    return error{error_kind::precondition, "it has version " + std::to_string(version) +
-                                               " (byte 8), and this Farandole reads version " +
-                                               std::to_string(journal_version)};
+    return error{error_kind::precondition,
+                 "it has version " + std::to_string(version) +
+                     " (byte 8), and this Farandole reads version " + std::to_string(journal_version) +
+                     ": end the job with the Farandole that began it, or give this one a new journal"};
   if (get<std::uint32_t>(file, 12) != 0)
-    return damaged(12, "the header ends in other bytes than zeros");
+    return error{error_kind::precondition, "the header ends in other bytes than zeros (byte 12)"};
   content.sound_bytes = journal_header_bytes;
-  while (content.sound_bytes < file.size()) {
-    const auto record = read_record(file, content.sound_bytes);
-    if (!record)
-      return record.error();
-    if (record->ends)
+  for (std::size_t number = 1; content.sound_bytes < file.size(); ++number) {
+    const auto rest = file.subspan(content.sound_bytes);
+    auto record = read_record(rest, content.last);
+    if (record.wrong.empty())
+      record.wrong = take(record, content);
+    if (!record.wrong.empty()) {
+      if (!record.may_be_torn || is_followed(rest))
+        content.damage = {content.sound_bytes, number, std::move(record.wrong)};
       break;
-    if (auto problem = take(*record, content.sound_bytes, content))
-      return problem;
-    content.sound_bytes += head_bytes + record->payload.size();
+    }
+    content.last = record.link;
+    content.sound_bytes += head_bytes + record.payload.size();
   }
   return content;
 }

@@ -140,8 +140,72 @@ TEST_CASE("a damaged journal is refused, and left as it is") {
   }
   std::fstream(place.file(), std::ios::in | std::ios::out).seekp(60).put('x');
   const auto size = std::filesystem::file_size(place.file());
-  CHECK_THAT(refusal(place.file()), Catch::Contains(place.file()) && Catch::Contains("damaged at byte 16"));
+  CHECK_THAT(refusal(place.file()), Catch::Contains(place.file()) &&
+                                        Catch::Contains("damaged at byte 16 (record 1)") &&
+                                        Catch::Contains("--ignore-journal-damage"));
   CHECK(std::filesystem::file_size(place.file()) == size);
+}
+
+TEST_CASE("the last record counts as synced, and is not taken for torn where it is damaged") {
+  const folder place;
+  std::uintmax_t before_last = 0;
+  {
+    const auto book = opened(place.file());
+    REQUIRE_FALSE(book->remember(image_of(1)));
+    before_last = std::filesystem::file_size(place.file());
+    REQUIRE_FALSE(book->remember(image_of(2)));
+  }
+  std::fstream(place.file(), std::ios::in | std::ios::out)
+      .seekp(static_cast<std::streamoff>(before_last) + 50)
+      .put('x');
+  CHECK_THAT(refusal(place.file()), Catch::Contains("damaged at byte " + std::to_string(before_last)));
+}
+
+TEST_CASE("whoever takes the risk goes on before the damage, and a copy of the whole stays") {
+  const folder place;
+  std::uintmax_t before_last = 0;
+  {
+    const auto book = opened(place.file());
+    REQUIRE_FALSE(book->remember(image_of(1)));
+    before_last = std::filesystem::file_size(place.file());
+    REQUIRE_FALSE(book->remember(image_of(2)));
+  }
+  std::fstream(place.file(), std::ios::in | std::ios::out)
+      .seekp(static_cast<std::streamoff>(before_last) + 50)
+      .put('x');
+  const auto content_of = [](const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    return std::string{std::istreambuf_iterator<char>(file), {}};
+  };
+  const auto spoilt = content_of(place.file());
+  {
+    auto book = journal::open(place.file(), local_disk(), journal::damaged::go_on_before_it);
+    REQUIRE(book);
+    CHECK((*book)->found() == image_of(1));
+    CHECK_THAT((*book)->repaired(), Catch::Contains("damaged at byte " + std::to_string(before_last)) &&
+                                        Catch::Contains(place.file() + ".damaged"));
+    CHECK(content_of(place.file()) == spoilt); // until there is something to write
+    CHECK(content_of(place.file() + ".damaged") == spoilt);
+    REQUIRE_FALSE((*book)->remember(image_of(3)));
+  }
+  CHECK(opened(place.file())->found() == image_of(3));
+}
+
+TEST_CASE("links that somebody has put beside a journal are not followed") {
+  const folder place;
+  const auto elsewhere = place.file() + ".elsewhere";
+  std::ofstream(elsewhere) << "of somebody else";
+  std::filesystem::create_symlink(elsewhere, place.file() + ".new");
+  {
+    const auto book = opened(place.file());
+    REQUIRE_FALSE(book->remember(image_of(1)));
+  }
+  CHECK(std::filesystem::is_regular_file(std::filesystem::symlink_status(place.file())));
+  CHECK(std::filesystem::file_size(elsewhere) == 16);
+  std::filesystem::remove(place.file() + ".lock");
+  std::filesystem::create_symlink(elsewhere, place.file() + ".lock");
+  CHECK_THAT(refusal(place.file()), Catch::Contains(".lock is a symbolic link"));
+  CHECK(std::filesystem::file_size(elsewhere) == 16);
 }
 
 TEST_CASE("what is no file is refused") {

@@ -200,7 +200,9 @@ error launcher::start_own(parts& made, const launcher_options& options) {
   how.hosts = options.hosts;
   how.stepped_down = made.watch.stepped_down();
   if (!options.journal.empty()) {
-    auto book = journal::open(options.journal);
+    const auto rule =
+        options.ignore_journal_damage ? journal::damaged::go_on_before_it : journal::damaged::refuse;
+    auto book = journal::open(options.journal, local_disk(), rule);
     if (!book)
       return book.error();
     how.journal = std::move(*book);

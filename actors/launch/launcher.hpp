@@ -24,9 +24,10 @@ struct launcher_options {
   settings values = settings::built_in();
   std::string secret;
   std::string bind_ip = "127.0.0.1";
-  std::uint16_t port = 0; ///< of the rendezvous; 0: any free one
-  std::string journal;    ///< its file; empty: the rendezvous keeps none
-  bool apart = false;     ///< serve() a launcher that is another process
+  std::uint16_t port = 0;             ///< of the rendezvous; 0: any free one
+  std::string journal;                ///< its file; empty: the rendezvous keeps none
+  bool ignore_journal_damage = false; ///< goes on with what is before it
+  bool apart = false;                 ///< serve() a launcher that is another process
   /// Elastic jobs: the address of a rendezvous that runs apart; it has `port`. Empty: this launcher has its
   /// own.
   std::string remote_ip;

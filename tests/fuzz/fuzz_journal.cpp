@@ -29,8 +29,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   require(content->sound_bytes <= size);
+  if (content->damage)
+    require(content->damage->offset == content->sound_bytes && content->damage->record > 0 &&
+            !content->damage->reason.empty());
   const auto again = replay(file.first(content->sound_bytes));
-  require(again && again->job == content->job && again->failed == content->failed &&
+  require(again && !again->damage && again->job == content->job && again->failed == content->failed &&
           again->sound_bytes == content->sound_bytes);
   return 0;
 }

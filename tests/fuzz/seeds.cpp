@@ -21,13 +21,14 @@ std::vector<std::vector<std::byte>> journal_samples() {
   job.seats = {{0, true, true, false, false, 0, {}, "host", "alpha", "10.0.0.1:99", 77},
                {1, false, false, true, true, -1, "exited with code 3", {}, {}, {}, 0}};
   auto file = journal_header();
+  journal_writer writer;
   for (auto type : {journal_record::snapshot, journal_record::change}) {
-    const auto entry = journal_entry(type, job);
+    const auto entry = writer.entry(type, job);
     file.insert(file.end(), entry.begin(), entry.end());
   }
   const std::vector<failed_host> failed{{"alpha", 2, wall_time{std::chrono::seconds{1'800'000'000}}, false},
                                         {"beta", 1, {}, true}};
-  const auto entry = journal_entry(failed);
+  const auto entry = writer.entry(failed);
   file.insert(file.end(), entry.begin(), entry.end());
   return {file, encode(job), encode(failed)};
 }

@@ -183,6 +183,9 @@ void elastic_service::sends(process_id who, const welcome& what) {
   if (!apart() || disk_.behind())
     return;
   const auto sure = replay(disk_.sure(lives_.at(who).journal_path));
+  if (sure && sure->damage)
+    return stage_.log.problem("a journal that nobody has damaged is taken for damaged: " +
+                              sure->damage->reason);
   if (!sure || !sure->job)
     return stage_.log.problem(
         "generation " + std::to_string(what.generation) +

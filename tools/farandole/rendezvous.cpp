@@ -39,6 +39,7 @@ struct wishes {
   std::uint16_t port = 0;
   std::string secret_file;
   std::string journal;
+  bool ignore_journal_damage = false;
 };
 
 expected<std::string> read_secret(const std::string& path) {
@@ -65,6 +66,7 @@ expected<int> serve(const wishes& wanted) {
   options.bind_ip = wanted.bind;
   options.port = wanted.port;
   options.journal = wanted.journal;
+  options.ignore_journal_damage = wanted.ignore_journal_damage;
   options.apart = wanted.members.elastic;
   auto started = launcher::open(options);
   if (!started)
@@ -80,6 +82,8 @@ error conclude(const CLI::App& app, wishes& wanted) {
   members.elastic = least || most;
   if (!members.elastic && !wanted.journal.empty())
     return {error_kind::invalid_argument, "--journal needs an elastic job: give --min-np or --max-np"};
+  if (wanted.ignore_journal_damage && wanted.journal.empty())
+    return {error_kind::invalid_argument, "--ignore-journal-damage needs the --journal that is damaged"};
   if (!least)
     members.least = members.size;
   if (!most)
@@ -107,6 +111,8 @@ int run_rendezvous(const std::vector<std::string>& words) {
   count("--max-np,--max-num-proc", members.most, "most that an elastic job grows to (default: -np)");
   app.add_option("--journal", wanted.journal,
                  "file in which an elastic job is kept, so that this process can be lost and started again");
+  app.add_flag("--ignore-journal-damage", wanted.ignore_journal_damage,
+               "go on with what a damaged journal holds before the damage; what came later is forgotten");
   app.add_option("--bind", wanted.bind, "address of this host to listen on")->capture_default_str();
   app.add_option("--port", wanted.port, "port; 0: any free one")->capture_default_str();
   app.add_option("--secret-file", wanted.secret_file, "file that holds the job's secret")->required();
