@@ -115,6 +115,7 @@ path_options paths_of(const set_setup& how) {
   options.board_bytes = board.on && board.one_host ? board.area_bytes : 0;
   options.adasum_message_bytes = static_cast<std::size_t>(how.settings.integer(setting::adasum_chunk));
   options.wishes.forced = find_forced_path(how.settings).name;
+  options.trusted_network = how.settings.flag(setting::trusted_network);
   options.outside_library = how.settings.text(setting::path_library);
   options.mpi = how.shared->mpi;
   options.wishes.hierarchical_allreduce = how.settings.flag(setting::hierarchical_allreduce);

@@ -180,7 +180,10 @@ expected<std::unique_ptr<exchange_path>> data_paths::open_tcp(std::span<const st
 }
 
 expected<std::unique_ptr<exchange_path>> data_paths::open_ucx(std::span<const std::int32_t> ranks) const {
-  return open_ucx_path(between<ucx_options>(ranks));
+  auto options = between<ucx_options>(ranks);
+  options.trusted_network = how_.trusted_network;
+  options.ip = own_ip(set_);
+  return open_ucx_path(options);
 }
 
 expected<std::unique_ptr<gloo_path>> data_paths::open_gloo() const {

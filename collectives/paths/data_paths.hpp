@@ -47,6 +47,7 @@ struct path_options {
   std::size_t board_bytes = 0;       ///< of each member's board area; 0: no board
   std::size_t adasum_message_bytes = std::size_t{1} << 30;
   path_wishes wishes;
+  bool trusted_network = false;       ///< the user allows paths that do not authenticate
   std::string outside_library;        ///< full path; for who forces the outside path. ccl finds its own
   std::shared_ptr<const mpi_job> mpi; ///< null where the job has no MPI
 };

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <system_error>
 
-#include "actors/kit/first_record.hpp"
+#include "collectives/paths/connections/first_record.hpp"
 
 namespace farandole {
 

@@ -34,8 +34,11 @@ inline expected<std::unique_ptr<exchange_path>> open_between(const std::string& 
     options.global_ranks = names;
     return options;
   };
-  if (between == "ucx")
-    return open_ucx_path(filled(ucx_options{}));
+  if (between == "ucx") {
+    auto options = filled(ucx_options{});
+    options.trusted_network = true; // over TCP
+    return open_ucx_path(options);
+  }
   auto options = filled(tcp_options{});
   options.secret = "the secret of this test";
   return open_tcp_path(options);

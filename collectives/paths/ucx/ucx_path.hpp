@@ -15,12 +15,11 @@ struct ucx_options : exchange_options {
   std::uint32_t set = 0;
   /// Global ranks by rank within the set, for error texts; empty: the same numbers.
   std::vector<std::int32_t> global_ranks;
-  /// UCX's names, separated by commas. Shared memory is left out on purpose: members on one host have the
-  /// local path, and a killed process leaves UCX's segments behind. UCX_TLS and UCX_NET_DEVICES, where a
-  /// person has set them, win over both.
-  std::string transports = "self,tcp,rc,dc,ud";
-  /// Network devices by name; empty: every one that is up.
-  std::string devices;
+  /// Whether the user trusts every process that can reach the workers: UCX may use TCP then
+  /// (ucx_networks.hpp). UCX_TLS and UCX_NET_DEVICES, where the user has set them, replace the defaults.
+  bool trusted_network = false;
+  /// Address of the interface that UCX uses; empty: every interface.
+  std::string ip;
   /// Whether a wait may keep its core busy for some microseconds before it sleeps (waiting.hpp decides).
   bool spins = false;
 };

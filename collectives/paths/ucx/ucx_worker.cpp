@@ -4,13 +4,21 @@
 #include <cassert>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <string>
 
 #include "collectives/paths/signals_blocked.hpp"
+#include "collectives/paths/ucx/ucx_networks.hpp"
 
 namespace farandole {
 namespace {
 
 using clock = std::chrono::steady_clock;
+
+std::optional<std::string> variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text ? std::optional<std::string>(text) : std::nullopt;
+}
 
 } // namespace
 
@@ -34,9 +42,16 @@ ucx_worker::~ucx_worker() {
 
 error ucx_worker::start(const ucx_options& options) {
   signals_blocked guard;
+  const auto transports = ucx_transports(variable("UCX_TLS"), options.trusted_network);
+  if (!transports)
+    return transports.error();
   auto failed = [&](const char* what, ucs_status_t status) {
-    return error{error_kind::unimplemented,
-                 std::string{"the ucx path cannot start: "} + what + ": " + ucx_.status_string(status)};
+    const std::string remedy =
+        options.trusted_network
+            ? ""
+            : "; without FARANDOLE_TRUSTED_NETWORK=1 it needs a fabric with RDMA (rc, dc, ud), not TCP";
+    return error{error_kind::unimplemented, std::string{"the ucx path cannot start: "} + what + ": " +
+                                                ucx_.status_string(status) + remedy};
   };
   ucp_config_t* config = nullptr;
   if (ucs_status_t status = ucx_.config_read(nullptr, nullptr, &config); status != UCS_OK)
@@ -46,10 +61,10 @@ error ucx_worker::start(const ucx_options& options) {
   auto set = [&](const char* name, const std::string& value) {
     ucx_.config_modify(config, name, value.c_str());
   };
-  if (std::getenv("UCX_TLS") == nullptr)
-    set("TLS", options.transports);
-  if (std::getenv("UCX_NET_DEVICES") == nullptr && !options.devices.empty())
-    set("NET_DEVICES", options.devices);
+  set("TLS", *transports);
+  const auto devices = ucx_devices(find_network_devices(options.ip), options.trusted_network);
+  if (!variable("UCX_NET_DEVICES") && !devices.empty())
+    set("NET_DEVICES", devices);
   set("WARN_INVALID_CONFIG", "n");
   // The rendezvous protocol of UCX 1.13 over TCP fails an assertion, and ends the process, when a peer closes
   // in the middle of it. Without it the receiver copies once more.

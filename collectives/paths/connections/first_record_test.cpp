@@ -1,10 +1,10 @@
-#include "actors/kit/first_record.hpp"
+#include "collectives/paths/connections/first_record.hpp"
 
 #include <catch2/catch.hpp>
 
 #include <vector>
 
-#include "actors/kit/tls.hpp"
+#include "collectives/paths/connections/tls.hpp"
 
 using namespace farandole;
 
