@@ -4,11 +4,9 @@ Importing this package loads nothing heavy: no framework and no native library. 
 example ``import farandole.torch as hvd``. Lightning knows the strategy's names from then on.
 """
 
-from farandole._lightning import serve as _serve_lightning
-from farandole._suggestions import install as _suggest_names
+from farandole._imports import install as _install_finder
 
 __version__ = "0.1.0"
 """Farandole's own version; ``horovod.__version__`` is the level of the interface."""
 
-_serve_lightning()
-_suggest_names()
+_install_finder()

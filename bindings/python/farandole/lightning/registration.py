@@ -9,7 +9,7 @@ import importlib.util
 import sys
 from typing import Any, NamedTuple, Optional
 
-from farandole._lightning import PACKAGES
+from farandole._imports import LIGHTNING
 
 
 class Classes(NamedTuple):
@@ -49,9 +49,9 @@ def base_callback() -> Any:
 
 
 def _installed() -> list[str]:
-    return [each for each in PACKAGES if importlib.util.find_spec(each.partition(".")[0]) is not None]
+    return [each for each in LIGHTNING if importlib.util.find_spec(each.partition(".")[0]) is not None]
 
 
 def _in_use() -> str:
-    imported = [each for each in PACKAGES if each in sys.modules]
+    imported = [each for each in LIGHTNING if each in sys.modules]
     return [*imported, *_installed()][0]
