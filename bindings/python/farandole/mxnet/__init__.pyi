@@ -3,6 +3,11 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import mxnet as mx
 
+from farandole.common.exceptions import HorovodInternalError as HorovodInternalError
+from farandole.common.exceptions import MismatchError as MismatchError
+from farandole.common.exceptions import OperationTimeoutError as OperationTimeoutError
+from farandole.common.exceptions import ShutdownError as ShutdownError
+from farandole.common.exceptions import WorkerLostError as WorkerLostError
 from farandole.common.process_sets import ProcessSet as ProcessSet
 from farandole.common.process_sets import global_process_set as global_process_set
 from farandole.mxnet.compression import Compression as Compression
