@@ -3,9 +3,12 @@
 // the next one. Not for ever: who never gets in is not helped by another try.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <string>
+#include <utility>
 
+#include "elastic/retry_delay.hpp"
 #include "messages/error.hpp"
 
 namespace farandole {
@@ -30,6 +33,12 @@ public:
             "the job did not come together " +
                 (too_late ? "within " + setting_ : std::to_string(most) + " times in a row") +
                 ": each time a member was lost before all were connected; the last time, " + why.text};
+  }
+
+  /// How long to wait before the try that after() allowed; never beyond `until`. `uniform` in [0, 1).
+  std::chrono::nanoseconds delay(time_point now, double uniform) const {
+    const auto left = std::max(until_ - now, time_point::duration::zero());
+    return std::min<std::chrono::nanoseconds>(retry_delay(ended_, uniform), left);
   }
 
   static constexpr int most = 100;

@@ -40,3 +40,14 @@ TEST_CASE("who never gets in gives up, and says how the last try ended") {
     REQUIRE_FALSE(often.after(loss, t0));
   CHECK_THAT(often.after(loss, t0).text, Catch::Contains("100 times in a row"));
 }
+
+TEST_CASE("tries that fail one after the other wait longer and longer, and not beyond the deadline") {
+  auto often = tries();
+  REQUIRE_FALSE(often.after(loss, t0));
+  CHECK(often.delay(t0, 0.5) == 0ns);
+  REQUIRE_FALSE(often.after(loss, t0));
+  CHECK(often.delay(t0, 0.5) == retry_delay(2, 0.5));
+  REQUIRE_FALSE(often.after(loss, t0));
+  CHECK(often.delay(t0, 0.5) == retry_delay(3, 0.5));
+  CHECK(often.delay(t0 + 600s - 20ms, 0.5) == 20ms);
+}

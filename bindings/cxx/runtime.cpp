@@ -1,5 +1,7 @@
 #include <algorithm>
 #include <cstdlib>
+#include <random>
+#include <thread>
 #include <utility>
 
 #include "actors/member_runtime.hpp"
@@ -175,6 +177,7 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
   *wanted.epoch = how.epoch;
   wanted.until = clock::now() + values->duration(patience);
   start_tries tries(values->flag(setting::elastic), wanted.until, values->cited(patience));
+  std::minstd_rand chance(std::random_device{}());
   for (;;) {
     auto started = start_once(*values, wanted, lists, how.set_rules);
     if (started) {
@@ -188,6 +191,7 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
     logger(log_options_of(*values))
         .warning("members changed before all had come together, and this process tries again: " +
                  started.error().text);
+    std::this_thread::sleep_for(tries.delay(clock::now(), std::uniform_real_distribution(0.0, 1.0)(chance)));
   }
 }
 

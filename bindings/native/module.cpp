@@ -9,6 +9,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,6 +25,7 @@
 #include "bindings/native/set_rules.hpp"
 #include "bindings/native/submit.hpp"
 #include "bindings/native/termination.hpp"
+#include "elastic/retry_delay.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -339,6 +341,18 @@ void define_termination(nb::module_& module) {
 
 } // namespace
 } // namespace farandole::native
+void define_retry_delay(nb::module_& module) {
+  module.def(
+      "retry_delay_s",
+      [](int failures, double uniform) {
+        if (failures < 1 || !(uniform >= 0 && uniform < 1))
+          raise_value_error("retry_delay_s takes at least one failure, and a number of [0, 1)");
+        return std::chrono::duration<double>(retry_delay(failures, uniform)).count();
+      },
+      "failures"_a, "uniform"_a,
+      "Seconds to wait before the next try, after so many failures in a row; `uniform`: drawn from [0, 1).");
+}
+
 
 NB_MODULE(_native, module) {
   // Handles of a program that ends in the middle of things are no leak worth a message.
@@ -351,4 +365,5 @@ NB_MODULE(_native, module) {
   farandole::native::define_termination(module);
   farandole::native::define_foreign_jobs(module);
   farandole::native::define_kernel_door(module);
+  farandole::native::define_retry_delay(module);
 }

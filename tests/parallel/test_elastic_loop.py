@@ -7,7 +7,8 @@ import weakref
 from typing import Any, List, Optional, Tuple
 
 import pytest
-from farandole.common import job, membership
+from farandole.common import calls, job, membership
+from farandole.common.basics import HorovodBasics
 from farandole.common.elastic import (
     HostUpdateResult,
     ObjectState,
@@ -17,11 +18,14 @@ from farandole.common.elastic import (
     run_fn,
     set_faults,
 )
-from farandole.common.elastic.retry import LONGEST_DELAY_S, SHORTEST_DELAY_S, Decision, RetryPolicy
+from farandole.common.elastic.retry import Decision, RetryPolicy
 from farandole.common.exceptions import HorovodInternalError, HostsUpdatedInterrupt, MismatchError, make_error
 from scripted_membership import make_elastic
 
 pytestmark = pytest.mark.skipif("os.environ.get('HOROVOD_RANK', '0') != '0'", reason="one rank is enough")
+
+SHORTEST_DELAY_S = 0.1
+LONGEST_DELAY_S = 10.0
 
 
 def lost(kind: str = "disconnected", process_set: Optional[int] = None) -> HorovodInternalError:
@@ -170,6 +174,15 @@ def test_a_mistake_in_the_script_ends_the_loop_at_once(kind: str) -> None:
         Played(in_sync=[make_error(kind, "shapes differ")]).run()
     with pytest.raises(MismatchError):
         Played(MismatchError("raised by a script")).run()
+
+
+@pytest.mark.parametrize("requests", [calls.scatters, calls.grouped_scatters])
+def test_a_reducescatter_with_adasum_ends_the_loop_at_once(requests: calls.Scatters) -> None:
+    played = Played(requests.refusal(HorovodBasics.Adasum))
+    with pytest.raises(HorovodInternalError, match="cannot reduce with Adasum") as ended:
+        played.run()
+    assert ended.value.kind == "unimplemented"
+    assert played.said == START
 
 
 def test_failures_without_progress_wait_longer_and_longer_and_a_step_starts_that_anew(delays: List[float]) -> None:

@@ -275,6 +275,11 @@ def guard_forked_child() -> bool:
     In a forked child: ignores SIGTERM as long as the member is inside of its elastic loop, and ends with its parent then. Whether it does.
     """
 
+def retry_delay_s(failures: int, uniform: float) -> float:
+    """
+    Seconds to wait before the next try, after so many failures in a row; `uniform`: drawn from [0, 1).
+    """
+
 def launched_by_mpi() -> bool:
     """
     Whether mpirun or the like started this process, and no rendezvous is named.

@@ -99,7 +99,7 @@ class Scatters(Reductions):
 
     def refusal(self, op: int) -> Exception:
         return make_error(
-            "aborted",
+            "unimplemented",
             f"{self.prefix} cannot reduce with {'Adasum' if op == HorovodBasics.Adasum else shown(op)}; pass Average, "
             "Sum, Min, Max or Product",
         )

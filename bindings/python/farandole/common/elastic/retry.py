@@ -2,7 +2,8 @@
 
 A loss is followed by another try at once, since the members that are left can go on. A failure that comes back before
 any step was completed is another matter: the next try would most likely fail as the last one did. So such tries wait
-for each other longer and longer (exponential backoff with jitter), and end at the job's reset limit.
+for each other longer and longer (exponential backoff with jitter, the same as ``init()``'s: elastic/retry_delay.hpp),
+and end at the job's reset limit.
 """
 
 from __future__ import annotations
@@ -10,10 +11,8 @@ from __future__ import annotations
 import random
 from typing import Callable, NamedTuple, Optional
 
+from farandole import _native
 from farandole.common.exceptions import HorovodInternalError
-
-SHORTEST_DELAY_S = 0.1
-LONGEST_DELAY_S = 10.0
 
 FAULTS_OF_THE_CALL = ("mismatch", "invalid argument", "unimplemented", "precondition")
 """Kinds of errors that come back however often the same call is tried: the script has to be changed."""
@@ -66,11 +65,4 @@ class RetryPolicy:
         gives_up = is_over and not self._has_progressed
         self._has_progressed = False
         self._failures_in_a_row += 1
-        return Decision(self._delay_s(), gives_up)
-
-    def _delay_s(self) -> float:
-        repeated = self._failures_in_a_row - 1
-        if repeated == 0:
-            return 0.0
-        longest = min(LONGEST_DELAY_S, SHORTEST_DELAY_S * 2.0 ** min(repeated, 32))
-        return longest / 2 * (1 + self._uniform())
+        return Decision(_native.retry_delay_s(self._failures_in_a_row, self._uniform()), gives_up)
