@@ -8,7 +8,10 @@ $Cxx.namespace("farandole::wire");
 struct Departure {
   kind @0 :UInt8;
   exception @1 :Text;
-  # Of kind "uncaught exception": its type and the first line of its message; at most 200 bytes, all printable.
+  # Of kind "uncaught exception": its type and the first line of its message; of kind "exited": the first line of the
+  # reason that was given, if any. At most 200 bytes, all printable.
   submitted @2 :UInt64;
   # Operations that the member had submitted to the global set.
+  code @3 :Int32;
+  # Of kind "exited": the exit code.
 }

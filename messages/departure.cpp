@@ -10,6 +10,8 @@ std::string departure::text() const {
     return "ended its script";
   case departure_kind::uncaught_exception:
     return "ended with an uncaught exception" + (exception.empty() ? "" : " (" + exception + ")");
+  case departure_kind::exited:
+    return "exited with code " + std::to_string(code) + (exception.empty() ? "" : " (" + exception + ")");
   }
   return "left the job";
 }

@@ -11,19 +11,25 @@ namespace farandole {
 
 /// Numbers travel on the wire.
 enum class departure_kind : std::uint8_t {
-  shutdown_called = 0, ///< the program called shutdown()
-  script_ended = 1,    ///< the program ended without an uncaught exception; its exit code is not known here
+  shutdown_called = 0,    ///< the program called shutdown()
+  script_ended = 1,       ///< the program ended without an uncaught exception
   uncaught_exception = 2, ///< an exception ended the program
+  exited = 3,             ///< the program ended itself with an exit code other than 0
 };
-inline constexpr std::size_t departure_kind_count = 3;
+inline constexpr std::size_t departure_kind_count = 4;
 
 /// Longest description of an exception.
 inline constexpr std::size_t exception_limit_bytes = 200;
 
 struct departure {
   departure_kind kind = departure_kind::shutdown_called;
-  std::string exception;       ///< "KeyError: 'labels'"; of kind uncaught_exception
+  /// "KeyError: 'labels'"; of kind exited, the text that the program gave as its reason, or nothing.
+  std::string exception;
   std::uint64_t submitted = 0; ///< operations, to the global set
+  std::int32_t code = 0;       ///< of kind exited
+
+  /// Whether the program ended because something was wrong.
+  bool failed() const { return kind == departure_kind::uncaught_exception || kind == departure_kind::exited; }
 
   /// "ended with an uncaught exception (KeyError: 'labels')", to follow the name of a member.
   std::string text() const;

@@ -15,6 +15,7 @@ inline void write(wire::Departure::Builder to, const departure& value) {
   to.setKind(static_cast<std::uint8_t>(value.kind));
   to.setException(text_of(value.exception));
   to.setSubmitted(value.submitted);
+  to.setCode(value.code);
 }
 
 inline departure read(wire::Departure::Reader from, verdict& so_far) {
@@ -25,6 +26,7 @@ inline departure read(wire::Departure::Reader from, verdict& so_far) {
       read_text(from.getException(), exception_limit_bytes, "an exception's text is too long", so_far);
   so_far.require(printable_line(value.exception) == value.exception, "an exception's text is not printable");
   value.submitted = from.getSubmitted();
+  value.code = from.getCode();
   return value;
 }
 

@@ -27,6 +27,16 @@ TEST_CASE("a departure that is too long, not printable or of no known kind is re
   CHECK_FALSE(received({static_cast<departure_kind>(departure_kind_count), "", 1}));
 }
 
+TEST_CASE("an exit code travels with the departure, and stands in its text") {
+  requests value;
+  value.leaves = departure{departure_kind::exited, "", 4, 5};
+  const auto received = decode_requests(encode(address{1, 0, 1}, value));
+  REQUIRE(received);
+  CHECK(received->leaves == value.leaves);
+  CHECK(value.leaves->text() == "exited with code 5");
+  CHECK(departure{departure_kind::exited, "no data", 4, 1}.text() == "exited with code 1 (no data)");
+}
+
 TEST_CASE("a schedule names who left only where it ends, and only a member") {
   const auto received = [](bool end, std::int32_t rank) {
     schedule value;

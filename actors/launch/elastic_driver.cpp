@@ -92,7 +92,7 @@ void elastic_driver_state::discovery_failed(const discovery_result& result) {
 
 void elastic_driver_state::formed(const generation_formed& what) {
   members_ = {what.slots.begin(), what.slots.end()};
-  cause_.begin_generation();
+  cause_.begin_generation(what.slots);
   std::erase_if(reports_, [this](const auto& each) { return !slots_.contains(each.first); });
   follow(crew_->generation_formed(what.generation, what.slots, now(self_)));
 }
@@ -133,6 +133,7 @@ void elastic_driver_state::ended(const slot_ended& what) {
 
 void elastic_driver_state::finished(const slot_finished& what) {
   slots_.erase(what.slot);
+  cause_.wrote(what.slot, what.last_lines);
   if (const auto report = reports_.find(what.slot); report != reports_.end())
     report->second.last_lines = what.last_lines;
   finish_if_empty();

@@ -63,6 +63,7 @@ void host_driver_state::follow(const job_ending::step& step) {
 // Only now, for the process at fault may be among the last to end.
 void host_driver_state::finished(const slot_finished& what) {
   last_errors_[what.slot] = what.last_lines;
+  cause_.wrote(what.slot, what.last_lines);
   if (last_errors_.size() < slots_.size())
     return;
   const auto cause = rules_->failed() ? cause_.judge() : std::nullopt;

@@ -1,9 +1,29 @@
 #include "actors/launch/root_cause.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
 #include <utility>
 
 namespace farandole {
+
+namespace {
+
+constexpr std::string_view consequence_prefix = "farandole: this worker ends because another one did: ";
+
+/// The first rank that a message names; -1 if it names none.
+std::int32_t rank_named_in(std::string_view message) {
+  constexpr std::string_view word = "rank ";
+  const auto place = message.find(word);
+  std::int32_t rank = -1;
+  if (place != std::string_view::npos) {
+    const auto digits = message.substr(place + word.size());
+    std::from_chars(digits.data(), digits.data() + digits.size(), rank);
+  }
+  return rank;
+}
+
+} // namespace
 
 void root_cause::learn(const slot_fate& fate) {
   if (fate.left)
@@ -11,13 +31,16 @@ void root_cause::learn(const slot_fate& fate) {
   fates_[fate.slot] = fate;
 }
 
-void root_cause::begin_generation() {
+void root_cause::begin_generation(std::vector<std::int32_t> slots) {
+  slots_ = std::move(slots);
+  blamed_.clear();
   failures_.clear();
   fates_.clear();
   departures_.clear();
 }
 
 void root_cause::ended(std::int32_t slot, const process_end& how, bool told_to_end) {
+  ran_.insert(slot);
   if (told_to_end)
     return;
   endings_[slot] = how.text();
@@ -30,29 +53,49 @@ void root_cause::could_not_start(std::int32_t slot, std::string text, int code) 
   failures_.push_back({slot, code, false});
 }
 
+void root_cause::wrote(std::int32_t slot, const std::deque<std::string>& last_lines) {
+  for (const auto& line : last_lines)
+    if (line.starts_with(consequence_prefix))
+      blamed_[slot] = rank_named_in(std::string_view(line).substr(consequence_prefix.size()));
+}
+
 bool root_cause::has_failed(std::int32_t slot) const {
   const auto left = departures_.find(slot);
-  return (left != departures_.end() && left->second.kind == departure_kind::uncaught_exception) ||
+  return (left != departures_.end() && left->second.failed()) ||
          std::any_of(failures_.begin(), failures_.end(),
                      [slot](const failure& one) { return one.slot == slot; });
 }
 
 std::int32_t root_cause::culprit_of(std::int32_t slot) const {
   const auto found = fates_.find(slot);
-  if (found == fates_.end())
-    return slot;
+  const auto blamed = blamed_.find(slot);
+  const bool says_so = blamed != blamed_.end();
+  // A rendezvous that runs apart tells this launcher nothing of fates.
+  if (found == fates_.end()) {
+    const auto culprit = says_so ? slot_of(blamed->second) : slot;
+    return ran_.contains(culprit) ? culprit : slot;
+  }
   const auto& fate = found->second;
-  const bool at_fault = fate.lost || fate.interrupted || has_failed(fate.culprit);
+  const bool at_fault = fate.lost || fate.interrupted || has_failed(fate.culprit) || says_so;
   return fate.culprit >= 0 && at_fault ? fate.culprit : slot;
 }
 
 std::string root_cause::text_of(std::int32_t slot) const {
   const auto left = departures_.find(slot);
   const auto ending = endings_.find(slot);
-  if (left != departures_.end() &&
-      (left->second.kind == departure_kind::uncaught_exception || !has_failed(slot)))
-    return left->second.text() + (has_failed(slot) ? "" : " while others had operations pending");
-  return ending == endings_.end() ? "was lost" : ending->second;
+  const std::string too_early = has_failed(slot) ? "" : " while others still had operations to complete";
+  if (left != departures_.end() && (left->second.failed() || !has_failed(slot)))
+    return left->second.text() + too_early;
+  if (ending != endings_.end())
+    return ending->second + too_early;
+  return fates_.empty() ? "left the job, and others failed because of it" : "was lost";
+}
+
+std::int32_t root_cause::slot_of(std::int32_t rank) const {
+  if (slots_.empty())
+    return rank;
+  const auto place = static_cast<std::size_t>(rank);
+  return rank >= 0 && place < slots_.size() ? slots_[place] : -1;
 }
 
 auto root_cause::judge() const -> std::optional<verdict> {

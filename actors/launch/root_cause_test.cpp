@@ -57,7 +57,7 @@ TEST_CASE("a rank that ended well while others waited for it is the cause, and a
   REQUIRE(cause);
   CHECK(cause->slot == 1);
   CHECK(cause->code == 9);
-  CHECK(cause->text == "ended its script while others had operations pending");
+  CHECK(cause->text == "ended its script while others still had operations to complete");
 }
 
 TEST_CASE("a rank that fails on its own after others have ended well is the cause", "[cause]") {
@@ -115,9 +115,72 @@ TEST_CASE("a generation that others outlived does not count", "[cause]") {
   root_cause judge;
   judge.learn({0, 1, true, std::nullopt, true});
   judge.ended(1, killed, false);
-  judge.begin_generation();
+  judge.begin_generation({0, 1, 2});
   CHECK_FALSE(judge.judge());
   judge.ended(0, failed, false);
+  REQUIRE(judge.judge());
+  CHECK(judge.judge()->slot == 0);
+}
+
+namespace {
+
+const std::deque<std::string> consequence_of_1{"a line of its own",
+                                               "farandole: this worker ends because another one did: x: rank "
+                                               "1 on alpha ended its script after 2 operations"};
+
+} // namespace
+
+TEST_CASE("a rank that ended well before the others is the cause where they say that they fail because of it",
+          "[cause]") {
+  auto judge = left_by_1(returned, false);
+  judge.ended(1, well, false);
+  judge.ended(0, {9, 0}, false);
+  judge.wrote(1, {"done"});
+  judge.wrote(0, consequence_of_1);
+  REQUIRE(judge.judge());
+  CHECK(judge.judge()->slot == 1);
+  CHECK(judge.judge()->code == 9);
+  CHECK(judge.judge()->text == "ended its script while others still had operations to complete");
+}
+
+TEST_CASE("where the rendezvous tells nothing, what a process says of its end names the cause", "[cause]") {
+  root_cause judge;
+  judge.ended(0, failed, false);
+  judge.ended(1, {5, 0}, false);
+  judge.wrote(0, consequence_of_1);
+  judge.wrote(1, {});
+  REQUIRE(judge.judge());
+  CHECK(judge.judge()->slot == 1);
+  CHECK(judge.judge()->code == 5);
+  CHECK(judge.judge()->text == "exited with code 5");
+}
+
+TEST_CASE("a rank that is blamed is looked up among the slots of its generation", "[cause]") {
+  root_cause judge;
+  judge.begin_generation({4, 7});
+  judge.ended(4, failed, false);
+  judge.ended(7, {5, 0}, false);
+  judge.wrote(4, consequence_of_1);
+  REQUIRE(judge.judge());
+  CHECK(judge.judge()->slot == 7);
+  CHECK(judge.judge()->code == 5);
+}
+
+TEST_CASE("a rank that is blamed is the cause though only the launcher's signal ended it", "[cause]") {
+  root_cause judge;
+  judge.ended(0, failed, false);
+  judge.ended(1, {128 + SIGTERM, SIGTERM}, true);
+  judge.wrote(0, consequence_of_1);
+  REQUIRE(judge.judge());
+  CHECK(judge.judge()->slot == 1);
+  CHECK(judge.judge()->code == 1);
+  CHECK(judge.judge()->text == "left the job, and others failed because of it");
+}
+
+TEST_CASE("a rank that is blamed but was never started here is not the cause", "[cause]") {
+  root_cause judge;
+  judge.ended(0, failed, false);
+  judge.wrote(0, consequence_of_1);
   REQUIRE(judge.judge());
   CHECK(judge.judge()->slot == 0);
 }

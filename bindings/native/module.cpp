@@ -185,16 +185,18 @@ void define_runtime(nb::module_& module) {
                   "Joins the job that the settings and the environment name.")
       .def(
           "shutdown",
-          [](const python_runtime& self, bool script_ended, const std::string& exception) {
+          [](const python_runtime& self, bool script_ended, const std::string& exception, int code) {
             auto kind = script_ended ? departure_kind::script_ended : departure_kind::shutdown_called;
-            if (!exception.empty())
+            if (code != 0)
+              kind = departure_kind::exited;
+            else if (!exception.empty())
               kind = departure_kind::uncaught_exception;
-            shut_down(self.running, {kind, exception, 0});
+            shut_down(self.running, {kind, exception, 0, code});
           },
-          "script_ended"_a = false, "exception"_a = "",
+          "script_ended"_a = false, "exception"_a = "", "code"_a = 0,
           "Leaves in order, and tells the other members how: by a call of shutdown(), by the end of the "
-          "script, or by "
-          "an uncaught exception, which is given as text.")
+          "script, by an uncaught exception, which is given as text, or with an exit code other than 0, with "
+          "the reason that the script gave as text.")
       .def(
           "open_to_kernels", [](const python_runtime& self) { open_to_kernels(self.running); },
           "Kernels of frameworks submit to this job from now on, until it is shut down.")
@@ -339,8 +341,6 @@ void define_termination(nb::module_& module) {
       "with its parent then. Whether it does.");
 }
 
-} // namespace
-} // namespace farandole::native
 void define_retry_delay(nb::module_& module) {
   module.def(
       "retry_delay_s",
@@ -353,6 +353,8 @@ void define_retry_delay(nb::module_& module) {
       "Seconds to wait before the next try, after so many failures in a row; `uniform`: drawn from [0, 1).");
 }
 
+} // namespace
+} // namespace farandole::native
 
 NB_MODULE(_native, module) {
   // Handles of a program that ends in the middle of things are no leak worth a message.
@@ -363,7 +365,7 @@ NB_MODULE(_native, module) {
   farandole::native::define_runtime(module);
   farandole::native::define_kept(module);
   farandole::native::define_termination(module);
+  farandole::native::define_retry_delay(module);
   farandole::native::define_foreign_jobs(module);
   farandole::native::define_kernel_door(module);
-  farandole::native::define_retry_delay(module);
 }

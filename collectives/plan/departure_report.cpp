@@ -26,6 +26,8 @@ std::string operations(std::uint64_t count) {
 std::string remedy_for(const departure_report& report) {
   if (report.how.kind == departure_kind::uncaught_exception)
     return "Its output has the traceback.";
+  if (report.how.kind == departure_kind::exited)
+    return "Its output may say why.";
   if (report.how.submitted < report.submitted)
     return "If ranks have different numbers of batches, call join() on each rank after its last batch.";
   return "All ranks must complete the same operations before one of them ends its script or calls "
@@ -43,8 +45,7 @@ error departure_error(departure_report report) {
                                  : ". Wait for all operations before you call shutdown() or end the script")};
   auto text = report.member + " " + report.how.text() + " after " + operations(report.how.submitted) +
               " (this rank: " + operations(report.submitted) + ")" + pending + ". " + remedy_for(report);
-  const bool raised = report.how.kind == departure_kind::uncaught_exception;
-  error why{raised ? error_kind::disconnected : error_kind::shut_down, std::move(text)};
+  error why{report.how.failed() ? error_kind::disconnected : error_kind::shut_down, std::move(text)};
   why.consequence = true;
   return why;
 }

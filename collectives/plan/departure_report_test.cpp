@@ -26,6 +26,16 @@ TEST_CASE("where the rank that left had submitted less, join() is recommended") 
   }
 }
 
+TEST_CASE("a rank that exited with a code is named with it, as a worker that was lost") {
+  const auto why =
+      departure_error({"rank 1 on alpha", {departure_kind::exited, "no data", 1, 3}, false, {"weights"}, 2});
+  CHECK(why.kind == error_kind::disconnected);
+  CHECK(why.consequence);
+  CHECK(why.text ==
+        "rank 1 on alpha exited with code 3 (no data) after 1 operation (this rank: 2 operations); "
+        "pending here: weights. Its output may say why.");
+}
+
 TEST_CASE("of many pending operations the first are named and the others counted") {
   departure_report report{"rank 1 on alpha", {departure_kind::script_ended, "", 1}, false, {}, 9};
   for (char letter = 'h'; letter >= 'a'; --letter)

@@ -66,13 +66,26 @@ ENDINGS: Dict[str, Ending] = {
         "break",
         f"ended its script after 1 operation (this rank: 2 operations); pending here: allreduce.weights. {JOIN}",
         0,
-        "ended its script while others had operations pending",
+        "ended its script while others still had operations to complete",
     ),
     "exits": Ending(
         "sys.exit(5)",
-        "ended its script after 1 operation (this rank: 2 operations); pending here: allreduce.weights",
+        "exited with code 5 after 1 operation (this rank: 2 operations); pending here: allreduce.weights. "
+        "Its output may say why.",
         5,
         "exited with code 5",
+    ),
+    "exits-with-a-reason": Ending(
+        "raise SystemExit('no data')",
+        "exited with code 1 (no data) after 1 operation (this rank: 2 operations); pending here: allreduce.weights",
+        1,
+        "exited with code 1 (no data)",
+    ),
+    "exits-well": Ending(
+        "sys.exit()",
+        f"ended its script after 1 operation (this rank: 2 operations); pending here: allreduce.weights. {JOIN}",
+        0,
+        "ended its script while others still had operations to complete",
     ),
     "vanishes": Ending(
         "os._exit(3)", "exited with code 3; this operation cannot complete without it", 3, "exited with code 3"
@@ -114,6 +127,65 @@ def test_the_rank_that_ends_is_named_by_the_others_and_in_one_report(
     assert "    its very last words" in report, job.text
     assert report[-1] == f"Full output: {folder}/rank.1/stdout and {folder}/rank.1/stderr", job.text
     assert not re.search(r": W \w+\.cpp", job.text), job.text
+
+
+# Rank 1 ends when nobody waits for it. The others' next operations fail once they have heard of it; rank 0 exits by
+# itself then, and rank 2 does not catch the error.
+EARLY_SCRIPT = (
+    PRELUDE
+    + """
+from farandole.common import job
+hvd.allreduce(numpy.ones(2), name="weights")
+if hvd.rank() == 1:
+    print("its very last words", file=sys.stderr, flush=True)
+    exec(sys.argv[1])
+else:
+    while job.runtime.alive:
+        pass
+    try:
+        hvd.allreduce(numpy.ones(2), name="more")
+    except hvd.HorovodInternalError:
+        if hvd.rank() == 2:
+            raise
+        sys.exit(9)
+"""
+)
+
+EARLY_ENDINGS: Dict[str, Ending] = {
+    "raises": ENDINGS["raises"]._replace(told="ended with an uncaught exception (KeyError: 'on purpose')"),
+    "ends": Ending("pass", "ended its script", 0, "ended its script while others still had operations to complete"),
+    "exits": Ending("sys.exit(5)", "exited with code 5", 5, "exited with code 5"),
+    "exits-with-a-reason": Ending(
+        "raise SystemExit('no data')", "exited with code 1 (no data)", 1, "exited with code 1 (no data)"
+    ),
+    "shuts-down": Ending(
+        "hvd.shutdown()", "called shutdown()", 0, "called shutdown() while others still had operations to complete"
+    ),
+}
+
+
+@pytest.mark.parametrize("ending", EARLY_ENDINGS.values(), ids=list(EARLY_ENDINGS))
+def test_a_rank_that_ends_while_nobody_waits_for_it_is_named_once_others_fail(
+    ending: Ending, launch: Callable[..., Job]
+) -> None:
+    job = launch(3, EARLY_SCRIPT, ending.action)
+    code = job.end()
+    assert code == ending.code or (ending.code == 0 and code in (1, 9)), job.text
+    named = f"rank 1 on {socket.gethostname()} {ending.told}"
+    for rank in (0, 2):
+        consequence = re.findall(rf"^\[{rank}\]<stderr>:(.*)$", job.text, re.M)
+        assert len(consequence) == 1 and named in consequence[0], job.text
+    report = job.text.split("exited with non-zero status.")[1].splitlines()[1:]
+    assert report[:2] == ["Process name: 1", f"Exit code: {code}"], job.text
+    assert report[2].startswith(f"Cause: Process 1 on localhost {ending.cause}"), job.text
+    assert "    its very last words" in report, job.text
+
+
+def test_a_rank_that_fails_on_its_own_after_another_has_ended_is_the_cause(launch: Callable[..., Job]) -> None:
+    script = EARLY_SCRIPT.replace('hvd.allreduce(numpy.ones(2), name="more")', "sys.exit(7)")
+    job = launch(2, script, "pass")
+    assert job.end() == 7, job.text
+    assert "Process name: 0\nExit code: 7\nCause: Process 0 on localhost exited with code 7\n" in job.text
 
 
 def test_a_rank_that_ends_before_init_is_the_cause_and_the_others_print_one_line(launch: Callable[..., Job]) -> None:

@@ -386,3 +386,39 @@ def test_a_launcher_whose_rendezvous_steps_down_ends_with_the_reason(elastic: bo
     assert re.search(
         r"this rendezvous \(epoch 1\.\w+\) ends: the job's members obey another one, of epoch 9\.", job.text
     )
+
+
+# Rank 1 fails, and its process ends after the others', which fail because of it.
+FAILS = """
+import atexit, os, sys
+others = []
+
+def wait_for_others():
+    while any(os.path.exists(f"/proc/{pid}") for pid in others):
+        pass
+
+atexit.register(wait_for_others)  # runs after what farandole registers
+import numpy, farandole.numpy as hvd
+
+hvd.init()
+pids = hvd.allgather(numpy.array([os.getpid()]), name="pids").tolist()
+if hvd.rank() == 1:
+    others += [pid for pid in pids if pid != os.getpid()]
+    print("its last words", file=sys.stderr, flush=True)
+    raise KeyError("on purpose")
+hvd.allreduce(numpy.ones(2), name="weights")
+"""
+
+
+def test_the_cause_is_named_where_the_rendezvous_cannot_tell_it(
+    apart: Callable[..., Rendezvous], jobs: List[Job]
+) -> None:
+    sizes = ("-np", "3", "--min-np", "3")
+    rendezvous = apart(*sizes)
+    address = ["--rendezvous", f"127.0.0.1:{rendezvous.port}", "-H", "localhost:3"]
+    environment = {**clean_environment(), "FARANDOLE_SECRET_FILE": str(rendezvous.secret)}
+    jobs.append(Job([*sizes, *address, sys.executable, write_script(rendezvous.folder, FAILS)], environment))
+    assert jobs[0].end() != 0, jobs[0].text
+    report = jobs[0].text.split("exited with non-zero status.")[1]
+    assert "Process name: localhost[1]\n" in report, jobs[0].text
+    assert "    its last words\n" in report, jobs[0].text

@@ -84,9 +84,9 @@ class Runtime:
     ) -> Runtime:
         """Joins the job that the settings and the environment name."""
 
-    def shutdown(self, script_ended: bool = False, exception: str = "") -> None:
+    def shutdown(self, script_ended: bool = False, exception: str = "", code: int = 0) -> None:
         """
-        Leaves in order, and tells the other members how: by a call of shutdown(), by the end of the script, or by an uncaught exception, which is given as text.
+        Leaves in order, and tells the other members how: by a call of shutdown(), by the end of the script, by an uncaught exception, which is given as text, or with an exit code other than 0, with the reason that the script gave as text.
         """
 
     def open_to_kernels(self) -> None:

@@ -1,8 +1,9 @@
-"""What this process tells about its own end: which exception ended the script, and whose fault that was.
+"""What this process tells about its own end: which exception or exit code ended the script, and whose fault that was.
 
 The interpreter calls ``sys.excepthook`` with the exception that ends the script, before ``atexit`` handlers run. The
-hook of this module remembers it, so that the other workers can be told. Where another worker's end caused the
-exception, one line takes the place of the traceback, which would hide the one of the worker that is at fault.
+hook of this module remembers it, so that the other workers can be told; of a ``SystemExit``, ``exit_status`` tells.
+Where another worker's end caused the exception, one line says so. It takes the place of the traceback, which would hide
+the one of the worker that is at fault. The launcher finds that line in what the process wrote (root_cause.cpp).
 """
 
 from __future__ import annotations
@@ -10,26 +11,49 @@ from __future__ import annotations
 import os
 import sys
 from types import TracebackType
-from typing import Any, Callable, Iterator, Optional, Type
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Type
 
+from farandole.common import exit_status
 from farandole.common.exceptions import HorovodInternalError
 
 _FULL_AT_LEVELS = ("trace", "debug", "info")
 """At these log levels the traceback is printed all the same."""
 
 _uncaught: Optional[BaseException] = None
+_exit: Optional[SystemExit] = None
+_watches_exits = False
 _next_hook: Optional[Callable[..., Any]] = None  # whose place the hook of this module took
+
+
+class Ending(NamedTuple):
+    """How the script has ended: well if both say nothing."""
+
+    exception: str
+    """Type and message of the exception that ended it, or the reason that it gave for its exit code."""
+    code: int
+    """The exit code that it asked for; 0 after an exception."""
 
 
 def watch() -> None:
     """Remembers the exception that ends the script, from now on. Repeated calls change nothing."""
-    global _next_hook
+    global _next_hook, _watches_exits
+    if not _watches_exits:
+        _watches_exits = True
+        exit_status.watch(_exits)
     if sys.excepthook is not _hook:
         _next_hook = sys.excepthook
         sys.excepthook = _hook
 
 
-def exception_text() -> str:
+def ending() -> Ending:
+    """How the script has ended; for ``atexit`` handlers."""
+    if _exit is not None:
+        code = exit_status.status(_exit)
+        return Ending(exit_status.reason(_exit) if code else "", code)
+    return Ending(_exception_text(), 0)
+
+
+def _exception_text() -> str:
     """Type and message of the exception that ended the script; empty if none did."""
     # The interpreter keeps it too, in case the script has a hook of its own that does not call this module's.
     problem = _uncaught if _uncaught is not None else getattr(sys, "last_value", None)
@@ -68,5 +92,16 @@ def _hook(kind: Type[BaseException], problem: BaseException, trace: Optional[Tra
     full = os.environ.get("HOROVOD_LOG_LEVEL", "").lower() in _FULL_AT_LEVELS
     if reason is None or full or hook is not sys.__excepthook__:
         hook(kind, problem, trace)
-        return
-    print(f"farandole: this worker ends because another one did: {reason}", file=sys.stderr, flush=True)
+    _tell(reason)
+
+
+def _exits(problem: SystemExit) -> None:
+    global _exit
+    _exit = problem
+    if exit_status.status(problem):
+        _tell(behind(problem))
+
+
+def _tell(reason: Optional[HorovodInternalError]) -> None:
+    if reason is not None:
+        print(f"farandole: this worker ends because another one did: {reason}", file=sys.stderr, flush=True)

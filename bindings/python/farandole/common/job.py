@@ -197,7 +197,8 @@ def stop(script_ended: bool = False) -> None:
         ending, runtime, place = runtime, _NotStarted(), None
         os.environ.pop(_MEMBER, None)
         _epoch = ending.epoch
-        ending.shutdown(script_ended=script_ended, exception=departure.exception_text() if script_ended else "")
+        exception, code = departure.ending() if script_ended else ("", 0)
+        ending.shutdown(script_ended=script_ended, exception=exception, code=code)
         _close_server()
 
 
