@@ -135,7 +135,16 @@ private:
   }
 
   caf::actor_clock::time_point deadline() const {
-    return std::max(faults_.last(), begin_ + options_.hosts.back().at) + patience;
+    return std::max(faults_.last(), begin_ + options_.hosts.back().at) + patience + training_time();
+  }
+
+  // All of it once more, at the pace of the slowest: a slow rank may think for a minute before each call.
+  std::chrono::microseconds training_time() const {
+    const bool slow = std::any_of(options_.faults.begin(), options_.faults.end(),
+                                  [](const fault& one) { return one.kind == fault_kind::slow_rank; });
+    const auto calls =
+        static_cast<std::uint64_t>(options_.rounds) * static_cast<std::uint64_t>(options_.tensors + 1);
+    return std::chrono::microseconds(calls * options_.think_us * (slow ? elastic_worker::slowness : 1));
   }
 
   void sent(process_id from, const envelope& message) {
@@ -175,7 +184,8 @@ private:
         log_.problem("slot " + std::to_string(slot) + " failed by itself: " + worker->failure().text);
     if (!launcher_.ended()) {
       std::string text = "the job does not end within " + std::to_string(patience.count()) +
-                         " s after the last fault; generation " + std::to_string(log_.generations());
+                         " s after the last fault, and the time that training takes; generation " +
+                         std::to_string(log_.generations());
       for (const auto& [slot, worker] : launcher_.workers())
         if (worker->runs())
           text += ", slot " + std::to_string(slot) + " runs";

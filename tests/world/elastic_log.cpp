@@ -130,7 +130,10 @@ void elastic_log::trains(const set_key& global, std::int32_t slot, const trainin
   });
   if (!now.begins) {
     now.begins = from;
-    if (from.round < safe_.round && somebody_stayed(now) && !doubled_)
+    if (from.round < safe_.round && !trained_.contains(now.first.members.front().slot) && !doubled_)
+      problem(of(global.generation) + "training begins anew with " + text_of(from) +
+              ", although all had committed " + text_of(safe_));
+    else if (from.round < safe_.round && somebody_stayed(now) && !doubled_)
       problem(of(global.generation) + "training goes back to " + text_of(from) +
               ", although all had committed " + text_of(safe_));
     safe_ = from;

@@ -107,13 +107,21 @@ void elastic_worker::exit(int code, int signal) {
 void elastic_worker::begin() {
   tries_ = tries_in_a_row;
   patience_ = stage_.system.clock().now() + stage_.values.duration(setting::elastic_timeout);
+  start_runtime();
+}
+
+// As runtime::start(): one try after another while others are lost on the way, all within the elastic
+// timeout.
+void elastic_worker::start_runtime() {
+  until_ = stage_.system.clock().now() + stage_.values.duration(setting::elastic_timeout);
+  starts_.emplace(true, until_, stage_.values.cited(setting::elastic_timeout));
   init();
 }
 
 void elastic_worker::init() {
   ++incarnation_;
-  if (!goes_on_)
-    stage_.log.cut_off(slot_); // it begins anew, even if it was welcomed before
+  if (!has_state_)
+    stage_.log.cut_off(slot_); // it is new where others have the state, even if it was welcomed before
   shared_ = std::make_shared<standing>();
   start_ = shared_->started.get_future();
   end_ = shared_->ended.get_future();
@@ -127,6 +135,7 @@ void elastic_worker::init() {
   setup.introduce.process = 1000 + slot_;
   setup.introduce.progress = progress_;
   setup.introduce.keeps_sets = goes_on_;
+  setup.introduce.has_state = has_state_;
   setup.introduce.epoch = *obeyed_;
   setup.obeyed = obeyed_;
   setup.log = member_log_.get();
@@ -142,7 +151,6 @@ void elastic_worker::init() {
   };
   stage_.log.note([&] { return who() + " says hello, progress " + std::to_string(progress_); });
   member_ = stage_.system.spawn(member_root, std::move(setup));
-  until_ = stage_.system.clock().now() + stage_.values.duration(setting::elastic_timeout);
   await_start(first_look);
 }
 
@@ -158,32 +166,39 @@ void elastic_worker::await_start(duration wait) {
 }
 
 void elastic_worker::started(const error& problem) {
-  if (problem) {
-    stage_.log.note([&] { return who() + " could not join: " + problem.text; });
-    const bool lost_another = problem.kind == error_kind::disconnected ||
-                              problem.kind == error_kind::unknown || problem.kind == error_kind::shut_down;
-    const bool again = lost_another && --tries_ > 0 && stage_.system.clock().now() < patience_;
-    return leave([this, problem, again] {
-      if (again)
-        return init();
-      const bool dismissed = problem.kind == error_kind::dismissed;
-      if (!dismissed)
-        failure_ = problem;
-      exit(dismissed && coming_.reset ? 0 : 1, 0);
-    });
-  }
+  if (problem)
+    return could_not_start(problem);
   const bool obeys_another = stage_.log.is_doubled() && *obeyed_ > last_epoch_;
   if (shared_->generation <= last_generation_ && !obeys_another)
     stage_.log.problem(where() + " is in generation " + std::to_string(shared_->generation) + " now");
   last_generation_ = shared_->generation;
   last_epoch_ = *obeyed_;
-  progress_ = 0;
   set_.reset();
-  const auto every = stage_.options.sets_every;
-  if (every > 0 && shared_->members.size() >= 3)
-    found_set();
-  else
-    enter();
+  found_sets();
+}
+
+void elastic_worker::could_not_start(const error& problem) {
+  stage_.log.note([&] { return who() + " could not join: " + problem.text; });
+  leave([this, problem] {
+    const auto told = starts_->after(problem, stage_.system.clock().now());
+    if (!told)
+      return init();
+    // What the loop in Python makes of it; the first init() is called outside of it.
+    const bool lost_another = told.kind == error_kind::disconnected || told.kind == error_kind::unknown ||
+                              told.kind == error_kind::shut_down;
+    if (goes_on_ && lost_another && --tries_ > 0 && stage_.system.clock().now() < patience_)
+      return start_runtime();
+    const bool dismissed = told.kind == error_kind::dismissed;
+    if (!dismissed)
+      failure_ = told;
+    exit(dismissed && coming_.reset ? 0 : 1, 0);
+  });
+}
+
+// init() has come to its end.
+void elastic_worker::joined() {
+  progress_ = 0;
+  think([this] { enter(); });
 }
 
 void elastic_worker::leave(const then& what) {
@@ -223,27 +238,50 @@ void elastic_worker::check_settled() {
                          " times");
 }
 
-// ---- process sets: one of all but rank 0 ---------------------------------------------------------
+// ---- process sets (bindings/cxx/runtime.cpp) -----------------------------------------------------
 
-void elastic_worker::found_set() {
+// Every member asks for the sets of the start, if only for none: so nobody goes on before all are connected.
+// Where the options want a set, it is one of all but rank 0.
+void elastic_worker::found_sets() {
   set_change what;
   what.kind = set_change_kind::found;
-  what.sets.emplace_back();
-  for (std::int32_t rank = 1; rank < static_cast<std::int32_t>(shared_->members.size()); ++rank)
-    what.sets.back().push_back(rank);
+  if (stage_.options.sets_every > 0 && shared_->members.size() >= 3) {
+    what.sets.emplace_back();
+    for (std::int32_t rank = 1; rank < static_cast<std::int32_t>(shared_->members.size()); ++rank)
+      what.sets.back().push_back(rank);
+  }
   auto operation = shared_->global->door->submit(what);
   if (!operation)
-    return failed(operation.error());
+    return founded(operation.error());
   auto* raw = &**operation;
   raw->on_settled([this, kept = *operation, mine = incarnation_] {
     if (mine != incarnation_ || gone_)
       return;
-    if (kept->problem)
-      return failed(kept->problem);
     // Nobody can have taken it down yet: this is called by who opened it.
-    set_ = shared_->sets.find(kept->outcome.sets.at(0));
-    think([this] { enter(); });
+    if (!kept->problem && !kept->outcome.sets.empty())
+      set_ = shared_->sets.find(kept->outcome.sets.at(0));
+    after(microseconds(1 + draw_.below(20)), [this, mine, problem = kept->problem] {
+      if (mine == incarnation_)
+        founded(problem);
+    });
   });
+  after(stage_.values.duration(setting::start_timeout), [this, mine = incarnation_] {
+    if (mine == incarnation_ && founding_)
+      founded({error_kind::timed_out, "process sets were not founded within the start timeout"});
+  });
+  founding_ = true;
+}
+
+// A job that the others have left already has been joined all the same, unless a set was wanted.
+void elastic_worker::founded(const error& problem) {
+  founding_ = false;
+  const bool may_do_without = problem.kind != error_kind::disconnected &&
+                              problem.kind != error_kind::invalid_argument &&
+                              problem.kind != error_kind::timed_out &&
+                              (stage_.options.sets_every == 0 || shared_->members.size() < 3);
+  if (problem && !may_do_without)
+    return could_not_start(problem);
+  joined();
 }
 
 // ---- the loop (loop.py) --------------------------------------------------------------------------
@@ -269,6 +307,7 @@ void elastic_worker::sync() {
 }
 
 void elastic_worker::train() {
+  has_state_ = true;
   stage_.log.trains(set(0), slot_, state_);
   begin_round();
 }

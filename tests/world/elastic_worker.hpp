@@ -12,6 +12,7 @@
 #include <future>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@
 #include "actors/kit/log.hpp"
 #include "actors/launch/process.hpp"
 #include "actors/standing.hpp"
+#include "elastic/start_tries.hpp"
 #include "messages/set_change.hpp"
 #include "messages/settings.hpp"
 #include "tests/world/elastic_log.hpp"
@@ -55,7 +57,8 @@ public:
   void start();
   /// Ends at once; nobody hears anything from it any more.
   void kill(int signal);
-  void slow_down() { slow_ = 100; }
+  static constexpr std::uint64_t slowness = 100;
+  void slow_down() { slow_ = slowness; }
 
   bool runs() const { return started_ && !gone_; }
   bool finished() const { return state_.round >= stage_.options.rounds; }
@@ -86,15 +89,19 @@ private:
 
   // The runtime.
   void begin();
+  void start_runtime();
   void init();
   void await_start(duration wait);
   void started(const error& problem);
+  void could_not_start(const error& problem);
+  void joined();
   void leave(const then& what);
   void await_end(duration wait, caf::actor_clock::time_point until, const then& what);
   void drop_runtime();
 
   // Process sets.
-  void found_set();
+  void found_sets();
+  void founded(const error& problem);
 
   // The loop.
   void enter();
@@ -137,8 +144,10 @@ private:
   std::future<void> end_;
   member_actor member_;
   caf::actor_clock::time_point until_{}; ///< init() gives up
+  std::optional<start_tries> starts_;    ///< of this init()
   std::uint64_t incarnation_ = 0;        ///< of the runtime; what belongs to an earlier one is not heard
   std::shared_ptr<set_standing> set_;
+  bool founding_ = false; ///< an answer about the sets of the start is owed
 
   next coming_{false, true};
   int tries_ = 0;
@@ -146,6 +155,7 @@ private:
   std::uint64_t last_generation_ = 0;
   std::uint64_t last_epoch_ = 0; ///< in which it was told of that one
   std::uint64_t progress_ = 0;
+  bool has_state_ = false; ///< it has trained
   std::shared_ptr<std::atomic<std::uint64_t>> obeyed_ = std::make_shared<std::atomic<std::uint64_t>>(0);
   bool goes_on_ = false; ///< it has come as far as its training function
   std::int64_t interrupted_for_ = 0;

@@ -13,6 +13,7 @@ namespace {
 
 std::string wanted_count;
 std::string wanted_seed;
+std::string wanted_base;
 
 std::string from_environment(const char* name) {
   const auto* value = std::getenv(name);
@@ -30,7 +31,7 @@ std::vector<std::uint64_t> seeds(std::size_t usual) {
   usual = (usual + 9) / 10; // several times slower
 #endif
   std::vector<std::uint64_t> all(wanted_count.empty() ? usual : std::stoull(wanted_count));
-  std::iota(all.begin(), all.end(), std::uint64_t{1});
+  std::iota(all.begin(), all.end(), 1 + (wanted_base.empty() ? std::uint64_t{0} : std::stoull(wanted_base)));
   return all;
 }
 
@@ -39,6 +40,7 @@ std::vector<std::uint64_t> seeds(std::size_t usual) {
 int main(int argc, char** argv) {
   wanted_count = from_environment("FARANDOLE_WORLD_SEEDS");
   wanted_seed = from_environment("FARANDOLE_WORLD_SEED");
+  wanted_base = from_environment("FARANDOLE_WORLD_BASE");
   bool scale = false;
   bool regroup_scale = false;
   Catch::Session session;
@@ -46,6 +48,7 @@ int main(int argc, char** argv) {
   session.cli(session.cli() |
               Opt(wanted_count, "N")["--seeds"]("how many seeds each simulated job runs with") |
               Opt(wanted_seed, "S")["--seed"]("play this seed alone") |
+              Opt(wanted_base, "B")["--base"]("the seeds begin behind this one") |
               Opt(scale)["--scale"]("run no test: measure large jobs and write docs/scale.md") |
               Opt(regroup_scale)["--regroup-scale"]("likewise, its part about regroups alone"));
   if (const auto bad = session.applyCommandLine(argc, argv))
