@@ -45,8 +45,9 @@ public:
                        message_ticket& ticket) = 0;
   /// Takes in what has come, without waiting.
   virtual void look() = 0;
-  /// Blocks until all messages of the ticket are done. After an error nothing is sent or received any more,
-  /// and no memory of the caller's is touched.
+  /// Blocks until all messages of the ticket are done. The error of one that failed comes here, never in the
+  /// wait for a later ticket. After an error nothing is sent or received any more, and no memory of the
+  /// caller's is touched.
   virtual error wait(const message_ticket& ticket, const limits& until) = 0;
 };
 

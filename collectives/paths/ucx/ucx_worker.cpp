@@ -306,8 +306,13 @@ void ucx_worker::on_broken(void* owner, ucp_ep_h, ucs_status_t status) {
                       lost.owner->ucx_.status_string(status), true);
 }
 
+/// A message that failed stays pending for ever, so that no wait() for its ticket can take its memory for
+/// filled, or its bytes for sent: it ends with `failure_`, in the operation that the message belongs to. While
+/// this member closes, and for goodbyes, nobody asks.
 void ucx_worker::finish(record& done, ucs_status_t status) {
-  --done.ticket->pending;
+  const bool asked_for = done.peer >= 0 && done.ticket != &ear_ticket_ && !closing_;
+  if (status == UCS_OK || !asked_for)
+    --done.ticket->pending;
   if (done.receives && done.peer >= 0)
     --peers_[done.peer].receives;
   if (status != UCS_OK && done.peer >= 0 && done.ticket != &ear_ticket_)

@@ -97,6 +97,7 @@ private:
                  message_ticket& ticket);
   void post_receive(std::int32_t peer, std::uint64_t tag, std::uint64_t mask, std::span<std::byte> bytes,
                     message_ticket& ticket);
+  /// UCX has no more to do with the message, whose memory is the caller's again.
   void finish(record& done, ucs_status_t status);
   void finish_receive(record& done, ucs_status_t status, const ucp_tag_recv_info_t& info);
   void listen_for_goodbye();
