@@ -1,5 +1,6 @@
 #include "tools/farandole/job_record.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -55,9 +56,8 @@ error require_own(int fd, const std::string& path, mode_t kind) {
   return {};
 }
 
+/// Whatever somebody else has put in its place, in a folder that all may write to, is refused.
 expected<descriptor> open_own_folder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
-    return system_error(path);
   descriptor folder{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
   if (!folder)
     return system_error(path);
@@ -66,8 +66,15 @@ expected<descriptor> open_own_folder(const std::string& path) {
   return folder;
 }
 
-expected<descriptor> open_own_file(const std::string& path) {
-  descriptor file{::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)};
+expected<descriptor> make_own_folder(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST)
+    return system_error(path);
+  return open_own_folder(path);
+}
+
+/// `path` is below `folder`, or, where that is AT_FDCWD, any.
+expected<descriptor> open_own_file(int folder, const std::string& path) {
+  descriptor file{::openat(folder, path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)};
   if (!file)
     return system_error(path);
   if (auto problem = require_own(file.get(), path, S_IFREG))
@@ -83,6 +90,35 @@ expected<job_record> read_from(const descriptor& file, const std::string& path) 
   text.resize(static_cast<std::size_t>(count));
   auto job = parse_job_record(text);
   return job ? job : wrong(path + " tells no job: " + job.error().text);
+}
+
+/// Of the records in a folder that is its user's alone.
+std::vector<std::string> names_in(const descriptor& folder) {
+  std::vector<std::string> names;
+  // Opened anew, for a copy would share the position in the folder.
+  auto* all = ::fdopendir(::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!all)
+    return names;
+  while (const auto* entry = ::readdir(all))
+    if (std::string_view(entry->d_name).ends_with(suffix))
+      names.emplace_back(entry->d_name);
+  ::closedir(all);
+  return names;
+}
+
+/// The jobs whose launchers live. Records that others have left are removed.
+std::vector<job_record> sort_out(const descriptor& folder) {
+  std::vector<job_record> jobs;
+  for (const auto& name : names_in(folder)) {
+    auto file = open_own_file(folder.get(), name);
+    if (!file)
+      continue;
+    if (::flock(file->get(), LOCK_SH | LOCK_NB) == 0)
+      ::unlinkat(folder.get(), name.c_str(), 0); // its launcher is gone
+    else if (auto job = read_from(*file, name))
+      jobs.push_back(std::move(*job));
+  }
+  return jobs;
 }
 
 error write_all(const descriptor& file, const std::string& text) {
@@ -195,56 +231,48 @@ std::vector<std::string> job_folders() {
 expected<job_file> job_file::write(const std::vector<std::string>& folders, const job_record& job) {
   error why{error_kind::unknown, "there is no folder for it"};
   for (const auto& folder : folders) {
-    auto opened = open_own_folder(folder);
+    auto opened = make_own_folder(folder);
     if (!opened) {
       why = opened.error();
       continue;
     }
-    const auto path = folder + "/" + job.name + std::string(suffix), fresh = path + ".new";
-    ::unlink(fresh.c_str()); // of a launcher that was killed while it wrote, and had our number
-    descriptor file{::open(fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
+    sort_out(*opened);
+    const int at = opened->get();
+    const auto name = job.name + std::string(suffix), fresh = name + ".new", path = folder + "/" + name;
+    ::unlinkat(at, fresh.c_str(), 0); // of a launcher that was killed while it wrote, and had our number
+    descriptor file{::openat(at, fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
     if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-      why = system_error(fresh);
+      why = system_error(path + ".new");
       continue;
     }
-    if (auto problem = write_all(file, to_text(job)); problem || ::rename(fresh.c_str(), path.c_str()) != 0) {
+    if (auto problem = write_all(file, to_text(job));
+        problem || ::renameat(at, fresh.c_str(), at, name.c_str()) != 0) {
       why = problem ? problem : system_error(path);
-      ::unlink(fresh.c_str());
+      ::unlinkat(at, fresh.c_str(), 0);
       continue;
     }
-    return job_file(std::move(file), path);
+    return job_file(std::move(*opened), std::move(file), path);
   }
   return why;
 }
 
 job_file::~job_file() {
   if (lock_)
-    ::unlink(path_.c_str());
+    ::unlinkat(folder_.get(), std::filesystem::path(path_).filename().c_str(), 0);
 }
 
 std::vector<job_record> running_jobs(const std::vector<std::string>& folders) {
   std::vector<job_record> jobs;
-  for (const auto& folder : folders) {
-    std::error_code problem;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, problem)) {
-      const auto path = entry.path().string();
-      if (!path.ends_with(suffix))
-        continue;
-      auto file = open_own_file(path);
-      if (!file)
-        continue;
-      if (::flock(file->get(), LOCK_SH | LOCK_NB) == 0)
-        ::unlink(path.c_str()); // its launcher is gone
-      else if (auto job = read_from(*file, path))
-        jobs.push_back(std::move(*job));
-    }
-  }
+  for (const auto& folder : folders)
+    if (const auto opened = open_own_folder(folder))
+      for (auto& job : sort_out(*opened))
+        jobs.push_back(std::move(job));
   std::sort(jobs.begin(), jobs.end(), [](auto& a, auto& b) { return a.name < b.name; });
   return jobs;
 }
 
 expected<job_record> read_job(const std::string& path) {
-  const auto file = open_own_file(path);
+  const auto file = open_own_file(AT_FDCWD, path);
   if (!file)
     return file.error();
   auto job = read_from(*file, path);

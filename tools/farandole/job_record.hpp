@@ -41,7 +41,8 @@ std::vector<std::string> job_folders();
 /// The file of a running job; it goes with this object.
 class job_file {
 public:
-  /// In the first of these folders that is, or can be made, its user's alone.
+  /// In the first of these folders that is, or can be made, its user's alone. Removes what launchers that
+  /// were killed have left there.
   static expected<job_file> write(const std::vector<std::string>& folders, const job_record& job);
   job_file(job_file&&) noexcept = default;
   job_file& operator=(job_file&&) = delete;
@@ -50,13 +51,16 @@ public:
   const std::string& path() const { return path_; }
 
 private:
-  job_file(descriptor lock, std::string path) : lock_(std::move(lock)), path_(std::move(path)) {}
+  job_file(descriptor folder, descriptor lock, std::string path)
+      : folder_(std::move(folder)), lock_(std::move(lock)), path_(std::move(path)) {}
 
+  descriptor folder_;
   descriptor lock_;
   std::string path_;
 };
 
-/// Of the jobs that run. Removes files of those that do not.
+/// Of the jobs that run. Removes files of those that do not. A folder or a file that is not its user's alone
+/// is left as it is, and not read.
 std::vector<job_record> running_jobs(const std::vector<std::string>& folders);
 /// Of one job, by the path of its file, which must be its user's alone.
 expected<job_record> read_job(const std::string& path);

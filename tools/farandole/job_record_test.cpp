@@ -100,6 +100,63 @@ TEST_CASE("what a killed launcher has left behind is no job, and is removed", "[
   CHECK_FALSE(std::filesystem::exists(path));
 }
 
+TEST_CASE("the next launcher removes what a killed one has left behind", "[job record]") {
+  const folder place;
+  const auto path = place.path + "/a-1.job";
+  std::ofstream(path) << to_text(sound("a-1"));
+  ::chmod(path.c_str(), 0600);
+  const auto running = job_file::write({place.path}, sound("b-2"));
+  REQUIRE(running);
+  CHECK_FALSE(std::filesystem::exists(path));
+  const auto next = job_file::write({place.path}, sound("c-3"));
+  REQUIRE(next);
+  CHECK(running_jobs({place.path}).size() == 2);
+}
+
+TEST_CASE("in a folder that somebody else has planted nothing is read, nor removed", "[job record]") {
+  const folder place;
+  const auto planted = place.path + "/planted", target = place.path + "/target";
+  for (const auto& where : {planted, target}) {
+    std::filesystem::create_directory(where);
+    std::ofstream(where + "/a-1.job") << to_text(sound("a-1"));
+    ::chmod((where + "/a-1.job").c_str(), 0600);
+  }
+  ::chmod(target.c_str(), 0700);
+  std::string asked = planted;
+  SECTION("others may write to it") {
+    ::chmod(planted.c_str(), 0777);
+  }
+  SECTION("others may read it") {
+    ::chmod(planted.c_str(), 0750);
+  }
+  SECTION("it is a link to a folder of the user's own") {
+    asked = place.path + "/link";
+    std::filesystem::create_directory_symlink(target, asked);
+  }
+  SECTION("it belongs to another user") {
+    if (::geteuid() != 0)
+      return;
+    ::chmod(planted.c_str(), 0700);
+    REQUIRE(::chown(planted.c_str(), 12345, 12345) == 0);
+  }
+  CHECK(running_jobs({asked}).empty());
+  CHECK_FALSE(job_file::write({asked}, sound("b-2")));
+  CHECK(std::filesystem::exists(asked + "/a-1.job"));
+  CHECK(std::distance(std::filesystem::directory_iterator(asked), {}) == 1);
+}
+
+TEST_CASE("a link in the place of a record is neither followed nor removed", "[job record]") {
+  const folder place;
+  const auto own = place.path + "/own", target = place.path + "/target.job", link = own + "/a-1.job";
+  REQUIRE(::mkdir(own.c_str(), 0700) == 0);
+  std::ofstream(target) << to_text(sound("a-1"));
+  ::chmod(target.c_str(), 0600);
+  std::filesystem::create_symlink(target, link);
+  CHECK(running_jobs({own}).empty());
+  CHECK(std::filesystem::exists(target));
+  CHECK(std::filesystem::is_symlink(link));
+}
+
 TEST_CASE("a folder or a file that others may use is left alone", "[job record]") {
   const folder place;
   const auto open = place.path + "/open", other = place.path + "/own";
