@@ -1,5 +1,6 @@
 #include "actors/served_rendezvous.hpp"
 
+#include "actors/job_secret.hpp"
 #include "actors/kit/log.hpp"
 #include "actors/kit/loop.hpp"
 #include "actors/rendezvous.hpp"

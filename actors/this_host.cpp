@@ -11,9 +11,7 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace farandole {
@@ -46,12 +44,6 @@ expected<std::string> address_of_interface(const std::string& name) {
     return error{error_kind::invalid_argument,
                  "HOROVOD_GLOO_IFACE names interface \"" + name + "\", which has no IPv4 address here"};
   return found;
-}
-
-std::string trimmed(std::string text) {
-  auto end = text.find_last_not_of(" \t\r\n");
-  text.resize(end == std::string::npos ? 0 : end + 1);
-  return text;
 }
 
 } // namespace
@@ -106,18 +98,6 @@ expected<std::string> resolve(const std::string& host) {
   return text;
 }
 
-expected<std::string> make_secret() {
-  std::array<unsigned char, 32> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size()))
-    return error{error_kind::unknown, std::string("getrandom: ") + std::strerror(errno)};
-  std::string text;
-  for (const auto byte : bytes) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
-  return text;
-}
-
 expected<std::string> address_for_others(const settings& values) {
   if (auto& wanted = values.text(setting::interface); !wanted.empty())
     return address_of_interface(wanted.substr(0, wanted.find(',')));
@@ -149,32 +129,6 @@ expected<std::string> address_for_others(const settings& values, const std::stri
     return own;
   auto outward = address_for_others(values);
   return outward ? outward : own;
-}
-
-expected<std::string> job_secret(const settings& values) {
-  auto descriptor = values.integer(setting::secret_descriptor);
-  if (descriptor >= 0) {
-    // Read in place: the descriptor serves every init() of this process, and its children.
-    std::array<char, 4096> text{};
-    auto length = pread(static_cast<int>(descriptor), text.data(), text.size(), 0);
-    if (length > 0)
-      return trimmed(std::string(text.data(), static_cast<std::size_t>(length)));
-    if (values.text(setting::secret_file).empty())
-      return error{error_kind::invalid_argument,
-                   "FARANDOLE_SECRET_FD=" + std::to_string(descriptor) +
-                       " cannot be read: start the process so that it inherits the launcher's descriptor "
-                       "(close_fds=False), or pass FARANDOLE_SECRET_FILE"};
-  }
-  auto& path = values.text(setting::secret_file);
-  if (path.empty())
-    return std::string();
-  std::ifstream file(path);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  text = trimmed(text);
-  if (text.empty())
-    return error{error_kind::invalid_argument,
-                 "FARANDOLE_SECRET_FILE=" + path + " cannot be read or is empty"};
-  return text;
 }
 
 } // namespace farandole

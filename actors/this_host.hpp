@@ -1,5 +1,5 @@
 // What a process knows of where it runs: whether it can share memory with another, what people call its host,
-// by which address others reach it, and the job's secret as it was handed down.
+// and by which address others reach it.
 #pragma once
 
 #include <string>
@@ -30,11 +30,5 @@ expected<std::string> address_for_others(const settings& values, const std::stri
 
 /// Numeric IPv4 address of a host name. Blocks: not for the loop.
 expected<std::string> resolve(const std::string& host);
-
-/// From the inherited descriptor or the file that the settings name. Empty when they name none.
-expected<std::string> job_secret(const settings& values);
-
-/// A new one, at random.
-expected<std::string> make_secret();
 
 } // namespace farandole

@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "actors/job_secret.hpp"
 #include "actors/member_runtime.hpp"
 #include "actors/set/injected_fault.hpp"
 #include "actors/this_host.hpp"
@@ -163,6 +164,8 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
   auto secret = how.secret.empty() ? job_secret(*values) : expected<std::string>(how.secret);
   if (!secret)
     return secret.error();
+  if (auto problem = how.secret.empty() ? error{} : check_secret(how.secret, "the options of this job"))
+    return problem;
   auto faults = faults_of(lookup);
   if (!faults)
     return faults.error();

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "actors/job_secret.hpp"
 #include "actors/this_host.hpp"
 #include "bindings/native/raise.hpp"
 #include "elastic/foreign_launch.hpp"

@@ -59,6 +59,7 @@ class Rendezvous:
         self.journal = folder / "journal"
         self.secret = folder / "secret"
         self.secret.write_text(secrets.token_hex(32))
+        self.secret.chmod(0o600)
         self.port = 0
         self.process: Optional[subprocess.Popen[bytes]] = None
 
@@ -247,7 +248,8 @@ def test_strangers_are_turned_away_with_the_reason(
     job = launch(rendezvous, *sizes, "-H", "localhost:2")
     job.members(2)
     other = tmp_path / "other"
-    other.write_text("another secret")
+    other.write_text(secrets.token_hex(32))
+    other.chmod(0o600)
 
     def turned_away(secret: Path) -> str:
         place = {

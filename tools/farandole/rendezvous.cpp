@@ -3,10 +3,9 @@
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 
+#include "actors/job_secret.hpp"
 #include "actors/launch/launcher.hpp"
 #include "messages/settings.hpp"
 #include "tools/farandole/app_arguments.hpp"
@@ -29,7 +28,7 @@ the job. In a job that is not elastic, start each member, on any host that can r
   FARANDOLE_SECRET_FILE=<a file with the same secret>
 
 Example:
-  head -c 32 /dev/urandom | base64 > secret; chmod 600 secret
+  (umask 077; openssl rand -hex 16 > secret)
   farandole rendezvous -np 4 --min-np 2 --port 4711 --secret-file secret --journal job.journal
   farandole rendezvous --size 2 --bind 10.0.0.1 --port 4711 --secret-file secret)";
 
@@ -42,21 +41,11 @@ struct wishes {
   bool ignore_journal_damage = false;
 };
 
-expected<std::string> read_secret(const std::string& path) {
-  std::ifstream file(path);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const auto end = text.find_last_not_of(" \t\r\n");
-  text.resize(end == std::string::npos ? 0 : end + 1);
-  if (text.empty())
-    return error{error_kind::invalid_argument, "the secret file " + path + " cannot be read or is empty"};
-  return text;
-}
-
 expected<int> serve(const wishes& wanted) {
   auto values = settings::load({process_environment(), {}, {}});
   if (!values)
     return values.error();
-  const auto secret = read_secret(wanted.secret_file);
+  const auto secret = read_secret_file(wanted.secret_file, "the secret file " + wanted.secret_file);
   if (!secret)
     return secret.error();
   launcher_options options;

@@ -15,6 +15,7 @@
 #include <iostream>
 #include <optional>
 
+#include "actors/job_secret.hpp"
 #include "actors/launch/launcher.hpp"
 #include "actors/launch/program.hpp"
 #include "actors/this_host.hpp"

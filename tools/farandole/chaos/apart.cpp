@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "actors/job_secret.hpp"
 #include "actors/this_host.hpp"
 #include "tools/farandole/chaos/child.hpp"
 
