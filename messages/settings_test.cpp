@@ -231,6 +231,18 @@ TEST_CASE("a job-wide value that is unknown or out of range is ignored with a li
   CHECK(member.integer(setting::window_slots) == 4);
 }
 
+TEST_CASE("nobody else can have this process load a library", "[settings]") {
+  auto member = settings::built_in();
+  const std::vector<std::pair<std::string, std::string>> values = {{"path library", "/tmp/theirs.so"}};
+  const auto lines = member.override_with(values);
+  CHECK(member.text(setting::path_library).empty());
+  REQUIRE(lines.size() == 1);
+  CHECK(contains(lines[0], "path library"));
+  auto rendezvous = loaded({environment_of({{"FARANDOLE_PATH_LIBRARY", "/lib/own.so"}}), {}, {}});
+  for (const auto& [name, value] : rendezvous.job_wide())
+    CHECK(name != "path library");
+}
+
 TEST_CASE("the page has a line for every row", "[settings]") {
   const auto page = settings_page();
   for (const auto& row : setting_table())

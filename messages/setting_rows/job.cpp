@@ -129,8 +129,10 @@ constexpr setting_row rows[] = {
      .type = text,
      .built_in = "",
      .environment = "FARANDOLE_PATH_LIBRARY",
-     .job_wide = true,
-     .doc = "The shared library, by its full path, that holds the outside path; see guides/paths.md."},
+     .doc =
+         "The shared library, by its full path, that holds the outside path; see guides/paths.md. Its "
+         "code runs in this process, so nobody but this process' own environment may name it: the rendezvous "
+         "cannot."},
     {.id = setting::trusted_network,
      .name = "trusted network",
      .type = flag,
@@ -138,8 +140,7 @@ constexpr setting_row rows[] = {
      .environment = "FARANDOLE_TRUSTED_NETWORK",
      .job_wide = true,
      .doc = "Allows data paths that neither authenticate nor encrypt tensors (gloo, mpi, ccl, and ucx over "
-            "TCP): "
-            "every process that can reach the workers is trusted. See guides/security.md."},
+            "TCP): every process that can reach the workers is trusted. See guides/security.md."},
     {.id = setting::disable_group_fusion,
      .name = "disable group fusion",
      .type = flag,
