@@ -191,7 +191,8 @@ void post_state::closed(const link_closed& what) {
 void post_state::drop(link_id link, const std::string& why) {
   auto& entry = links_.at(link);
   if (setup_.log)
-    setup_.log->warning("closing the link from " + entry.peer + ": " + why);
+    setup_.log->warning("closing the link from " + entry.peer +
+                        (entry.rank >= 0 ? " (rank " + std::to_string(entry.rank) + ")" : "") + ": " + why);
   caf::anon_send(entry.handle, close_atom::value);
 }
 

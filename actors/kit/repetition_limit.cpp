@@ -7,10 +7,24 @@ namespace farandole {
 
 namespace {
 
+/// The length of an IPv6 address in brackets with which the text begins, or 0. Its letters are digits, too.
+std::size_t bracketed_address(std::string_view text) {
+  const auto end = text.find_first_not_of("0123456789abcdefABCDEF:.%", 1);
+  const bool whole = text.starts_with('[') && end != std::string_view::npos && text[end] == ']';
+  return whole && text.substr(0, end).find(':') != std::string_view::npos ? end + 1 : 0;
+}
+
 std::string without_numbers(std::string_view text) {
   std::string pattern;
   bool in_number = false;
-  for (const char letter : text) {
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (const auto length = bracketed_address(text.substr(at)); length > 0) {
+      pattern += "[#]";
+      at += length - 1;
+      in_number = false;
+      continue;
+    }
+    const char letter = text[at];
     const bool digit = std::isdigit(static_cast<unsigned char>(letter)) != 0;
     if (!digit || !in_number)
       pattern += digit ? '#' : letter;

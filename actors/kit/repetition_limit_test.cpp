@@ -34,6 +34,15 @@ TEST_CASE("of 420 lines in a minute, the first three are logged, and one line st
         "know the secret");
 }
 
+TEST_CASE("lines that differ in an IPv6 address are of one kind") {
+  limited log;
+  for (const std::string address : {"2001:db8::a", "2001:db8::b:c", "fe80::d%0", "::1", "abcd:ef::"})
+    log.log("link from [" + address + "]:4711 closed: it did not send a TLS hello");
+  CHECK(log.logged.size() == 3);
+  log.log("link from [somewhere]:4711 closed: it did not send a TLS hello");
+  CHECK(log.logged.size() == 4);
+}
+
 TEST_CASE("a stream of lines that goes on is summarized once a minute") {
   limited log;
   for (int second = 0; second < 600; ++second, log.now += 1s)
