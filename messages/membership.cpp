@@ -5,6 +5,7 @@
 #include "messages/decoding.hpp"
 #include "messages/departure_form.hpp"
 #include "messages/kept_set_form.hpp"
+#include "messages/printable.hpp"
 
 namespace farandole {
 
@@ -178,7 +179,7 @@ expected<hello> decode_hello(const envelope& message) {
         value.slot = from.getSlot();
         value.size = from.getSize();
         value.host = read_label(from.getHost(), so_far);
-        value.host_name = read_label(from.getHostName(), so_far);
+        value.host_name = printable_name(read_label(from.getHostName(), so_far));
         value.address = read_label(from.getAddress(), so_far);
         value.process = from.getProcess();
         value.epoch = from.getEpoch();

@@ -8,6 +8,7 @@
 
 #include "messages/decoding.hpp"
 #include "messages/kept_set_form.hpp"
+#include "messages/printable.hpp"
 
 namespace farandole {
 
@@ -93,7 +94,7 @@ bool read_members(capnp::List<wire::Host>::Reader hosts, capnp::List<wire::Membe
     value.rank = static_cast<std::int32_t>(members.size());
     value.slot = one.getSlot();
     value.host = host;
-    value.host_name = name;
+    value.host_name = printable_name(name);
     value.address = read_label(one.getAddress(), so_far);
     if (!so_far.require(is_rank(value.slot), "a slot is out of range") || !so_far.good())
       return false;

@@ -7,6 +7,7 @@
 #include "actors/door/request_check.hpp"
 #include "collectives/operation.hpp"
 #include "collectives/plan/group.hpp"
+#include "messages/printable.hpp"
 
 namespace farandole {
 
@@ -45,7 +46,7 @@ expected<pending_ptr> door::submit(const submission& what) {
   auto* known = look_up(what.name);
   if (in_flight(known))
     return error{error_kind::invalid_argument,
-                 std::string(what.name) +
+                 printable_name(what.name) +
                      ": an operation of this name is already in flight in this process set; wait for it "
                      "(synchronize) or use another name"};
   return admit(known ? *known : entry_of(what.name), what, 0, 0);
@@ -79,8 +80,9 @@ expected<std::vector<pending_ptr>> door::submit_group(std::span<const submission
       return problem;
     if (in_flight(look_up(one.name)) || !names.insert(one.name).second)
       return error{error_kind::invalid_argument,
-                   std::string(one.name) + ": an operation of this name is already in flight in this process "
-                                           "set; the whole group was refused"};
+                   printable_name(one.name) +
+                       ": an operation of this name is already in flight in this process "
+                       "set; the whole group was refused"};
   }
   std::vector<pending_ptr> all;
   all.reserve(what.size());
@@ -99,7 +101,7 @@ error door::check(const submission& what) const {
     return problem;
   if (table_.size() >= capacity_)
     return {error_kind::overloaded,
-            std::string(what.name) + ": " + std::to_string(capacity_) +
+            printable_name(what.name) + ": " + std::to_string(capacity_) +
                 " names are in use already; wait for some operations before submitting more"};
   return {};
 }

@@ -6,6 +6,7 @@
 
 #include "actors/door/pending.hpp"
 #include "collectives/operation.hpp"
+#include "messages/printable.hpp"
 
 namespace farandole {
 
@@ -44,7 +45,8 @@ bool pending::try_settle(mover who) {
 
 error pending::how_it_went() {
   if (!trouble && placed && !seat->board().all_gave(seat->cell(), round))
-    trouble = {error_kind::unknown, name + ": a local member could not write what it had for others"};
+    trouble = {error_kind::unknown,
+               printable_name(name) + ": a local member could not write what it had for others"};
   return std::move(trouble);
 }
 
@@ -76,13 +78,13 @@ void pending::take_lent() {
     seat->came(moved.bytes);
     trouble = receive(moved);
   } else {
-    trouble = {plan.error().kind, name + ": " + plan.error().text};
+    trouble = {plan.error().kind, printable_name(name) + ": " + plan.error().text};
     moved.spoilt = true;
   }
   // What cannot be taken is left, and the others are told that it was: they need not suffer.
   const auto why = board.take(seat->cell(), round, moved, owned.get());
   if (why && why.kind != error_kind::disconnected)
-    trouble = {why.kind, name + ": " + why.text};
+    trouble = {why.kind, printable_name(name) + ": " + why.text};
   seat->took(std::chrono::steady_clock::now() - begun);
   const bool stranded = why.kind == error_kind::disconnected;
   const auto moved_on = advance(phase::taking, stranded ? phase::stranded : phase::lent);
@@ -165,8 +167,9 @@ error pending::own_output(result_memory& memory, std::vector<std::int64_t> rows)
   const auto total = static_cast<std::size_t>(all) * bytes_of_row(signature);
   owned = memory.take(total);
   if (!owned)
-    return {error_kind::unknown, name + ": no memory for the " + std::to_string(total) + " bytes that " +
-                                     std::string(row_of(signature.operation).name) + " brings"};
+    return {error_kind::unknown, printable_name(name) + ": no memory for the " + std::to_string(total) +
+                                     " bytes that " + std::string(row_of(signature.operation).name) +
+                                     " brings"};
   outcome.bytes = {owned.get(), total};
   outcome.first_dims = std::move(rows);
   return {};

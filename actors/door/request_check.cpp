@@ -8,13 +8,14 @@
 #include "collectives/operation.hpp"
 #include "collectives/plan/set_registry.hpp"
 #include "messages/negotiation.hpp"
+#include "messages/printable.hpp"
 
 namespace farandole {
 
 namespace {
 
 error refuse(const submission& what, std::string text, error_kind kind = error_kind::invalid_argument) {
-  return {kind, std::string(what.name) + ": " + std::move(text)};
+  return {kind, printable_name(what.name) + ": " + std::move(text)};
 }
 
 error wrong_reduction(const submission& what, std::int32_t members) {

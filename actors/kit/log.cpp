@@ -13,6 +13,7 @@
 
 #include "actors/kit/repetition_limit.hpp"
 
+#include "messages/printable.hpp"
 #include "messages/settings.hpp"
 
 namespace farandole {
@@ -77,8 +78,9 @@ void to_standard_streams(log_level level, std::string_view line) {
 void write_to(spdlog::logger& sink, log_level level, std::string_view text, std::string_view file,
               std::uint32_t line) {
   const spdlog::source_loc place{file.data(), static_cast<int>(line), ""};
+  const auto shown = printable(text);
   // Handed over as it is: what looks like a format in it stays what it is.
-  sink.log(place, to_spdlog(level), spdlog::string_view_t{text.data(), text.size()});
+  sink.log(place, to_spdlog(level), spdlog::string_view_t{shown.data(), shown.size()});
 }
 
 } // namespace

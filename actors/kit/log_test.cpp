@@ -26,6 +26,13 @@ TEST_CASE("a line carries time, level, place, rank and text") {
   CHECK(std::regex_match(it.lines[0].second, shape));
 }
 
+TEST_CASE("what a name holds cannot control a terminal") {
+  captured it{{.level = log_level::trace, .hide_time = true}};
+  it.log.info("tensor a\x1b[2J\r is late");
+  REQUIRE(it.lines.size() == 1);
+  CHECK(it.lines[0].second.ends_with("tensor a\\x1b[2J\\r is late"));
+}
+
 TEST_CASE("the time can be hidden, and an unknown rank is left out") {
   captured it{{.level = log_level::trace, .hide_time = true}};
   it.log.info("hello");

@@ -6,6 +6,7 @@
 
 #include "actors/door/request_check.hpp"
 #include "collectives/operation.hpp"
+#include "messages/printable.hpp"
 
 namespace farandole {
 
@@ -25,7 +26,7 @@ work work_of(const bundle& what, std::span<const std::int32_t> ranks) {
 }
 
 std::string called(const bundle_entry& entry) {
-  return entry.id ? "id " + std::to_string(entry.id) : entry.name;
+  return entry.id ? "id " + std::to_string(entry.id) : printable_name(entry.name);
 }
 
 // What the schedule wants of a tensor that this member has not submitted, or has otherwise.

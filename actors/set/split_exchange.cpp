@@ -5,6 +5,8 @@
 #include <limits>
 #include <string>
 
+#include "messages/printable.hpp"
+
 namespace farandole {
 
 split_exchange::split_exchange(std::span<const std::int64_t> splits) : heard_(splits.size()) {
@@ -41,7 +43,7 @@ error split_exchange::answer(std::string_view name, std::size_t row_bytes, work&
   for (std::size_t rank = 0; rank < heard_.size(); ++rank) {
     const auto& heard = heard_[rank];
     if (heard.rows < 0 || heard.rows > heard.most || heard.most > most_rows || heard.rows > most_rows - all)
-      return {error_kind::unknown, std::string(name) + ": rank " + std::to_string(rank) +
+      return {error_kind::unknown, printable_name(name) + ": rank " + std::to_string(rank) +
                                        " of the set says that it sends " + std::to_string(heard.rows) +
                                        " rows here and at most " + std::to_string(heard.most) +
                                        " to anybody, which cannot be"};

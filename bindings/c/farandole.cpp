@@ -10,6 +10,7 @@
 
 #include "bindings/c/wrapped.hpp"
 #include "collectives/operation.hpp"
+#include "messages/printable.hpp"
 
 using namespace farandole;
 
@@ -17,11 +18,12 @@ farandole_status farandole::report(const error& problem, farandole_error* why) {
   auto status = static_cast<farandole_status>(problem.kind);
   if (!why)
     return status;
-  auto length = std::min<std::size_t>(problem.text.size(), FARANDOLE_TEXT_BYTES - 1);
+  const auto text = printable(problem.text);
+  auto length = std::min<std::size_t>(text.size(), FARANDOLE_TEXT_BYTES - 1);
   // Never half a character of UTF-8.
-  while (length < problem.text.size() && length > 0 && (problem.text[length] & 0xC0) == 0x80)
+  while (length < text.size() && length > 0 && (text[length] & 0xC0) == 0x80)
     --length;
-  std::memcpy(why->text, problem.text.data(), length);
+  std::memcpy(why->text, text.data(), length);
   why->text[length] = '\0';
   why->status = status;
   return status;

@@ -2,6 +2,8 @@
 
 #include <nanobind/nanobind.h>
 
+#include "messages/printable.hpp"
+
 namespace nb = nanobind;
 
 namespace farandole::native {
@@ -11,10 +13,10 @@ void raise(const error& problem) {
     raise_value_error(problem.text);
   // Looked up each time: errors are rare, and a cached function would outlive its interpreter.
   const std::string_view kind = to_string(problem.kind);
-  nb::object value =
-      nb::module_::import_("farandole.common.exceptions")
-          .attr("make_error")(nb::str(kind.data(), kind.size()),
-                              nb::str(problem.text.data(), problem.text.size()), problem.process_set);
+  const auto text = printable(problem.text);
+  nb::object value = nb::module_::import_("farandole.common.exceptions")
+                         .attr("make_error")(nb::str(kind.data(), kind.size()),
+                                             nb::str(text.data(), text.size()), problem.process_set);
   value.attr("consequence") = problem.consequence;
   PyErr_SetObject(value.type().ptr(), value.ptr());
   throw nb::python_error();
@@ -23,17 +25,17 @@ void raise(const error& problem) {
 void raise_refusal(const error& problem) {
   if (problem.kind != error_kind::unimplemented)
     raise(problem);
-  PyErr_SetString(PyExc_NotImplementedError, problem.text.c_str());
+  PyErr_SetString(PyExc_NotImplementedError, printable(problem.text).c_str());
   throw nb::python_error();
 }
 
 void raise_value_error(const std::string& text) {
-  PyErr_SetString(PyExc_ValueError, text.c_str());
+  PyErr_SetString(PyExc_ValueError, printable(text).c_str());
   throw nb::python_error();
 }
 
 void raise_type_error(const std::string& text) {
-  PyErr_SetString(PyExc_TypeError, text.c_str());
+  PyErr_SetString(PyExc_TypeError, printable(text).c_str());
   throw nb::python_error();
 }
 

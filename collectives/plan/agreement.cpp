@@ -6,6 +6,7 @@
 #include <string>
 
 #include "collectives/operation.hpp"
+#include "messages/printable.hpp"
 
 namespace farandole {
 
@@ -99,10 +100,10 @@ error first_failing(const check (&checks)[N], std::string_view name, std::span<c
       continue;
     for (const auto& other : who.subspan(1))
       if (!check.equal(*first.what, *other.what))
-        return {error_kind::mismatch, std::string(name) + ": " + std::string(check.what) + " differ: rank " +
-                                          std::to_string(first.rank) + " has " + check.value(*first.what) +
-                                          ", rank " + std::to_string(other.rank) + " has " +
-                                          check.value(*other.what) + "; every rank must " +
+        return {error_kind::mismatch, printable_name(name) + ": " + std::string(check.what) +
+                                          " differ: rank " + std::to_string(first.rank) + " has " +
+                                          check.value(*first.what) + ", rank " + std::to_string(other.rank) +
+                                          " has " + check.value(*other.what) + "; every rank must " +
                                           std::string(check.wish)};
   }
   return {};
@@ -126,11 +127,11 @@ error disagreement(std::string_view name, std::span<const asked_by> who,
   const auto& first = *who.front().what;
   const auto& row = row_of(first.operation);
   if (!joined.empty() && !row.takes_zeros)
-    return {error_kind::precondition, std::string(name) + ": " + std::string(row.name) +
+    return {error_kind::precondition, printable_name(name) + ": " + std::string(row.name) +
                                           " is not supported with join: " + listed(joined) +
                                           " joined already"};
   if (row.has_rows && first.shape.empty())
-    return {error_kind::precondition, std::string(name) + ": " + std::string(row.name) +
+    return {error_kind::precondition, printable_name(name) + ": " + std::string(row.name) +
                                           " of a scalar on rank " + std::to_string(who.front().rank) +
                                           "; give it a dimension first"};
   return first_failing(after_join, name, who);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "messages/printable.hpp"
+
 namespace farandole {
 
 namespace {
@@ -13,7 +15,7 @@ std::string list_of(std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
   std::string text;
   for (std::size_t i = 0; i < std::min(names.size(), most_names); ++i)
-    text += (i == 0 ? "" : ", ") + names[i];
+    text += (i == 0 ? "" : ", ") + printable_name(names[i]);
   if (names.size() > most_names)
     text += " and " + std::to_string(names.size() - most_names) + " more";
   return text;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/operation.hpp"
+#include "messages/printable.hpp"
 
 namespace farandole {
 
@@ -130,13 +131,14 @@ request negotiation::spelled_out(const cached_tensor& tensor, std::int32_t membe
 void negotiation::take_full(step& current, const request& what) {
   const auto rank = tally_.rank_of(current.member);
   if (what.signature.operation == operation::join) {
-    current.out.breach = breach_of(rank, what.name + " asks to join by name");
+    current.out.breach = breach_of(rank, printable_name(what.name) + " asks to join by name");
     return;
   }
   const auto known = tally_.find(what.name);
   if (auto* tensor = known ? cache_.find(tally_.id(*known)) : nullptr) {
     if (tensor->cell >= 0) {
-      current.out.breach = breach_of(rank, what.name + " is on the board, and its cell was not left");
+      current.out.breach =
+          breach_of(rank, printable_name(what.name) + " is on the board, and its cell was not left");
       return;
     }
     if (tensor->matches(what, current.member)) {
@@ -145,7 +147,8 @@ void negotiation::take_full(step& current, const request& what) {
       return;
     }
     if (tally_.asked(*known, current.member) && !tally_.withdrawn(*known)) {
-      current.out.breach = breach_of(rank, what.name + " was asked for twice at once, differently");
+      current.out.breach =
+          breach_of(rank, printable_name(what.name) + " was asked for twice at once, differently");
       return;
     }
     current.out.forget.push_back(tensor->id);
@@ -164,7 +167,8 @@ void negotiation::take_full(step& current, const request& what) {
     break;
   case tally::count::repeated:
     if (!tally_.same(row, current.member, what))
-      current.out.breach = breach_of(rank, what.name + " was asked for twice at once, differently");
+      current.out.breach =
+          breach_of(rank, printable_name(what.name) + " was asked for twice at once, differently");
   }
 }
 
@@ -232,11 +236,12 @@ void negotiation::take_fault(step& current, const set_fault& what) {
 // ---- taken back ---------------------------------------------------------------------------------
 
 void negotiation::refuse(step& current, std::int32_t rank, tally::row_id row) {
-  current.out.refusals.push_back({rank,
-                                  {tally_.name(row),
-                                   {error_kind::aborted, tally_.name(row) + " was taken back by rank " +
-                                                             std::to_string(tally_.withdrawn_by(row)) +
-                                                             " before every rank had asked for it"}}});
+  current.out.refusals.push_back(
+      {rank,
+       {tally_.name(row),
+        {error_kind::aborted, printable_name(tally_.name(row)) + " was taken back by rank " +
+                                  std::to_string(tally_.withdrawn_by(row)) +
+                                  " before every rank had asked for it"}}});
 }
 
 void negotiation::turn_away(step& current, tally::row_id row, const request& what) {

@@ -4,6 +4,7 @@
 
 #include "collectives/operation.hpp"
 #include "collectives/plan/negotiation.hpp"
+#include "messages/printable.hpp"
 
 namespace farandole {
 
@@ -90,7 +91,7 @@ void negotiation::complete_written(step& current, tally::row_id row) {
   if (!describe_ready(tensor.signature, tensor.first_dims, tensor.as_ready)) {
     fail(current, row,
          {error_kind::precondition,
-          tensor.name + ": the ranks' parts together hold more than can be counted"});
+          printable_name(tensor.name) + ": the ranks' parts together hold more than can be counted"});
     return;
   }
   // Ranks that do not agree on its company share none.

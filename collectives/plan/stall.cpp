@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "messages/printable.hpp"
+
 namespace farandole {
 
 std::string describe(std::span<const stall> stalls, std::chrono::nanoseconds blamed) {
@@ -19,7 +21,7 @@ std::string describe(std::span<const stall> stalls, std::chrono::nanoseconds bla
       ++line.count;
       if (line.count > names_shown)
         continue;
-      line.names += (line.count > 1 ? ", " : "") + stalled.name + (mark ? "!" : "");
+      line.names += (line.count > 1 ? ", " : "") + printable_name(stalled.name) + (mark ? "!" : "");
     }
   }
   std::string text;

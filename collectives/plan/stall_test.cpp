@@ -15,6 +15,11 @@ TEST_CASE("a stall is told by missing rank, with at most six names and the blame
   CHECK(describe({}, 0s).empty());
 }
 
+TEST_CASE("a name in a stall begins no line of its own, and does nothing to a terminal") {
+  const std::vector<stall> stalls{{"a\n4: [forged]\x1b[2J", 61s, {3}}};
+  CHECK(describe(stalls, 0s) == "3: [a\\n4: [forged]\\x1b[2J]");
+}
+
 namespace {
 
 stall_rules rules_of(std::chrono::seconds warning, std::chrono::seconds shutdown) {
