@@ -41,6 +41,13 @@ public:
     return std::min<std::chrono::nanoseconds>(retry_delay(ended_, uniform), left);
   }
 
+  /// How long one try waits until all members have founded the process sets of the start; `patience` is that
+  /// of a job whose members do not change. Where they may, a member that falls silent meanwhile is lost
+  /// sooner or later, which ends the try, and nobody may have given up the whole job before that.
+  time_point founding_until(time_point now, time_point::duration patience) const {
+    return elastic_ ? until_ : now + patience;
+  }
+
   static constexpr int most = 100;
 
 private:

@@ -51,3 +51,12 @@ TEST_CASE("tries that fail one after the other wait longer and longer, and not b
   CHECK(often.delay(t0, 0.5) == retry_delay(3, 0.5));
   CHECK(often.delay(t0 + 600s - 20ms, 0.5) == 20ms);
 }
+
+TEST_CASE("where members may change, nobody gives up the founding of sets before the whole start") {
+  const start_tries::time_point now{std::chrono::hours(5)};
+  const auto until = now + std::chrono::minutes(10);
+  const start_tries elastic(true, until, "elastic timeout"), fixed(false, until, "start timeout");
+  const std::chrono::seconds patience{30};
+  CHECK(elastic.founding_until(now, patience) == until);
+  CHECK(fixed.founding_until(now, patience) == now + patience);
+}

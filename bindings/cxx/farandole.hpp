@@ -248,7 +248,8 @@ private:
   /// Into one generation.
   static expected<std::unique_ptr<runtime>> start_once(const settings& values, const member_start& wanted,
                                                        const std::vector<std::vector<std::int32_t>>& lists,
-                                                       const std::vector<set_rule>& rules);
+                                                       const std::vector<set_rule>& rules,
+                                                       std::chrono::steady_clock::time_point founding_until);
   std::unique_ptr<state> state_;
 };
 

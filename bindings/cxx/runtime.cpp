@@ -182,7 +182,8 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
   start_tries tries(values->flag(setting::elastic), wanted.until, values->cited(patience));
   std::minstd_rand chance(std::random_device{}());
   for (;;) {
-    auto started = start_once(*values, wanted, lists, how.set_rules);
+    const auto founding = tries.founding_until(clock::now(), values->duration(setting::start_timeout));
+    auto started = start_once(*values, wanted, lists, how.set_rules, founding);
     if (started) {
       logger log(log_options_of(*values));
       for (const auto& line : setting_warnings(*values, how, (*started)->rank()))
@@ -200,13 +201,13 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
 
 expected<std::unique_ptr<runtime>> runtime::start_once(const settings& values, const member_start& wanted,
                                                        const std::vector<std::vector<std::int32_t>>& lists,
-                                                       const std::vector<set_rule>& rules) {
-  const auto patience = values.duration(setting::start_timeout);
+                                                       const std::vector<set_rule>& rules,
+                                                       clock::time_point founding_until) {
   auto member = member_runtime::start(values, wanted);
   if (!member)
     return member.error();
   std::unique_ptr<runtime> started(new runtime(std::make_unique<state>(std::move(*member))));
-  if (auto problem = started->state_->found_sets(lists, rules, clock::now() + patience))
+  if (auto problem = started->state_->found_sets(lists, rules, founding_until))
     return problem;
   return started;
 }

@@ -265,10 +265,12 @@ void elastic_worker::found_sets() {
         founded(problem);
     });
   });
-  after(stage_.values.duration(setting::start_timeout), [this, mine = incarnation_] {
-    if (mine == incarnation_ && founding_)
-      founded({error_kind::timed_out, "process sets were not founded within the start timeout"});
-  });
+  const auto now = stage_.system.clock().now();
+  after(starts_->founding_until(now, stage_.values.duration(setting::start_timeout)) - now,
+        [this, mine = incarnation_] {
+          if (mine == incarnation_ && founding_)
+            founded({error_kind::timed_out, "process sets were not founded in time"});
+        });
   founding_ = true;
 }
 
