@@ -400,3 +400,14 @@ TEST_CASE("a process that lost its link and comes again at once ends the generat
   CHECK(formed.roster.must_sync);
   CHECK(job.disconnect(102, "closed").notices.empty());
 }
+
+TEST_CASE("a report about a generation that has ended ends no other") {
+  auto job = elastic_running(2, 2);
+  for (const route each : {100, 101})
+    job.leave(each, 1);
+  job.join(200, from_slot(0, 1));
+  REQUIRE(job.join(201, from_slot(1, 1)).roster.generation == 2);
+  CHECK(job.report(200, {1, 1, "closed its connection"}).notices.empty());
+  CHECK(job.running());
+  CHECK(job.report(200, {2, 1, "closed its connection"}).notices.size() == 2);
+}
