@@ -29,7 +29,9 @@ struct message_ticket {
 };
 
 /// For one lane and one generation; used from the lane's thread. Messages of one phase between the same two
-/// members arrive in the order of sending.
+/// members arrive in the order of sending. A messenger may keep messages waiting behind one that nobody has
+/// asked for yet, so a member asks for those of a peer in the order in which the peer sends them, before it
+/// waits for anything that depends on them.
 class messenger {
 public:
   virtual ~messenger() = default;

@@ -94,7 +94,7 @@ expected<std::size_t> channel_handshake::feed(std::span<const std::byte> receive
 }
 
 error channel_handshake::feed_record(std::vector<std::byte>& wire) {
-  const error problem = session_.feed(record_, heard_, wire);
+  error problem = session_.feed(record_, heard_, wire);
   record_.clear();
   if (problem)
     return problem;

@@ -182,7 +182,7 @@ TEST_CASE("handshake: addresses that no member announces are refused") {
     CHECK(*parsed == known);
   }
   for (std::string_view text : {"", ":", ":1", "10.0.0.1", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:65536",
-                                "10.0.0.1:-1", "10.0.0.1:1x", "10.0.0.1: 1"})
+                                "10.0.0.1:-1", "10.0.0.1:1x", "10.0.0.1: 1", "a.host:1", "[]:1", "1.2.3:4"})
     CHECK_FALSE(tcp_address::parse(text));
   CHECK_FALSE(tcp_address::parse(std::string(100, '1') + ":1"));
 }

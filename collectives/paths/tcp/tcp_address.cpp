@@ -1,8 +1,18 @@
 #include "collectives/paths/tcp/tcp_address.hpp"
 
+#include <arpa/inet.h>
+
 #include <charconv>
 
 namespace farandole {
+namespace {
+
+bool is_address(const std::string& ip) {
+  in6_addr room{};
+  return ::inet_pton(AF_INET, ip.c_str(), &room) == 1 || ::inet_pton(AF_INET6, ip.c_str(), &room) == 1;
+}
+
+} // namespace
 
 std::string tcp_address::text() const {
   const bool six = ip.find(':') != std::string::npos;
@@ -23,6 +33,8 @@ expected<tcp_address> tcp_address::parse(std::string_view text) {
   if (ip.size() > 2 && ip.front() == '[' && ip.back() == ']')
     ip = ip.substr(1, ip.size() - 2);
   found.ip = ip;
+  if (found.ip.find('\0') != std::string::npos || !is_address(found.ip))
+    return no_address;
   return found;
 }
 

@@ -14,7 +14,7 @@ struct tcp_address {
   std::uint16_t port = 0;
 
   std::string text() const;
-  /// Of text by a peer; whether `ip` is an address is left to the system.
+  /// Of text by a peer.
   static expected<tcp_address> parse(std::string_view text);
   friend bool operator==(const tcp_address&, const tcp_address&) = default;
 };

@@ -110,7 +110,7 @@ void tcp_meeting::step_call(talk& to, short events, clock::time_point now) {
     assert(spoken);
   }
   std::vector<std::byte> early;
-  if (const error problem = advance(to, now, early)) {
+  if (const error problem = advance(to, early)) {
     // The peer has proved that it is a member, and is not the one that was announced.
     if (problem.kind == error_kind::precondition && to.handshake->proved())
       lose(to, problem.text);
@@ -136,7 +136,7 @@ void tcp_meeting::accept_callers(clock::time_point now) {
     with.handshake = channel_handshake::answer(credentials_, group_, preferred_);
     with.since = now;
     callers_.push_back(std::move(with));
-    step_caller(callers_.back(), now); // mostly its first words are there already
+    step_caller(callers_.back()); // mostly its first words are there already
   }
 }
 
@@ -148,9 +148,9 @@ void tcp_meeting::make_place() {
   callers_.erase(oldest);
 }
 
-void tcp_meeting::step_caller(talk& with, clock::time_point now) {
+void tcp_meeting::step_caller(talk& with) {
   std::vector<std::byte> early;
-  const error problem = advance(with, now, early);
+  const error problem = advance(with, early);
   const bool done = !problem && with.handshake->done() && with.wire.empty();
   const auto peer = static_cast<std::size_t>(done ? with.handshake->peer() : group_.rank);
   const bool again = done && (met_[peer] || gone_[peer]);
@@ -169,7 +169,7 @@ void tcp_meeting::step_caller(talk& with, clock::time_point now) {
 
 // ---- both ----------------------------------------------------------------------------------------
 
-error tcp_meeting::advance(talk& with, clock::time_point now, std::vector<std::byte>& early) {
+error tcp_meeting::advance(talk& with, std::vector<std::byte>& early) {
   std::array<std::byte, 2048> received;
   while (!with.handshake->done()) {
     const ssize_t got = ::recv(with.socket.get(), received.data(), received.size(), MSG_DONTWAIT);
@@ -182,7 +182,6 @@ error tcp_meeting::advance(talk& with, clock::time_point now, std::vector<std::b
                                             ? "it has closed the connection before it had proved who it is"
                                             : text_of_errno(errno)};
     with.silent = false;
-    with.since = now;
     const auto part = std::span{received}.first(static_cast<std::size_t>(got));
     auto taken = with.handshake->feed(part, with.wire);
     if (!taken) {
@@ -233,11 +232,12 @@ void tcp_meeting::step(std::span<const pollfd> polled, clock::time_point now) {
   assert(polled.size() == 1 + callers_.size() + calls_.size());
   for (std::size_t at = 0; at < callers_.size(); ++at)
     if (polled[1 + at].revents != 0)
-      step_caller(callers_[at], now);
+      step_caller(callers_[at]);
   for (std::size_t at = 0; at < calls_.size(); ++at)
     step_call(calls_[at], polled[1 + callers_.size() + at].revents, now);
-  std::erase_if(callers_,
-                [&](const talk& with) { return !with.socket || now - with.since > bounds_.silence; });
+  std::erase_if(callers_, [&](const talk& with) {
+    return !with.socket || now - with.since > (with.silent ? bounds_.silence : bounds_.handshake);
+  });
   if (polled[0].revents != 0)
     accept_callers(now);
   std::erase_if(callers_, [](const talk& with) { return !with.socket; });

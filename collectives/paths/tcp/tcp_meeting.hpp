@@ -22,8 +22,9 @@
 namespace farandole {
 
 struct meeting_limits {
-  std::size_t places = 256;                ///< handshakes at once, beyond one for each member
-  std::chrono::milliseconds silence{1000}; ///< of a caller, from the beginning or since it last spoke
+  std::size_t places = 256;                   ///< handshakes at once, beyond one for each member
+  std::chrono::milliseconds silence{1000};    ///< of a caller that has said nothing yet
+  std::chrono::milliseconds handshake{10000}; ///< of one that has
 };
 
 /// A member that has been met.
@@ -74,7 +75,7 @@ private:
     descriptor socket;
     std::unique_ptr<channel_handshake> handshake;
     std::vector<std::byte> wire; ///< still to be sent
-    clock::time_point since;     ///< it began, or spoke last
+    clock::time_point since;     ///< it called
     bool silent = true;
     std::int32_t rank = -1; ///< that is called
     bool connecting = false;
@@ -90,10 +91,10 @@ private:
   void accept_callers(clock::time_point now);
   void make_place();
   /// An error closes the talk; whether it is done is told by its handshake.
-  error advance(talk& with, clock::time_point now, std::vector<std::byte>& early);
+  error advance(talk& with, std::vector<std::byte>& early);
   error send_wire(talk& with);
   void settle(talk& with, std::vector<std::byte> early);
-  void step_caller(talk& with, clock::time_point now);
+  void step_caller(talk& with);
   void step_call(talk& to, short events, clock::time_point now);
   static pollfd poll_of(const talk& with);
 

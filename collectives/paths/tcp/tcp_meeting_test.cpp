@@ -177,13 +177,15 @@ TEST_CASE("meeting: strangers who are silent, talk garbage or half a handshake k
              Catch::Contains("127.0.0.1:") && Catch::Contains("no TLS record"));
   listener.step(std::chrono::seconds{2});
   CHECK(silent.refused());
+  CHECK_FALSE(half.refused());
+  listener.step(std::chrono::seconds{11});
   CHECK(half.refused());
   set.last_comes();
   CHECK(set.meet());
 }
 
 TEST_CASE("meeting: with all places taken by strangers who say nothing, the oldest of them has to leave") {
-  gathering set{2, {4, std::chrono::hours{1}}};
+  gathering set{2, {4, std::chrono::hours{1}, std::chrono::hours{1}}};
   attendee& listener = set.members.front();
   std::vector<std::unique_ptr<stranger>> crowd;
   for (int count = 0; count < 50; ++count)

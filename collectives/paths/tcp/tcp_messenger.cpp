@@ -20,8 +20,6 @@ constexpr std::chrono::milliseconds hearing{10};
 /// How long a member that cannot meet all others goes on to meet the rest, to tell them why it leaves.
 constexpr std::chrono::milliseconds rest_of_meeting{1000};
 
-constexpr unsigned yields_before_sleep = 8;
-constexpr std::chrono::microseconds spin{50};
 /// The abort token is a futex word, news of the network are descriptors; nothing sleeps on both. So a sleep
 /// is cut into slices, which grow to this.
 constexpr int longest_slice_ms = 5;
@@ -172,16 +170,12 @@ error tcp_messenger::flush(const limits& until) {
 
 error tcp_messenger::wait_for(const std::function<bool()>& done, const limits& until) {
   int slice_ms = 1;
-  unsigned idle = 0;
-  clock::time_point idle_since{};
   for (unsigned round = 0;; ++round) {
     if (!closed_ && done())
       return {};
     const bool moved = !closed_ && turn(0);
-    if (moved && round % 64 != 0 && !losses_.failure() && !until.abort.raised()) {
-      idle = 0;
+    if (moved && round % 64 != 0 && !losses_.failure() && !until.abort.raised())
       continue;
-    }
     if (!closed_ && done())
       return {};
     if (losses_.guessed())
@@ -191,21 +185,29 @@ error tcp_messenger::wait_for(const std::function<bool()>& done, const limits& u
       tear_down(losses_.culprit_or(rank_));
       return problem;
     }
-    if (moved)
-      continue;
-    if (idle == 0)
-      idle_since = clock::now();
-    ++idle;
-    if (options_.spins ? clock::now() - idle_since < spin : idle <= yields_before_sleep) {
-      if (!options_.spins)
-        sched_yield();
-      continue;
-    }
-    if (turn(milliseconds_until(until.deadline, slice_ms)))
-      idle = 0;
-    else
+    if (moved || look_before_sleep())
+      slice_ms = 1;
+    else if (!turn(milliseconds_until(until.deadline, slice_ms)))
       slice_ms = std::min(slice_ms + 1, longest_slice_ms);
   }
+}
+
+bool tcp_messenger::look_before_sleep() {
+  if (!options_.spins && !ledger_.pays())
+    return false;
+  const auto start = clock::now();
+  yield_ledger::report report;
+  while (!report.found && report.all < wake_up_time) {
+    if (!options_.spins)
+      sched_yield();
+    report.found = turn(0);
+    const auto before = report.all;
+    report.all = clock::now() - start;
+    report.longest = std::max(report.longest, report.all - before);
+  }
+  if (!options_.spins)
+    ledger_.saw(report);
+  return report.found;
 }
 
 bool tcp_messenger::turn(int patience_ms) {

@@ -21,6 +21,7 @@
 #include "collectives/paths/tcp/tcp_channel.hpp"
 #include "collectives/paths/tcp/tcp_meeting.hpp"
 #include "collectives/paths/tcp/tcp_path.hpp"
+#include "collectives/paths/waiting/yield_ledger.hpp"
 
 namespace farandole {
 
@@ -57,6 +58,8 @@ private:
   tcp_channel* channel_to(std::int32_t peer, message_ticket& ticket);
 
   error wait_for(const std::function<bool()>& done, const limits& until);
+  /// Looks for news for as long as a wake-up would take. Whether anything moved.
+  bool look_before_sleep();
   /// Moves what can be moved, after at most so much time. Whether anything was.
   bool turn(int patience_ms);
   bool turn_without_polling();
@@ -69,6 +72,7 @@ private:
   void tear_down(std::int32_t culprit);
 
   const tcp_options options_;
+  yield_ledger ledger_{false};
   peer_losses losses_;
   descriptor listener_;
   std::string address_;
