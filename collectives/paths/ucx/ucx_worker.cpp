@@ -33,7 +33,7 @@ expected<std::unique_ptr<ucx_worker>> ucx_worker::open(const ucx_options& option
 }
 
 ucx_worker::ucx_worker(const ucx_library& ucx, const ucx_options& options)
-    : ucx_(ucx), generation_(options.generation), set_(options.set), names_(options.global_ranks),
+    : ucx_(ucx), generation_(options.generation), set_(options.set), losses_("ucx", options.global_ranks),
       spins_(options.spins) {}
 
 ucx_worker::~ucx_worker() {
@@ -124,7 +124,7 @@ error ucx_worker::connect(std::span<const std::string> addresses, std::int32_t r
   peers_.resize(addresses.size());
   connecting_ = true;
   if (error problem = create_endpoints(addresses)) {
-    failure_ = problem;
+    losses_.fail(problem);
     return problem;
   }
   greeting_ = greeting(generation_, set_, rank_, members());
@@ -157,9 +157,9 @@ error ucx_worker::greet(const limits& until) {
     const auto wanted = greeting(generation_, set_, peer, members());
     const auto got = greetings_.begin() + static_cast<std::ptrdiff_t>(wanted.size()) * peer;
     if (peer != rank_ && !std::equal(wanted.begin(), wanted.end(), got)) {
-      failure_ = {error_kind::precondition,
-                  name_of(peer) + " is in another generation, set or place than announced"};
-      return failure_;
+      losses_.fail({error_kind::precondition,
+                    losses_.name_of(peer) + " is in another generation, set or place than announced"});
+      return losses_.failure();
     }
   }
   return {};
@@ -173,7 +173,8 @@ error ucx_worker::create_endpoints(std::span<const std::string> addresses) {
     if (at == rank_)
       continue;
     if (addresses[at].empty())
-      return {error_kind::unimplemented, name_of(at) + " cannot be reached by UCX: it announced no address"};
+      return {error_kind::unimplemented,
+              losses_.name_of(at) + " cannot be reached by UCX: it announced no address"};
     ucp_ep_params_t params{};
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                         UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -191,11 +192,6 @@ error ucx_worker::create_endpoints(std::span<const std::string> addresses) {
 
 std::uint64_t ucx_worker::tag(message_phase phase, std::int32_t source) const {
   return ucx_tag{generation_, set_, sequence_, phase, source}.bits();
-}
-
-std::string ucx_worker::name_of(std::int32_t peer) const {
-  const auto at = static_cast<std::size_t>(peer);
-  return "rank " + std::to_string(at < names_.size() ? names_[at] : peer);
 }
 
 // ---- messages ------------------------------------------------------------------------------------
@@ -227,7 +223,7 @@ ucx_worker::record& ucx_worker::new_record(std::int32_t peer, bool receives, std
 
 /// After a failure nothing more is begun, and what was asked for will never be done: the next wait() tells.
 bool ucx_worker::hopeless(message_ticket& ticket) {
-  if (closing_ ? worker_ != nullptr : !failure_)
+  if (closing_ ? worker_ != nullptr : !losses_.failure())
     return false;
   ++ticket.pending;
   return true;
@@ -334,14 +330,9 @@ void ucx_worker::listen_for_goodbye() {
 void ucx_worker::hear_goodbye(std::int32_t source) {
   if (source >= members() || source == rank_)
     return;
-  const std::int32_t culprit = heard_.culprit;
-  if (culprit < 0 || culprit >= members()) {
+  if (losses_.hear_goodbye(source, heard_.culprit, members())) {
     peers_[source].left = true;
     check_left(source);
-  } else if (culprit == source) {
-    blame(source, "it gave the operation up");
-  } else {
-    blame(culprit, name_of(source) + " has lost it");
   }
 }
 
@@ -350,15 +341,9 @@ void ucx_worker::check_left(std::int32_t peer) {
     blame(peer, "it has left the job");
 }
 
-/// The first culprit stays: what follows is mostly its echo. But a closed connection only makes one guess,
-/// and a goodbye knows better.
 void ucx_worker::blame(std::int32_t peer, const std::string& why, bool guessed) {
-  if (closing_ || (failure_ && (guessed || !guessed_)))
-    return;
-  guessed_ = guessed;
-  culprit_ = peer;
-  why_ = why;
-  failure_ = {error_kind::disconnected, name_of(peer) + " is lost to the ucx path: " + why};
+  if (!closing_)
+    losses_.blame(peer, why, guessed);
 }
 
 void ucx_worker::say_goodbye(std::int32_t culprit, clock::time_point until) {

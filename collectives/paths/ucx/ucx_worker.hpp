@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/paths/exchange/peer_losses.hpp"
 #include "collectives/paths/exchange/peer_messenger.hpp"
 #include "collectives/paths/path.hpp"
 #include "collectives/paths/ucx/ucx_library.hpp"
@@ -111,7 +112,6 @@ private:
   /// Sleeps until UCX has news, or for a slice. False: there is news already.
   bool sleep(clock::time_point until);
   std::uint64_t tag(message_phase phase, std::int32_t source) const;
-  std::string name_of(std::int32_t peer) const;
 
   void say_goodbye(std::int32_t culprit, std::chrono::steady_clock::time_point until);
   /// `culprit` -1: in order.
@@ -127,7 +127,7 @@ private:
   const ucx_library& ucx_;
   const std::uint64_t generation_;
   const std::uint32_t set_;
-  const std::vector<std::int32_t> names_;
+  peer_losses losses_;
   const bool spins_;
 
   ucp_context_h context_ = nullptr;
@@ -151,11 +151,6 @@ private:
   bool connecting_ = false;
   bool closing_ = false;
   int slice_ms_ = 1; ///< of the next sleep
-
-  std::int32_t culprit_ = -1;
-  bool guessed_ = false; ///< from a closed connection alone
-  std::string why_;
-  error failure_;
 };
 
 } // namespace farandole

@@ -30,13 +30,13 @@ error ucx_worker::wait(const message_ticket& ticket, const limits& until) {
 }
 
 void ucx_worker::look() {
-  while (worker_ != nullptr && !failure_ && ucx_.worker_progress(worker_) != 0)
+  while (worker_ != nullptr && !losses_.failure() && ucx_.worker_progress(worker_) != 0)
     listen_for_goodbye();
 }
 
 error ucx_worker::flush(const limits& until) {
   if (worker_ == nullptr)
-    return failure_;
+    return losses_.failure();
   ucp_request_param_t params{};
   void* request = ucx_.worker_flush_nbx(worker_, &params);
   if (!UCS_PTR_IS_PTR(request))
@@ -57,18 +57,18 @@ error ucx_worker::wait_for(const std::function<bool()>& done, const limits& unti
       return {};
     const bool moved = worker_ != nullptr && ucx_.worker_progress(worker_) != 0;
     listen_for_goodbye();
-    if (moved && round % 64 != 0 && !failure_ && !until.abort.raised()) {
+    if (moved && round % 64 != 0 && !losses_.failure() && !until.abort.raised()) {
       idle = 0;
       continue;
     }
     if (done())
       return {};
-    if (guessed_)
+    if (losses_.guessed())
       hear_out();
     if (error problem = reason_to_stop(until)) {
-      failure_ = problem;
+      losses_.fail(problem);
       if (!connecting_)
-        tear_down(culprit_ >= 0 ? culprit_ : rank_);
+        tear_down(losses_.culprit_or(rank_));
       return problem;
     }
     if (moved)
@@ -87,33 +87,24 @@ error ucx_worker::wait_for(const std::function<bool()>& done, const limits& unti
 }
 
 error ucx_worker::reason_to_stop(const limits& until) const {
-  if (failure_)
-    return failure_;
-  if (worker_ == nullptr)
+  if (!losses_.failure() && worker_ == nullptr)
     return {error_kind::disconnected, "the ucx path is closed"};
-  if (until.abort.raised())
-    return {error_kind::disconnected,
-            "the operation was aborted: its generation or its process set has ended"};
-  if (clock::now() >= until.deadline)
-    return {error_kind::timed_out, "the ucx path waited in vain: " + until.deadline_setting + " has passed"};
-  return {};
+  return losses_.reason_to_stop(until);
 }
 
 void ucx_worker::hear_out() {
   progress_until(clock::now() + hearing, [&] {
     listen_for_goodbye();
-    return !guessed_;
+    return !losses_.guessed();
   });
-  if (!guessed_)
+  if (!losses_.guessed())
     return;
   // Who came late finds several connections closed, and nobody to ask which was the first.
-  std::string names;
+  std::vector<std::int32_t> lost;
   for (std::int32_t at = 0; at < members(); ++at)
-    if ((peers_[at].broken && !peers_[at].left) || at == culprit_)
-      names += (names.empty() ? "" : ", ") + name_of(at);
-  failure_.text =
-      names + (names.find(',') == std::string::npos ? " is" : " are") + " lost to the ucx path: " + why_;
-  guessed_ = false;
+    if ((peers_[at].broken && !peers_[at].left) || at == losses_.culprit_or(-1))
+      lost.push_back(at);
+  losses_.settle_guess(lost);
 }
 
 bool ucx_worker::sleep(clock::time_point until) {
@@ -131,26 +122,24 @@ bool ucx_worker::sleep(clock::time_point until) {
 // ---- the end -------------------------------------------------------------------------------------
 
 void ucx_worker::give_up(const error& why) {
-  if (!failure_)
-    failure_ = why;
+  losses_.fail(why);
   leave();
 }
 
 void ucx_worker::leave() {
   if (worker_ == nullptr && context_ == nullptr)
     return;
-  if (!failure_)
+  if (!losses_.failure())
     tear_down(-1);
   else
-    tear_down(culprit_ >= 0 ? culprit_ : rank_);
+    tear_down(losses_.culprit_or(rank_));
 }
 
 /// Receives are cancelled and waited for, endpoints closed, the worker destroyed, in this order; from here on
 /// neither UCX nor anybody on the network can reach the buffers.
 void ucx_worker::tear_down(std::int32_t culprit) {
   closing_ = true;
-  if (!failure_)
-    failure_ = {error_kind::disconnected, "the ucx path is closed"};
+  losses_.fail({error_kind::disconnected, "the ucx path is closed"});
   const bool in_order = culprit < 0;
   if (worker_ != nullptr) {
     const auto now = clock::now();
