@@ -5,6 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "collectives/paths/tcp/channel_handshake.hpp"
+#include "collectives/paths/tcp/chunk_header.hpp"
+#include "collectives/paths/tcp/tcp_address.hpp"
 #include "elastic/journal_format.hpp"
 #include "tests/fuzz/samples.hpp"
 
@@ -33,6 +36,25 @@ std::vector<std::vector<std::byte>> journal_samples() {
   return {file, encode(job), encode(failed)};
 }
 
+/// A caller's first words, two chunks of which the first is whole, and an address.
+std::vector<std::vector<std::byte>> tcp_samples() {
+  std::vector<std::byte> hello{std::byte{0}}, chunks{std::byte{1}}, address{std::byte{2}};
+  const auto credentials = std::make_shared<const tls_credentials>("a secret", data_purpose);
+  const auto caller =
+      channel_handshake::call(credentials, channel_group{7, 3, 0, 4, 2}, chunk_suite::aes_128_gcm, 1);
+  static_cast<void>(caller->feed({}, hello));
+  for (const std::size_t length : {4, 3000}) {
+    const auto header = chunk_header::of(message_phase::gather, 1, length).encode();
+    chunks.insert(chunks.end(), header.begin(), header.end());
+    chunks.push_back(static_cast<std::byte>(length >> 8));
+    chunks.push_back(static_cast<std::byte>(length));
+    chunks.insert(chunks.end(), length, std::byte{7});
+  }
+  for (const char letter : tcp_address{"fd00::1", 4711}.text())
+    address.push_back(static_cast<std::byte>(letter));
+  return {hello, chunks, address};
+}
+
 bool write_seed(const std::string& path, const std::string& before, std::span<const std::byte> bytes) {
   std::ofstream file(path, std::ios::binary);
   file << before;
@@ -54,6 +76,12 @@ int main(int count, char** arguments) {
   int number = 0;
   if (target == "fuzz_journal") {
     for (const auto& bytes : journal_samples())
+      if (!write_seed(seed + std::to_string(number++), {}, bytes))
+        return 1;
+    return 0;
+  }
+  if (target == "fuzz_tcp") {
+    for (const auto& bytes : tcp_samples())
       if (!write_seed(seed + std::to_string(number++), {}, bytes))
         return 1;
     return 0;
