@@ -37,8 +37,8 @@ TEST_CASE("ccl: it moves the global set; other sets and what it lacks go as if n
   CHECK(route({4, 1}, operation::alltoall) == path_kind::ccl);
   CHECK(route({1, 1}, operation::allreduce) == path_kind::solo);
   CHECK(route({4, 1}, operation::reducescatter) == path_kind::local);
-  CHECK(route({4, 2}, operation::reducescatter) == path_kind::ucx);
+  CHECK(route({4, 2}, operation::reducescatter) == path_kind::tcp);
   wishes.outside = {}; // of another set nothing
-  CHECK(route({4, 2, true, false}, operation::allreduce) == path_kind::ucx);
+  CHECK(route({4, 2, true, false}, operation::allreduce) == path_kind::tcp);
   CHECK(route({4, 1, true, false}, operation::allreduce) == path_kind::local);
 }
