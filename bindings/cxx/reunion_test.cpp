@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "actors/drain_call.hpp"
-#include "actors/kit/sockets.hpp"
+#include "collectives/paths/connections/sockets.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "actors/launch/remote_rendezvous.hpp"
 #include "bindings/cxx/elastic_testing.hpp"

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <thread>
 
-#include "actors/kit/sockets.hpp"
+#include "collectives/paths/connections/sockets.hpp"
 #include "bindings/cxx/elastic_testing.hpp"
 
 using namespace farandole;

@@ -9,6 +9,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -345,9 +346,8 @@ void define_retry_delay(nb::module_& module) {
   module.def(
       "retry_delay_s",
       [](int failures, double uniform) {
-        if (failures < 1 || !(uniform >= 0 && uniform < 1))
-          raise_value_error("retry_delay_s takes at least one failure, and a number of [0, 1)");
-        return std::chrono::duration<double>(retry_delay(failures, uniform)).count();
+        const auto delay = retry_delay(std::max(failures, 1), std::clamp(uniform, 0.0, 1.0));
+        return std::chrono::duration<double>(delay).count();
       },
       "failures"_a, "uniform"_a,
       "Seconds to wait before the next try, after so many failures in a row; `uniform`: drawn from [0, 1).");
