@@ -238,20 +238,21 @@ expected<job_file> job_file::write(const std::vector<std::string>& folders, cons
     }
     sort_out(*opened);
     const int at = opened->get();
-    const auto name = job.name + std::string(suffix), fresh = name + ".new", path = folder + "/" + name;
+    const auto name = job.name + std::string(suffix), fresh = name + ".new";
+    const auto path = std::filesystem::path(folder) / name;
     ::unlinkat(at, fresh.c_str(), 0); // of a launcher that was killed while it wrote, and had our number
     descriptor file{::openat(at, fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
     if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-      why = system_error(path + ".new");
+      why = system_error(path.string() + ".new");
       continue;
     }
     if (auto problem = write_all(file, to_text(job));
         problem || ::renameat(at, fresh.c_str(), at, name.c_str()) != 0) {
-      why = problem ? problem : system_error(path);
+      why = problem ? problem : system_error(path.string());
       ::unlinkat(at, fresh.c_str(), 0);
       continue;
     }
-    return job_file(std::move(*opened), std::move(file), path);
+    return job_file(std::move(*opened), std::move(file), path.string());
   }
   return why;
 }

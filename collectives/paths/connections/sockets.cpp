@@ -154,7 +154,7 @@ std::string source_of(const std::string& peer) {
   const auto colon = peer.rfind(':');
   const bool bracketed =
       peer.starts_with('[') && colon != std::string::npos && colon > 1 && peer[colon - 1] == ']';
-  const auto ip = bracketed ? peer.substr(1, colon - 2) : peer.substr(0, colon);
+  auto ip = bracketed ? peer.substr(1, colon - 2) : peer.substr(0, colon);
   in6_addr six{};
   if (::inet_pton(AF_INET6, ip.c_str(), &six) != 1)
     return ip;
