@@ -40,7 +40,8 @@ public:
   virtual std::unique_ptr<disk_file> create(const std::string& path) = 0;
   /// What was there under `to` is gone. The new name outlasts the machine's end.
   virtual bool rename(const std::string& from, const std::string& to) = 0;
-  /// The lock file stays. A symbolic link is not followed (ELOOP). Where another process has it (EWOULDBLOCK), `holder` names that one, if it can.
+  /// The lock file stays. A symbolic link is not followed (ELOOP). Where another process has it
+  /// (EWOULDBLOCK), `holder` names that one, if it can.
   virtual std::unique_ptr<disk_lock> lock(const std::string& path, std::string& holder) = 0;
 };
 

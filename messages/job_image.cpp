@@ -132,7 +132,7 @@ std::vector<std::byte> encode(const job_image& value) {
     to.setRunning(value.running);
     to.setRemovalsOnly(value.removals_only);
     to.setLostSomebody(value.lost_somebody);
-  to.setHasState(value.has_state);
+    to.setHasState(value.has_state);
     to.setGeneration(value.generation);
     to.setChanges(value.changes);
     write_numbers(to.initSlotsByRank(count_of(value.slots_by_rank)), value.slots_by_rank);

@@ -155,7 +155,8 @@ TEST_CASE("named values are taken in any case and others are refused", "[setting
             .text(setting::cpu_operations)
             .empty());
   CHECK(contains(refusal({environment_of({{"HOROVOD_CONTROLLER", "smoke"}}), {}, {}}), "gloo, mpi"));
-  CHECK(contains(refusal({environment_of({{"FARANDOLE_CPU_PATH", "fast"}}), {}, {}}), "auto, local, tcp, ucx"));
+  CHECK(
+      contains(refusal({environment_of({{"FARANDOLE_CPU_PATH", "fast"}}), {}, {}}), "auto, local, tcp, ucx"));
 }
 
 TEST_CASE("a citation names the setting, its variable and its value with the unit", "[settings]") {

@@ -13,10 +13,10 @@
 #include <optional>
 
 #include "actors/drain_call.hpp"
-#include "collectives/paths/connections/sockets.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "actors/launch/remote_rendezvous.hpp"
 #include "bindings/cxx/elastic_testing.hpp"
+#include "collectives/paths/connections/sockets.hpp"
 
 using namespace farandole;
 

@@ -8,8 +8,8 @@
 #include <atomic>
 #include <thread>
 
-#include "collectives/paths/connections/sockets.hpp"
 #include "bindings/cxx/elastic_testing.hpp"
+#include "collectives/paths/connections/sockets.hpp"
 
 using namespace farandole;
 

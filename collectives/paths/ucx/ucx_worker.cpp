@@ -303,8 +303,8 @@ void ucx_worker::on_broken(void* owner, ucp_ep_h, ucs_status_t status) {
 }
 
 /// A message that failed stays pending for ever, so that no wait() for its ticket can take its memory for
-/// filled, or its bytes for sent: it ends with `failure_`, in the operation that the message belongs to. While
-/// this member closes, and for goodbyes, nobody asks.
+/// filled, or its bytes for sent: it ends with `failure_`, in the operation that the message belongs to.
+/// While this member closes, and for goodbyes, nobody asks.
 void ucx_worker::finish(record& done, ucs_status_t status) {
   const bool asked_for = done.peer >= 0 && done.ticket != &ear_ticket_ && !closing_;
   if (status == UCS_OK || !asked_for)
