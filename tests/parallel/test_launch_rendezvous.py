@@ -326,10 +326,10 @@ if not (folder / "well").exists():
 
 def record_types(journal: Path) -> List[int]:
     content, at, types = journal.read_bytes(), 16, []
-    while at + 24 <= len(content):
-        kind, size = struct.unpack_from("<II", content, at)
+    while at + 40 <= len(content):  # see elastic/journal_format.hpp
+        kind, size = struct.unpack_from("<II", content, at + 4)
         types.append(kind)
-        at += 24 + size
+        at += 40 + size
     return types
 
 
