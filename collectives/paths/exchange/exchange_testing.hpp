@@ -77,7 +77,14 @@ struct member {
     for (std::string& address : all)
       if (!take(control, address))
         return "no parent";
-    return path->connect(all, rank, until()).text;
+    if (error problem = path->connect(all, rank, until()))
+      return problem.text;
+    // Over tcp, who has met everybody may go on while others still meet: one that dies then would fail their
+    // meeting.
+    work meeting;
+    meeting.sequence = 1'000'000;
+    meeting.operation = operation::barrier;
+    return path->run(meeting, until()).error.text;
   }
 };
 
