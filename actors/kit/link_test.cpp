@@ -331,6 +331,21 @@ TEST_CASE("a peer that says nothing, or half a hello, is shut out at the deadlin
   CHECK(right.said.warnings() == 1);
 }
 
+TEST_CASE("a peer that ends its hello in the middle is dropped at once, and does not keep the loop awake") {
+  party right;
+  right.settings.handshakes.hello = 10s;
+  auto door = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(door);
+  const auto hello = hello_of(right.settings);
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{4}, hello.size() - 1}) {
+    stranger peer{door->port};
+    peer.say(std::span{hello}.first(bytes));
+    ::shutdown(peer.socket.get(), SHUT_WR);
+    CHECK(peer.rest().empty()); // closed by the listener, long before the deadline
+  }
+  CHECK(right.said.wait_for("closed: the peer hung up before the link was open"));
+}
+
 TEST_CASE("a hello that comes in pieces is as good as one that comes at once") {
   party right;
   auto door = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
@@ -346,7 +347,8 @@ void define_retry_delay(nb::module_& module) {
   module.def(
       "retry_delay_s",
       [](int failures, double uniform) {
-        const auto delay = retry_delay(std::max(failures, 1), std::clamp(uniform, 0.0, 1.0));
+        const auto delay =
+            retry_delay(std::max(failures, 1), std::clamp(uniform, 0.0, std::nextafter(1.0, 0.0)));
         return std::chrono::duration<double>(delay).count();
       },
       "failures"_a, "uniform"_a,

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
@@ -166,6 +167,10 @@ std::string source_of(const std::string& peer) {
 }
 
 first_record look_for_first_record(int socket) {
+  // Once the peer has closed its direction, the socket is reported readable for ever, whatever SO_RCVLOWAT
+  // says. This is asked first: after the end nothing more can come, so what is counted below is final.
+  pollfd end{socket, POLLRDHUP, 0};
+  const bool ended = ::poll(&end, 1, 0) == 1;
   std::array<std::byte, record_header_bytes> first;
   const auto got = ::recv(socket, first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
   if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
@@ -174,6 +179,8 @@ first_record look_for_first_record(int socket) {
       first_record_bytes(std::span{first}.first(static_cast<std::size_t>(std::max<ssize_t>(got, 0))));
   int present = 0;
   const bool whole = ::ioctl(socket, FIONREAD, &present) == 0 && static_cast<std::size_t>(present) >= needed;
+  if (ended && !whole)
+    return first_record::gone;
   set(socket, SOL_SOCKET, SO_RCVLOWAT, whole ? 1 : static_cast<int>(needed));
   return whole ? first_record::whole : first_record::missing;
 }

@@ -167,37 +167,26 @@ bool tcp_channel::open_next() {
   const std::size_t frame = next_frame_ = chunk_header::size + header->bytes + chunk_tag_bytes;
   if (there < frame)
     return false;
-  const std::span<const std::byte> sealed{&came_[came_from_ + chunk_header::size],
-                                          header->bytes + chunk_tag_bytes};
-  if (header->phase == message_phase::goodbye)
-    return take_goodbye(*header, sealed);
-  if (seeks_goodbye_) {
-    std::byte* forgotten = &came_[came_from_ + chunk_header::size];
-    if (!opener_.open(clear, sealed, {forgotten, header->bytes}))
-      fail("what came is not what it sealed", true);
-    came_from_ += frame;
-    next_frame_ = chunk_header::size;
-    return !ended_;
-  }
+  if (header->phase == message_phase::goodbye || seeks_goodbye_)
+    return open_in_place(clear, header->bytes) && take_or_forget(*header);
   const auto target = std::find_if(receives_.begin(), receives_.end(), [&](const incoming& each) {
     return each.phase == header->phase && each.sequence == header->sequence;
   });
+  // Nothing that the header says is believed before the chunk's tag has proved it.
   if (target == receives_.end()) {
-    early_ = true;
+    early_ = open_in_place(clear, header->bytes);
     return false;
   }
   if (header->left != target->left) {
-    fail("it sent " + std::to_string(header->left) + " bytes where " + std::to_string(target->left) +
-             " were expected",
-         true);
+    if (open_in_place(clear, header->bytes))
+      fail("it sent " + std::to_string(header->left) + " bytes where " + std::to_string(target->left) +
+               " were expected",
+           true);
     return false;
   }
-  if (!opener_.open(clear, sealed, {target->to, header->bytes})) {
-    fail("what came is not what it sealed", true);
+  if (!open_into(target->to, clear, header->bytes))
     return false;
-  }
-  came_from_ += frame;
-  next_frame_ = chunk_header::size;
+  consume(header->bytes);
   target->to += header->bytes;
   target->left -= header->bytes;
   if (target->left == 0) {
@@ -207,17 +196,44 @@ bool tcp_channel::open_next() {
   return true;
 }
 
-bool tcp_channel::take_goodbye(const chunk_header& header, std::span<const std::byte> sealed) {
-  std::int32_t culprit = -1;
-  if (header.left != sizeof culprit ||
-      !opener_.open(header.encode(), sealed, std::as_writable_bytes(std::span{&culprit, 1}))) {
-    fail("what came is not what it sealed", true);
-    return false;
+bool tcp_channel::open_in_place(std::span<const std::byte> clear, std::size_t bytes) {
+  if (!opened_)
+    opened_ = open_into(&came_[came_from_ + chunk_header::size], clear, bytes);
+  return opened_;
+}
+
+bool tcp_channel::open_into(std::byte* target, std::span<const std::byte> clear, std::size_t bytes) {
+  std::byte* place = &came_[came_from_ + chunk_header::size];
+  if (opened_) {
+    std::copy_n(place, bytes, target);
+    return true;
   }
-  came_from_ += chunk_header::size + sealed.size();
-  heard_goodbye_ = true;
-  culprit_ = culprit;
-  return true;
+  if (opener_.open(clear, {place, bytes + chunk_tag_bytes}, {target, bytes}))
+    return true;
+  fail("what came is not what it sealed", true);
+  return false;
+}
+
+void tcp_channel::consume(std::size_t bytes) {
+  came_from_ += chunk_header::size + bytes + chunk_tag_bytes;
+  next_frame_ = chunk_header::size;
+  opened_ = false;
+}
+
+bool tcp_channel::take_or_forget(const chunk_header& header) {
+  const std::byte* place = &came_[came_from_ + chunk_header::size];
+  if (header.phase == message_phase::goodbye) {
+    std::int32_t culprit = -1;
+    if (header.left != sizeof culprit) {
+      fail("it said goodbye in " + std::to_string(header.left) + " bytes", true);
+      return false;
+    }
+    std::memcpy(&culprit, place, sizeof culprit);
+    heard_goodbye_ = true;
+    culprit_ = culprit;
+  }
+  consume(header.bytes);
+  return !ended_;
 }
 
 // ---- the end -------------------------------------------------------------------------------------

@@ -88,7 +88,14 @@ private:
   bool seal_next();
   /// Whether a chunk was taken from what has come.
   bool open_next();
-  bool take_goodbye(const chunk_header& header, std::span<const std::byte> sealed);
+  /// Of the next chunk: opens it where it has come, once, or into this memory. False: it is not what the peer
+  /// sealed, and the connection has failed.
+  bool open_in_place(std::span<const std::byte> clear, std::size_t bytes);
+  bool open_into(std::byte* target, std::span<const std::byte> clear, std::size_t bytes);
+  /// The next chunk, of so many bytes of plaintext, is done with.
+  void consume(std::size_t bytes);
+  /// The next chunk is open and belongs to no message that is waited for.
+  bool take_or_forget(const chunk_header& header);
   bool fill();
   void fail(const std::string& why, bool cheated);
 
@@ -102,6 +109,7 @@ private:
   std::size_t sealed_to_ = 0;
   std::unique_ptr<std::byte[]> came_; ///< what has come: [came_from_, came_to_)
   std::size_t came_from_ = 0;
+  bool opened_ = false; ///< the chunk at came_from_ was opened where it lies
   std::size_t came_to_ = 0;
   std::size_t next_frame_ =
       chunk_header::size; ///< at least so many bytes must come before anything can be opened

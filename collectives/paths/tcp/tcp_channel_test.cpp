@@ -137,6 +137,11 @@ TEST_CASE("channel: a chunk that was changed, replayed, reflected or cut ends th
           wire = taken(pair.sockets[0]); // its own words
         }) == unsealed);
   CHECK(outcome_of([](ends&, bytes& wire) { wire[0] ^= std::byte{1}; }) == "it sent what is no chunk");
+  for (std::size_t at = 0; at < chunk_header::size; ++at) {
+    INFO("byte " << at << " of the header");
+    const auto why = outcome_of([at](ends&, bytes& wire) { wire[at] ^= std::byte{1}; });
+    CHECK((why == unsealed || why == "it sent what is no chunk"));
+  }
   CHECK(outcome_of([](ends& pair, bytes& wire) {
           wire.pop_back();
           put(pair.sockets[0], wire);

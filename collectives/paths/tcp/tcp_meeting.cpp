@@ -156,7 +156,7 @@ void tcp_meeting::step_caller(talk& with) {
   const bool again = done && (met_[peer] || gone_[peer]);
   if (problem || again) {
     // Who only closes the connection has said nothing worth telling.
-    if (problem.kind == error_kind::precondition || !with.silent) {
+    if (problem.kind == error_kind::precondition || with.spoke) {
       ++refused_;
       last_refused_ =
           peer_of(with.socket.get()) + ": " + (again ? "the member has been met already" : problem.text);
@@ -181,13 +181,15 @@ error tcp_meeting::advance(talk& with, std::vector<std::byte>& early) {
       return {error_kind::disconnected, got == 0
                                             ? "it has closed the connection before it had proved who it is"
                                             : text_of_errno(errno)};
-    with.silent = false;
+    with.spoke = true;
     const auto part = std::span{received}.first(static_cast<std::size_t>(got));
     auto taken = with.handshake->feed(part, with.wire);
     if (!taken) {
       send_wire(with); // perhaps the peer learns why
       return taken.error();
     }
+    // Whoever is called answers a whole hello made with the job's key, and nothing less.
+    with.silent = with.silent && with.wire.empty();
     const auto rest = part.subspan(*taken);
     early.assign(rest.begin(), rest.end());
   }

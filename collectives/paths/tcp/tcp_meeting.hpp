@@ -76,7 +76,8 @@ private:
     std::unique_ptr<channel_handshake> handshake;
     std::vector<std::byte> wire; ///< still to be sent
     clock::time_point since;     ///< it called
-    bool silent = true;
+    bool spoke = false;
+    bool silent = true;     ///< it has not sent a whole hello under the job's key
     std::int32_t rank = -1; ///< that is called
     bool connecting = false;
     clock::time_point next_call;

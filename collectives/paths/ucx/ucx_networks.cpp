@@ -44,7 +44,7 @@ std::string address_text(const sockaddr* address) {
 std::string interface_with(const std::string& ip) {
   std::string name;
   ifaddrs* all = nullptr;
-  if (::getifaddrs(&all) != 0)
+  if (ip.empty() || ::getifaddrs(&all) != 0)
     return {};
   for (const ifaddrs* one = all; one != nullptr && name.empty(); one = one->ifa_next)
     if (one->ifa_addr != nullptr && address_text(one->ifa_addr) == ip)

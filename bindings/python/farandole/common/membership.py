@@ -12,6 +12,7 @@ import os
 from typing import Any, Iterator, List, NamedTuple, Optional, Sequence
 
 from farandole.common import forked_children, job
+from farandole.common.switches import is_on
 
 CHANGES = "elastic.changes"
 """What members agree under. The operations of the interface begin with their own names, so that none is called this."""
@@ -57,13 +58,7 @@ NO_CHANGE = Change(0, False)
 
 def is_elastic() -> bool:
     """Whether members may join and leave while the job runs."""
-    text = os.environ.get("HOROVOD_ELASTIC", "").strip().lower()
-    if text in ("true", "yes", "on"):
-        return True
-    try:
-        return float(text) > 0
-    except ValueError:
-        return False
+    return is_on("HOROVOD_ELASTIC")
 
 
 def max_size(size: int) -> int:

@@ -114,12 +114,14 @@ class ObjectTags:
 
 
 _current: Optional[Tuple[Any, ObjectTags]] = None
+_current_guard = threading.Lock()
 
 
 def of_this_job() -> ObjectTags:
     """Those of the generation that this process is in."""
     global _current
-    if _current is None or _current[0] is not job.runtime:
-        runtime = job.runtime
-        _current = (runtime, ObjectTags(runtime.object_key, runtime.generation, job.where().rank))
-    return _current[1]
+    runtime = job.runtime
+    with _current_guard:
+        if _current is None or _current[0] is not runtime:
+            _current = (runtime, ObjectTags(runtime.object_key, runtime.generation, job.where().rank))
+        return _current[1]

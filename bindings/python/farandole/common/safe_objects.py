@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
-import os
 import pickle
 from typing import Any
 
-_YES = ("1", "true", "yes", "on")
+from farandole.common.switches import is_on
+
+_FIRST_SAFE_TORCH = (2, 6)
+"""Before it, ``torch.load(weights_only=True)`` could be made to run code (CVE-2025-32434)."""
 
 _PLAIN = {
     "builtins": ("bool", "bytearray", "bytes", "complex", "dict", "float", "frozenset", "int", "list", "range", "set")
@@ -28,7 +30,7 @@ _PLAIN = {
 
 def are_required() -> bool:
     """Whether this process accepts no other objects."""
-    return os.environ.get("FARANDOLE_SAFE_OBJECTS", "").strip().lower() in _YES
+    return is_on("FARANDOLE_SAFE_OBJECTS")
 
 
 def loads(content: memoryview) -> Any:
@@ -66,4 +68,9 @@ def _load_storage(content: bytes) -> Any:
     """As ``torch.storage._load_from_bytes``, which would unpickle anything."""
     import torch
 
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < _FIRST_SAFE_TORCH:
+        raise pickle.UnpicklingError(
+            f"the object contains a torch tensor, and torch {torch.__version__} cannot load one safely; with "
+            "FARANDOLE_SAFE_OBJECTS=1, install torch 2.6 or newer, or send a NumPy array"
+        )
     return torch.load(io.BytesIO(content), weights_only=True)

@@ -14,16 +14,15 @@ from typing import Any
 
 import farandole
 from farandole import _native
+from farandole.common.switches import is_on
 
 OLDEST = "2.17.0"
 """The first TensorFlow whose wheels have the interface that the piece is written for."""
 
-_YES = ("1", "true", "yes", "on")
-
 
 def is_wanted() -> bool:
     """Whether the environment asks for it."""
-    return os.environ.get("HOROVOD_ENABLE_XLA_OPS", "").strip().lower() in _YES
+    return is_on("HOROVOD_ENABLE_XLA_OPS")
 
 
 def built_path(tensorflow_version: str) -> Path:
