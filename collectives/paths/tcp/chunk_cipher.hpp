@@ -3,7 +3,7 @@
 // of this direction's key.
 //
 // Keys come from one secret for each direction. After `chunks_per_key` chunks both ends derive the next
-// secret from the last and forget it. 2^20 chunks of 128 KiB are 2^33 blocks of AES, half of what TLS 1.3
+// secret from the last and forget it. 2^20 chunks of 128 KiB are 2^33 blocks of AES, a third of what TLS 1.3
 // allows under one key (2^24.5 records of 2^10 blocks, RFC 8446, section 5.5), and keep an attacker's
 // advantage below 2^-60.
 #pragma once
