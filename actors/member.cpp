@@ -211,9 +211,14 @@ void member_state::lost_peer(const peer_gone& what) {
     return leave_if_done();
   }
   // The rendezvous knows better why, for it watches the process; but it must say so soon.
-  report(what.rank, "closed its connection" + (what.reason.empty() ? "" : " (" + what.reason + ")"));
   suspect_ = what;
+  report_suspect();
   self->delayed_send(self, suspicion, retry_atom::value);
+}
+
+void member_state::report_suspect() {
+  const auto& reason = suspect_.reason;
+  report(suspect_.rank, "closed its connection" + (reason.empty() ? "" : " (" + reason + ")"));
 }
 
 void member_state::broke(const std::string& reason, error_kind kind) {

@@ -82,6 +82,7 @@ private:
   bool elastic() const { return setup_.settings.flag(setting::elastic); }
   void fail_start(error why);
   void over(const error& why);
+  void report_suspect();
   void report(std::int32_t rank, const std::string& reason);
   void leave_if_done();
   void say_farewell();

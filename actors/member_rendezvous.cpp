@@ -71,6 +71,9 @@ void member_state::resumed_by(const resumed& what) {
                         "): the job's members can change again");
   if (what.changes > 0)
     warned({what.generation, what.changes, what.removals_only});
+  // The report may have been lost with the link; who is joining waits for the answer.
+  if (stage_ == stage::joining && suspect_.rank >= 0)
+    report_suspect();
 }
 
 // Who is in needs no rendezvous to train on; one that does not know this process is not the one that it waits

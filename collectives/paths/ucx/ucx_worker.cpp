@@ -34,7 +34,7 @@ expected<std::unique_ptr<ucx_worker>> ucx_worker::open(const ucx_options& option
 
 ucx_worker::ucx_worker(const ucx_library& ucx, const ucx_options& options)
     : ucx_(ucx), generation_(options.generation), set_(options.set), losses_("ucx", options.global_ranks),
-      spins_(options.spins) {}
+      spins_(options.spins), trusted_network_(options.trusted_network) {}
 
 ucx_worker::~ucx_worker() {
   leave();
@@ -131,7 +131,7 @@ error ucx_worker::connect(std::span<const std::string> addresses, std::int32_t r
   greetings_.resize(greeting_.size() * peers_.size());
   // A silent peer is not noticed when it dies before anything was sent to it, so both ends speak first.
   if (error problem = greet(until))
-    return problem;
+    return with_remedy(std::move(problem));
   // An endpoint has a connection for each device, and each becomes one only while both ends are driven. So
   // nobody stops driving its worker before all others have said that theirs are made.
   if (error problem = flush(until))
@@ -140,6 +140,14 @@ error ucx_worker::connect(std::span<const std::string> addresses, std::int32_t r
     return problem;
   connecting_ = false;
   return flush(until);
+}
+
+error ucx_worker::with_remedy(error problem) const {
+  if (!trusted_network_ && problem.kind == error_kind::disconnected)
+    problem.text +=
+        "; without FARANDOLE_TRUSTED_NETWORK=1, UCX needs a fabric with RDMA (rc, dc, ud) between the "
+        "hosts and does not use TCP";
+  return problem;
 }
 
 error ucx_worker::greet(const limits& until) {

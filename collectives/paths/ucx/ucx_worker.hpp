@@ -85,6 +85,8 @@ private:
   ucx_worker(const ucx_library& ucx, const ucx_options& options);
   error start(const ucx_options& options);
   error create_endpoints(std::span<const std::string> addresses);
+  /// What failed while members met may be for want of a fabric that UCX may use.
+  error with_remedy(error problem) const;
   /// Says who this member is to all others, and hears and checks the same of each.
   error greet(const limits& until);
 
@@ -129,6 +131,7 @@ private:
   const std::uint32_t set_;
   peer_losses losses_;
   const bool spins_;
+  const bool trusted_network_;
 
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
