@@ -9,7 +9,7 @@
 
 namespace farandole {
 
-/// 32 bytes, derived from the job's secret by HMAC-SHA256 over a label; empty where the data path that these
+/// 32 bytes, derived from the job's secret (derive_key() in tls.hpp); empty where the data path that these
 /// settings choose authenticates its bytes, or where the job has no secret because it is one process.
 std::string object_key(const settings& values, const std::string& secret);
 

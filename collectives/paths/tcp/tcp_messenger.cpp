@@ -11,18 +11,9 @@
 namespace farandole {
 namespace {
 
-/// How long a member that gives up lets its last words leave: others learn of it sooner or later anyhow.
-constexpr std::chrono::milliseconds last_words{20};
-constexpr std::chrono::milliseconds orderly_leave{500};
-/// How long a member whose connections break listens to why, before it believes that the first to break is to
-/// blame.
-constexpr std::chrono::milliseconds hearing{10};
 /// How long a member that cannot meet all others goes on to meet the rest, to tell them why it leaves.
 constexpr std::chrono::milliseconds rest_of_meeting{1000};
 
-/// The abort token is a futex word, news of the network are descriptors; nothing sleeps on both. So a sleep
-/// is cut into slices, which grow to this.
-constexpr int longest_slice_ms = 5;
 /// Up to so many members, asking each connection costs no more than asking poll() which of them to ask.
 constexpr std::int32_t few_members = 3;
 

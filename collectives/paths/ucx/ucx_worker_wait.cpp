@@ -10,18 +10,8 @@
 namespace farandole {
 namespace {
 
-/// How long a member that gives up lets its last words leave: others learn of it sooner or later anyhow.
-constexpr std::chrono::milliseconds last_words{20};
-constexpr std::chrono::milliseconds orderly_leave{500};
-/// How long a member whose connections break listens to why, before it believes that the first to break is to
-/// blame.
-constexpr std::chrono::milliseconds hearing{10};
-
 constexpr unsigned yields_before_sleep = 8;
 constexpr std::chrono::microseconds spin{50};
-/// The abort token is a futex word, UCX's news a descriptor; nothing sleeps on both. So a sleep on the
-/// descriptor is cut into slices, which grow to this.
-constexpr int longest_slice_ms = 5;
 
 } // namespace
 
