@@ -7,12 +7,12 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "collectives/paths/connections/interface_addresses.hpp"
 
 namespace farandole {
 
@@ -24,26 +24,15 @@ std::string namespace_of(const char* kind) {
   return length > 0 ? std::string(target.data(), static_cast<std::size_t>(length)) : std::string(kind) + ":?";
 }
 
-std::string text_of(const in_addr& address) {
-  std::array<char, INET_ADDRSTRLEN> text{};
-  inet_ntop(AF_INET, &address, text.data(), text.size());
-  return text.data();
-}
-
 expected<std::string> address_of_interface(const std::string& name) {
-  ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0)
-    return error{error_kind::unknown,
-                 std::string("the network interfaces cannot be listed: ") + std::strerror(errno)};
-  std::string found;
-  for (auto* one = all; one && found.empty(); one = one->ifa_next)
-    if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET && name == one->ifa_name)
-      found = text_of(reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr);
-  freeifaddrs(all);
-  if (found.empty())
-    return error{error_kind::invalid_argument,
-                 "HOROVOD_GLOO_IFACE names interface \"" + name + "\", which has no IPv4 address here"};
-  return found;
+  const auto addresses = list_interface_addresses();
+  if (!addresses)
+    return addresses.error();
+  for (const auto& each : *addresses)
+    if (each.is_ipv4 && each.interface == name)
+      return each.address;
+  return error{error_kind::invalid_argument,
+               "HOROVOD_GLOO_IFACE names interface \"" + name + "\", which has no IPv4 address here"};
 }
 
 } // namespace
@@ -82,7 +71,7 @@ expected<std::string> own_address_towards(const std::string& remote_ip, const se
     close(probe);
   if (!routed)
     return error{error_kind::unknown, "no route to the rendezvous at " + remote_ip + ": " + why};
-  return text_of(own.sin_addr);
+  return address_text(reinterpret_cast<const sockaddr*>(&own));
 }
 
 expected<std::string> resolve(const std::string& host) {
@@ -93,7 +82,7 @@ expected<std::string> resolve(const std::string& host) {
   if (auto code = getaddrinfo(host.c_str(), nullptr, &wanted, &found); code != 0)
     return error{error_kind::invalid_argument,
                  "the name \"" + host + "\" has no IPv4 address: " + gai_strerror(code)};
-  auto text = text_of(reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr);
+  auto text = address_text(found->ai_addr);
   freeaddrinfo(found);
   return text;
 }
@@ -101,21 +90,15 @@ expected<std::string> resolve(const std::string& host) {
 expected<std::string> address_for_others(const settings& values) {
   if (auto& wanted = values.text(setting::interface); !wanted.empty())
     return address_of_interface(wanted.substr(0, wanted.find(',')));
-  ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0)
-    return error{error_kind::unknown,
-                 std::string("the network interfaces cannot be listed: ") + std::strerror(errno)};
-  std::string found;
-  for (auto* one = all; one && found.empty(); one = one->ifa_next)
-    if (one->ifa_addr && one->ifa_addr->sa_family == AF_INET && (one->ifa_flags & IFF_UP) &&
-        !(one->ifa_flags & IFF_LOOPBACK))
-      found = text_of(reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr);
-  freeifaddrs(all);
-  if (found.empty())
-    return error{error_kind::unknown,
-                 "no network interface that is up has an IPv4 address for processes on other hosts; name one "
-                 "with HOROVOD_GLOO_IFACE"};
-  return found;
+  const auto addresses = list_interface_addresses();
+  if (!addresses)
+    return addresses.error();
+  for (const auto& each : *addresses)
+    if (each.is_ipv4 && each.is_up && !each.is_loopback)
+      return each.address;
+  return error{error_kind::unknown,
+               "no network interface that is up has an IPv4 address for processes on other hosts; name one "
+               "with HOROVOD_GLOO_IFACE"};
 }
 
 expected<std::string> address_for_others(const settings& values, const std::string& known_host) {

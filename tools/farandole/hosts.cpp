@@ -1,15 +1,16 @@
 #include "tools/farandole/hosts.hpp"
 
-#include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cstring>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <optional>
+
+#include "collectives/paths/connections/interface_addresses.hpp"
 
 namespace farandole {
 
@@ -90,20 +91,7 @@ namespace {
 
 struct address_list_deleter {
   void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
-  void operator()(ifaddrs* list) const { ::freeifaddrs(list); }
 };
-
-bool same_address(const sockaddr* a, const sockaddr* b) {
-  if (a->sa_family != b->sa_family)
-    return false;
-  if (a->sa_family == AF_INET)
-    return std::memcmp(&reinterpret_cast<const sockaddr_in*>(a)->sin_addr,
-                       &reinterpret_cast<const sockaddr_in*>(b)->sin_addr, sizeof(in_addr)) == 0;
-  if (a->sa_family == AF_INET6)
-    return std::memcmp(&reinterpret_cast<const sockaddr_in6*>(a)->sin6_addr,
-                       &reinterpret_cast<const sockaddr_in6*>(b)->sin6_addr, sizeof(in6_addr)) == 0;
-  return false;
-}
 
 /// All of 127/8 is this machine, though only one address of it stands at the interface.
 bool is_loopback(const sockaddr* address) {
@@ -123,16 +111,15 @@ bool is_this_host(const std::string& name) {
   if (::getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0)
     return false;
   const std::unique_ptr<addrinfo, address_list_deleter> addresses(found);
-  ifaddrs* local = nullptr;
-  if (::getifaddrs(&local) != 0)
+  const auto local = list_interface_addresses();
+  if (!local)
     return false;
-  const std::unique_ptr<ifaddrs, address_list_deleter> interfaces(local);
   for (const auto* address = found; address; address = address->ai_next) {
     if (is_loopback(address->ai_addr))
       return true;
-    for (const auto* interface = local; interface; interface = interface->ifa_next)
-      if (interface->ifa_addr && same_address(address->ai_addr, interface->ifa_addr))
-        return true;
+    const auto text = address_text(address->ai_addr);
+    if (std::any_of(local->begin(), local->end(), [&](const auto& each) { return each.address == text; }))
+      return true;
   }
   return false;
 }

@@ -1,10 +1,7 @@
 #include "tools/farandole/run.hpp"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/in.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -19,6 +16,7 @@
 #include "actors/launch/launcher.hpp"
 #include "actors/launch/program.hpp"
 #include "actors/this_host.hpp"
+#include "collectives/paths/connections/interface_addresses.hpp"
 #include "tools/farandole/cores.hpp"
 #include "tools/farandole/job_record.hpp"
 #include "tools/farandole/worker_environment.hpp"
@@ -48,18 +46,10 @@ expected<descriptor> keep_secret(const std::string& secret) {
 /// Names of the interfaces that carry 127.0.0.1.
 std::vector<std::string> loopback_interfaces() {
   std::vector<std::string> names;
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0)
-    return names;
-  for (const auto* each = list; each; each = each->ifa_next) {
-    if (!each->ifa_addr || each->ifa_addr->sa_family != AF_INET)
-      continue;
-    sockaddr_in address;
-    std::memcpy(&address, each->ifa_addr, sizeof address);
-    if (ntohl(address.sin_addr.s_addr) == INADDR_LOOPBACK)
-      names.emplace_back(each->ifa_name);
-  }
-  ::freeifaddrs(list);
+  if (const auto addresses = list_interface_addresses())
+    for (const auto& each : *addresses)
+      if (each.address == "127.0.0.1")
+        names.push_back(each.interface);
   return names;
 }
 

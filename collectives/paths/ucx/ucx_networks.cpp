@@ -1,13 +1,11 @@
 #include "collectives/paths/ucx/ucx_networks.hpp"
 
-#include <arpa/inet.h>
-#include <ifaddrs.h>
-#include <netinet/in.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
 #include <system_error>
+
+#include "collectives/paths/connections/interface_addresses.hpp"
 
 namespace farandole {
 
@@ -32,25 +30,13 @@ bool allows_tcp(const std::string& list) {
   return has_tcp != excludes;
 }
 
-std::string address_text(const sockaddr* address) {
-  char text[INET6_ADDRSTRLEN] = "";
-  if (address->sa_family == AF_INET)
-    ::inet_ntop(AF_INET, &reinterpret_cast<const sockaddr_in*>(address)->sin_addr, text, sizeof text);
-  else if (address->sa_family == AF_INET6)
-    ::inet_ntop(AF_INET6, &reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr, text, sizeof text);
-  return text;
-}
-
 std::string interface_with(const std::string& ip) {
-  std::string name;
-  ifaddrs* all = nullptr;
-  if (ip.empty() || ::getifaddrs(&all) != 0)
+  const auto addresses = list_interface_addresses();
+  if (ip.empty() || !addresses)
     return {};
-  for (const ifaddrs* one = all; one != nullptr && name.empty(); one = one->ifa_next)
-    if (one->ifa_addr != nullptr && address_text(one->ifa_addr) == ip)
-      name = one->ifa_name;
-  ::freeifaddrs(all);
-  return name;
+  const auto found = std::find_if(addresses->begin(), addresses->end(),
+                                  [&](const auto& each) { return each.address == ip; });
+  return found == addresses->end() ? std::string() : found->interface;
 }
 
 /// Names in a folder of /sys/class/infiniband's shape, as UCX calls their first ports.
