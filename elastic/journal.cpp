@@ -107,7 +107,7 @@ error journal::set_aside(std::span<const std::byte> bytes, const journal_damage&
 }
 
 error journal::remember(const job_image& now) {
-  if (written_ == now && !owes_failed_)
+  if (file_ && written_ == now && !owes_failed_)
     return {};
   const auto limit = std::max(least_bytes, snapshots_to_rewrite * snapshot_bytes_);
   const bool anew = !file_ || !written_ || owes_failed_ || bytes_ > limit;
@@ -154,8 +154,12 @@ error journal::rewrite(const job_image& now) {
   add(writer.synced()); // it gets its name once it is
   if (!file || !file->append(bytes) || !file->sync())
     return cannot_write(fresh);
-  if (!disk_->rename(fresh, path_))
-    return cannot_write(path_);
+  if (!disk_->rename(fresh, path_)) {
+    // The name may have changed its file, though not for sure: what is open may have no name any more.
+    auto problem = cannot_write(path_);
+    file_.reset();
+    return problem;
+  }
   file_ = std::move(file);
   last_ = writer.last();
   bytes_ = snapshot_bytes_ = bytes.size();

@@ -6,6 +6,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -27,6 +28,26 @@ public:
 
 private:
   std::filesystem::path path_;
+};
+
+/// The new name of a file is there, but may not outlast the machine's end.
+class forgetful_disk final : public disk {
+public:
+  std::unique_ptr<disk_file> open(const std::string& path) override { return local_->open(path); }
+  std::unique_ptr<disk_file> create(const std::string& path) override { return local_->create(path); }
+  bool rename(const std::string& from, const std::string& to) override {
+    const bool done = local_->rename(from, to);
+    errno = EIO;
+    return done && !fails;
+  }
+  std::unique_ptr<disk_lock> lock(const std::string& path, std::string& holder) override {
+    return local_->lock(path, holder);
+  }
+
+  bool fails = false;
+
+private:
+  std::shared_ptr<disk> local_ = local_disk();
 };
 
 std::unique_ptr<journal> opened(const std::string& path) {
@@ -245,6 +266,28 @@ TEST_CASE("a journal stays as long as some of its snapshots") {
   }();
   REQUIRE(content);
   CHECK(*content->job == image);
+}
+
+TEST_CASE("what is remembered after a new file could not be kept is in the file of that name") {
+  const folder place;
+  const auto disk = std::make_shared<forgetful_disk>();
+  auto made = journal::open(place.file(), disk);
+  REQUIRE(made);
+  auto book = std::move(*made);
+  auto image = image_of(1);
+  REQUIRE_FALSE(book->remember(image));
+  disk->fails = true;
+  while (!book->behind()) { // until the file has grown enough to be written anew
+    ++image.changes;
+    image.seats.front().last_rank = static_cast<std::int32_t>(image.changes % 7);
+    static_cast<void>(book->remember(image));
+    REQUIRE(image.changes < 10000);
+  }
+  disk->fails = false;
+  const std::vector<failed_host> failed{{"a", 1, {}, true}};
+  REQUIRE_FALSE(book->remember(failed));
+  book.reset();
+  CHECK(opened(place.file())->failed() == failed);
 }
 
 TEST_CASE("a journal that cannot be written is said once, and goes on when it can be") {
