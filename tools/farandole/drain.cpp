@@ -10,6 +10,7 @@
 
 #include "actors/drain_call.hpp"
 #include "messages/membership.hpp"
+#include "messages/printable.hpp"
 #include "tools/farandole/app_arguments.hpp"
 #include "tools/farandole/job_record.hpp"
 
@@ -81,7 +82,7 @@ std::string seconds_text(double seconds) {
 }
 
 int fail(const std::string& text, int code) {
-  std::cerr << "farandole drain: " << text << std::endl;
+  std::cerr << "farandole drain: " << printable(text) << std::endl;
   return code;
 }
 

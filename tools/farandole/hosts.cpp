@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "collectives/paths/connections/interface_addresses.hpp"
+#include "messages/printable.hpp"
 
 namespace farandole {
 
@@ -29,7 +30,7 @@ expected<std::vector<host_slots>> parse_hosts(std::string_view list) {
     const auto entry = trimmed(list.substr(0, comma));
     const auto host = parse_host_entry(entry);
     if (!host || !host->slots)
-      return wrong("'" + std::string(entry) +
+      return wrong("'" + printable_name(entry) +
                    "' is no host and its slots; write name:slots, as in localhost:4");
     add_slots(hosts, host->name, *host->slots);
     if (comma == std::string_view::npos)
@@ -52,7 +53,7 @@ expected<std::vector<host_slots>> parse_hostfile(std::string_view content) {
     const auto slots =
         equals == std::string_view::npos ? std::nullopt : parse_slots(trimmed(line.substr(equals + 1)));
     if (!slots || name.find('=') != std::string_view::npos)
-      return wrong("line " + std::to_string(number) + " of the host file, '" + std::string(line) +
+      return wrong("line " + std::to_string(number) + " of the host file, '" + printable_name(line) +
                    "', is not of the form: name slots=number");
     add_slots(hosts, name, *slots);
   }

@@ -33,6 +33,15 @@ TEST_CASE("an entry without slots or with a wrong name is refused and named", "[
   }
 }
 
+TEST_CASE("control characters of a refused entry are written out", "[hosts]") {
+  for (const char* list : {"a\x1b[31m:1", "a\nhost b:1"}) {
+    const auto hosts = parse_hosts(list);
+    REQUIRE_FALSE(hosts);
+    CHECK(hosts.error().text.find_first_of("\x1b\n") == std::string::npos);
+  }
+  CHECK_THAT(parse_hosts("a\x1b[31m:1").error().text, Catch::Contains("'a\\x1b[31m:1' is no host"));
+}
+
 TEST_CASE("a host file skips empty lines and comments", "[hosts]") {
   const auto hosts = parse_hostfile("# ours\n\nnode1 slots=2\n  node2   slots = 4 # fast\r\n");
   REQUIRE(hosts);

@@ -12,6 +12,7 @@
 
 #include "messages/known_variables.hpp"
 #include "messages/nearest_name.hpp"
+#include "messages/printable.hpp"
 #include "messages/settings_page.hpp"
 #include "tools/farandole/build_xla.hpp"
 #include "tools/farandole/chaos/chaos.hpp"
@@ -74,11 +75,11 @@ int run(const std::string& called_as, const std::string& program, std::vector<st
   const auto request =
       parse_run(program, words, {process_environment(), is_on_path("jsrun"), process_variables()});
   if (!request) {
-    std::cerr << request.error().text << std::endl;
+    std::cerr << printable(request.error().text) << std::endl;
     return bad_usage;
   }
   for (const auto& line : request->warnings)
-    std::cerr << program << ": " << line << std::endl;
+    std::cerr << program << ": " << printable(line) << std::endl;
   switch (request->what) {
   case run_request::kind::help:
     std::cout << request->text << std::flush;

@@ -7,6 +7,7 @@
 
 #include "actors/job_secret.hpp"
 #include "actors/launch/launcher.hpp"
+#include "messages/printable.hpp"
 #include "messages/settings.hpp"
 #include "tools/farandole/app_arguments.hpp"
 
@@ -121,7 +122,7 @@ int run_rendezvous(const std::vector<std::string>& words) {
       return *code;
     problem = code.error();
   }
-  std::cerr << "farandole rendezvous: " << problem.text << std::endl;
+  std::cerr << "farandole rendezvous: " << printable(problem.text) << std::endl;
   return 2;
 }
 

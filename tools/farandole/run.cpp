@@ -17,6 +17,7 @@
 #include "actors/launch/program.hpp"
 #include "actors/this_host.hpp"
 #include "collectives/paths/connections/interface_addresses.hpp"
+#include "messages/printable.hpp"
 #include "tools/farandole/cores.hpp"
 #include "tools/farandole/job_record.hpp"
 #include "tools/farandole/worker_environment.hpp"
@@ -57,7 +58,8 @@ std::vector<std::string> loopback_interfaces() {
 std::string objection_to(const std::string& host) {
   if (is_this_host(host))
     return {};
-  return "host '" + host + "' is not this machine, and jobs on other hosts need the launch by ssh, not " +
+  return "host '" + printable_name(host) +
+         "' is not this machine, and jobs on other hosts need the launch by ssh, not " +
          "offered yet; use -H localhost:N";
 }
 
@@ -69,7 +71,7 @@ error check_hosts(const run_request& request) {
     if (problem.empty())
       continue;
     if (request.verbose)
-      std::cout << "Remote host found: " << host.name << std::endl;
+      std::cout << "Remote host found: " << printable_name(host.name) << std::endl;
     return wrong(problem);
   }
   return {};
@@ -260,7 +262,7 @@ int run_job(const run_request& request) {
   // Once, instead of once for every rank that cannot be started.
   const char* path = std::getenv("PATH");
   if (const auto program = find_program(request.command.front(), path ? path : ""); !program) {
-    std::cerr << "farandole: " << program.error().text << std::endl;
+    std::cerr << "farandole: " << printable(program.error().text) << std::endl;
     return start_failure_code(program.error());
   }
   const bool limits_threads = request.values.flag(setting::omp_threads) || sets_threads(own_environment());
@@ -269,7 +271,7 @@ int run_job(const run_request& request) {
   const auto code = try_run(request);
   if (code)
     return *code;
-  std::cerr << "farandole: " << code.error().text << std::endl;
+  std::cerr << "farandole: " << printable(code.error().text) << std::endl;
   return 2;
 }
 
