@@ -19,8 +19,6 @@ namespace farandole {
 namespace {
 
 constexpr double least_bits = 128;
-/// A random text of the shortest kind that is accepted, 16 raw bytes, has 56 and more.
-constexpr double least_observed_bits = 48;
 constexpr const char* recipe = "make one with: (umask 077; openssl rand -hex 16 > FILE)";
 
 std::string trimmed(std::string text) {
@@ -40,17 +38,21 @@ double bits_of_alphabet(std::string_view text) {
   return 8;
 }
 
-/// Shannon entropy of the characters as often as they occur.
-double observed_bits(std::string_view text) {
-  std::array<std::size_t, 256> counts{};
-  for (const unsigned char c : text)
-    ++counts[c];
-  const auto size = static_cast<double>(text.size());
-  double bits = 0;
-  for (const auto count : counts)
-    if (count > 0)
-      bits -= static_cast<double>(count) * std::log2(static_cast<double>(count) / size);
-  return bits;
+/// How many characters a guesser of patterns would have to find out: all but those that end eight in a row
+/// that have stood in the text before, or eight that ascend or descend by equal steps ("aaaaaaaa",
+/// "abcdefgh"). In random texts such eights do not occur.
+std::size_t unpredictable(std::string_view text) {
+  constexpr std::size_t run = 8;
+  std::size_t count = std::min(text.size(), run - 1);
+  for (std::size_t end = run; end <= text.size(); ++end) {
+    const auto last = text.substr(end - run, run);
+    const bool repeats = text.find(last) < end - run;
+    bool steps = true;
+    for (std::size_t at = 2; at < run; ++at)
+      steps = steps && last[at] - last[at - 1] == last[1] - last[0];
+    count += repeats || steps ? 0 : 1;
+  }
+  return count;
 }
 
 error wrong(std::string text) {
@@ -60,9 +62,7 @@ error wrong(std::string text) {
 } // namespace
 
 double most_entropy_bits(std::string_view secret) {
-  const auto observed = observed_bits(secret);
-  const auto possible = static_cast<double>(secret.size()) * bits_of_alphabet(secret);
-  return observed < least_observed_bits ? std::min(observed, possible) : possible;
+  return static_cast<double>(unpredictable(secret)) * bits_of_alphabet(secret);
 }
 
 error check_secret(std::string_view secret, const std::string& origin) {

@@ -11,8 +11,9 @@
 
 namespace farandole {
 
-/// Bits that a text of these characters holds at the most: by its length and the alphabet that it is written
-/// in, but none for characters that repeat. What a human has thought up has fewer.
+/// Bits that a text of these characters holds at the most: those of the alphabet that it is written in, for
+/// each character that does not go on with a repetition or a sequence of eight or more ("abcabcabc…",
+/// "12345678…"). What a human has thought up has fewer.
 double most_entropy_bits(std::string_view secret);
 
 /// Refuses what cannot hold 16 random bytes. `origin` names where it comes from.

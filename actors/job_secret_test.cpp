@@ -56,7 +56,9 @@ TEST_CASE("secrets as tools make them are accepted", "[secret]") {
 TEST_CASE("a secret that cannot hold 16 random bytes is refused with the way to make one", "[secret]") {
   for (const std::string guessable :
        {"", "secret", "another secret", "0123456789012345", "6f1c0a9b52d87e43f0b1c2a39d84e57",
-        "12345678901234567890123456789012345678", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}) {
+        "12345678901234567890123456789012345678", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "abcabcabcabcabcabcabcabcabcabcabcabcabcabc", "correct horse correct horse correct horse",
+        "0123456789abcdef0123456789abcdef", "abcdefghijklmnopqrstuvwxyz", "zyxwvutsrqponmlkjihgfedcba"}) {
     const auto problem = check_secret(guessable, "FARANDOLE_SECRET_FILE=x");
     INFO(guessable);
     CHECK(problem.kind == error_kind::invalid_argument);
