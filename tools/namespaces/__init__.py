@@ -18,7 +18,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
-from typing import Dict, List, Optional
+from typing import Dict, List, Optional, Sequence
 
 DEADLINE_S = 120.0
 FARANDOLE = os.environ.get("FARANDOLE_COMMAND") or str(Path(sys.executable).with_name("farandole"))
@@ -66,24 +66,35 @@ class Process:
         self.text += rest.decode(errors="replace")
         return self._child.returncode
 
+    def stop(self) -> str:
+        """Ends it, and returns all that it has said."""
+        os.killpg(self.pid, signal.SIGTERM)
+        self.end()
+        return self.text
+
+    def has_ended(self) -> bool:
+        return self._child.poll() is not None
+
     def kill(self) -> None:
-        if self._child.poll() is None:
+        if not self.has_ended():
             os.killpg(self._child.pid, signal.SIGKILL)
             self._child.wait()
 
 
 class Hosts:
-    """Some hosts with an address each, and what runs on them."""
+    """Some hosts with an address each, and what runs on them. On the last `guests` of them no workers run."""
 
-    def __init__(self, count: int, folder: Path) -> None:
+    def __init__(self, count: int, folder: Path, guests: int = 0) -> None:
         self._name = f"fdl{os.getpid()}n{next(_numbers)}"
         self._folder = folder
         self._made: List[str] = []
         self._processes: List[Process] = []
-        self.addresses = [f"10.219.7.{number + 1}" for number in range(count)]
-        self._secret = folder / "secret"
-        self._secret.write_text(secrets.token_hex(32))
-        self._secret.chmod(0o600)
+        self.rendezvous_process: Optional[Process] = None
+        self.addresses = [f"10.219.7.{number + 1}" for number in range(count + guests)]
+        self._with_workers = count
+        self.secret = folder / "secret"
+        self.secret.write_text(secrets.token_hex(32))
+        self.secret.chmod(0o600)
 
     def make(self) -> None:
         switch = f"{self._name}s"
@@ -106,21 +117,39 @@ class Hosts:
     def _host(self, number: int) -> str:
         return f"{self._name}h{number}"
 
+    def entering(self, number: int) -> List[str]:
+        """The words before a command that make it run on a host."""
+        return ["ip", "netns", "exec", self._host(number)]
+
     def start(self, number: int, command: List[str], more: Optional[Dict[str, str]] = None) -> Process:
         """Runs a command on a host."""
+        return self._start(self.entering(number), command, more)
+
+    def _start(self, entering: List[str], command: List[str], more: Optional[Dict[str, str]] = None) -> Process:
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("HOROVOD_", "FARANDOLE_"))}
-        process = Process(["ip", "netns", "exec", self._host(number), *command], {**kept, **(more or {})})
+        process = Process([*entering, *command], {**kept, **(more or {})})
         self._processes.append(process)
         return process
+
+    def tap(self, number: int, command: List[str]) -> Process:
+        """Cuts a host's cable and runs a command between its ends, the interfaces ``host`` and ``rest``."""
+        switch = f"{self._name}s"
+        _ip("-n", switch, "link", "set", f"port{number}", "down")
+        _ip("-n", switch, "link", "set", f"port{number}", "nomaster", "name", "host", "up")
+        _ip("-n", switch, "link", "add", "rest", "type", "veth", "peer", "name", "far")
+        _ip("-n", switch, "link", "set", "far", "master", "bridge", "up")
+        _ip("-n", switch, "link", "set", "rest", "up")
+        return self._start(["ip", "netns", "exec", switch], command)
 
     def rendezvous(self, size: int, settings: Optional[Dict[str, str]] = None) -> str:
         """Starts the rendezvous of a job on host 0; its port."""
         process = self.start(
             0,
             [FARANDOLE, "rendezvous", "--size", str(size), "--bind", self.addresses[0], "--port", "0"]
-            + ["--secret-file", str(self._secret)],
+            + ["--secret-file", str(self.secret)],
             settings,
         )
+        self.rendezvous_process = process
         return process.read_until(re.escape(self.addresses[0]) + r":(\d+)\s").group(1)
 
     def job(
@@ -129,16 +158,18 @@ class Hosts:
         per_host: int = 1,
         settings: Optional[Dict[str, str]] = None,
         rendezvous_settings: Optional[Dict[str, str]] = None,
+        arguments: Sequence[str] = (),
+        header: str = "import horovod.torch as hvd\nimport torch\n\n",
     ) -> List[Process]:
-        """One job over all hosts, its workers by rank; each runs the script with `hvd` imported.
+        """One job over all hosts, its workers by rank; each runs the script behind the header.
 
         The rendezvous has the same settings, unless it is given its own.
         """
-        hosts = len(self.addresses)
+        hosts = self._with_workers
         size = hosts * per_host
         port = self.rendezvous(size, settings if rendezvous_settings is None else rendezvous_settings)
         program = self._folder / f"worker{next(_numbers)}.py"
-        program.write_text("import horovod.torch as hvd\nimport torch\n\n" + textwrap.dedent(script))
+        program.write_text(header + textwrap.dedent(script))
         workers = []
         for rank in range(size):
             number, local = divmod(rank, per_host)
@@ -153,13 +184,12 @@ class Hosts:
                 "HOROVOD_HOSTNAME": self.addresses[number],
                 "HOROVOD_GLOO_RENDEZVOUS_ADDR": self.addresses[0],
                 "HOROVOD_GLOO_RENDEZVOUS_PORT": port,
-                "FARANDOLE_SECRET_FILE": self._secret,
+                "FARANDOLE_SECRET_FILE": self.secret,
                 "PYTHONUNBUFFERED": 1,
                 "OMP_NUM_THREADS": 1,
             }
-            workers.append(
-                self.start(number, [sys.executable, str(program)], {key: str(value) for key, value in place.items()})
-            )
+            command = [sys.executable, str(program), *arguments]
+            workers.append(self.start(number, command, {key: str(value) for key, value in place.items()}))
         return workers
 
     def limit(self, rate: str) -> None:

@@ -1,0 +1,100 @@
+"""Attacks by strangers on running jobs: two hosts of the job and one of the stranger, each a network namespace.
+
+FARANDOLE_STRANGERS_ROUNDS=N plays each attack N times, in a job of its own each time, with large counts instead of
+small ones where N is more than one. FARANDOLE_STRANGERS_TABLE=FILE writes what was tried, how often, and the result.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Callable, Iterator
+
+import pytest
+from namespaces import Hosts, why_not
+from results import ROUNDS, Results
+from training import Training, Wire
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    metafunc.fixturenames.append("round_number")
+    metafunc.parametrize("round_number", range(ROUNDS), ids=[f"round{number + 1}" for number in range(ROUNDS)])
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ended_by_a_signal_as_by_an_exception() -> Iterator[None]:
+    """So that SIGTERM, too, removes what was made."""
+    before = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.fixture(scope="session")
+def results() -> Iterator[Results]:
+    made = Results()
+    yield made
+    if path := os.environ.get("FARANDOLE_STRANGERS_TABLE"):
+        Path(path).write_text(made.markdown())
+
+
+@pytest.fixture(scope="session")
+def many() -> bool:
+    """Whether attacks that come in numbers come in full numbers."""
+    return ROUNDS > 1
+
+
+@pytest.fixture(scope="session")
+def permitted() -> None:
+    if reason := why_not():
+        pytest.skip(reason)
+
+
+@pytest.fixture
+def hosts(permitted: None, tmp_path: Path) -> Iterator[Hosts]:
+    made = Hosts(2, tmp_path, guests=1)
+    try:
+        made.make()
+        yield made
+    finally:
+        made.remove()
+
+
+@pytest.fixture
+def train(hosts: Hosts, tmp_path: Path) -> Callable[..., Training]:
+    def start(manner: str = "plain", **more: object) -> Training:
+        made = Training(hosts, tmp_path, manner, **more)  # type: ignore[arg-type]
+        made.runs()
+        return made
+
+    return start
+
+
+@pytest.fixture
+def wire(hosts: Hosts, tmp_path: Path) -> Wire:
+    """Between the first host and all others."""
+    return Wire(hosts, tmp_path)
+
+
+def _undisturbed(folder: Path, per_host: int) -> str:
+    made = Hosts(2, folder)
+    try:
+        made.make()
+        job = Training(made, folder, per_host=per_host)
+        job.runs()
+        return job.ends()
+    finally:
+        made.remove()
+
+
+@pytest.fixture(scope="session")
+def undisturbed(permitted: None, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The weights that the training ends with where nobody attacks."""
+    return _undisturbed(tmp_path_factory.mktemp("undisturbed"), 1)
+
+
+@pytest.fixture(scope="session")
+def undisturbed_by_four(permitted: None, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The same of two workers on each host."""
+    return _undisturbed(tmp_path_factory.mktemp("undisturbed"), 2)

@@ -1,0 +1,279 @@
+"""What somebody without the job's secret does to a port. A program of its own, for it runs on another host, or as
+another user, than the job.
+
+    python stranger.py ATTACK ADDRESS PORT COUNT [FILE]
+
+It says "under way" once the attack has reached the port, and "over: …" with what came of it where it ends by itself;
+else it goes on until it is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import selectors
+import socket
+import struct
+import subprocess
+import sys
+from pathlib import Path
+from typing import Callable, Iterator, List, Tuple
+
+DEADLINE_S = 60.0
+AT_ONCE = 64
+Address = Tuple[str, int]
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def record(kind: int, length: int, content: bytes) -> bytes:
+    return struct.pack(">BHH", kind, 0x0303, length) + content
+
+
+def hello_without_key() -> bytes:
+    """A ClientHello of TLS 1.3 that offers no pre-shared key, as any browser sends it."""
+    share = struct.pack(">HHHHH", 51, 38, 36, 29, 32) + os.urandom(32)
+    versions = struct.pack(">HHBH", 43, 3, 2, 0x0304)
+    groups = struct.pack(">HHHH", 10, 4, 2, 29)
+    signatures = struct.pack(">HHHH", 13, 4, 2, 0x0804)
+    extensions = versions + groups + signatures + share
+    body = struct.pack(">H", 0x0303) + os.urandom(32) + b"\0" + struct.pack(">HH", 2, 0x1301) + b"\1\0"
+    body += struct.pack(">H", len(extensions)) + extensions
+    hello = b"\1" + len(body).to_bytes(3, "big") + body
+    return record(22, len(hello), hello)
+
+
+def hostile_bytes() -> Iterator[Tuple[str, bytes]]:
+    """What is sent at once to a port that has just been opened."""
+    yield "eight zero bytes", bytes(8)
+    yield "eight random bytes", b"\xa5" + os.urandom(7)
+    # The sender's number and an address of the receiver's memory, as UCX's TCP transport takes them for a PUT.
+    yield "a PUT of UCX with a raw address", struct.pack("<BIQQQ", 5, 4096, 0x7FFF00001000, 1, 1) + bytes(4096)
+    yield (
+        "an active message of UCX with forged gradients",
+        struct.pack("<BI", 2, 4096) + struct.pack("<512d", *[1000.0] * 512),
+    )
+    yield "a pickled object", b"\x80\x04cposix\nsystem\n(S'touch /tmp/stranger'\ntR."
+    yield "a request of HTTP", b"GET / HTTP/1.1\r\nHost: farandole\r\n\r\n"
+    yield "a frame as long as can be", struct.pack("<II", 0xFFFFFFFF, 0) + os.urandom(1024)
+    yield "an alert of seven bytes", record(21, 2, b"\2\x28")
+    yield "a record of TLS that is too long", record(22, 0xFFFF, os.urandom(2048))
+    yield "half a record of TLS", record(22, 512, os.urandom(100))
+    yield "a hello of TLS without a key", hello_without_key()
+    yield "data of TLS before any handshake", record(23, 512, os.urandom(512))
+
+
+def connected(address: Address) -> socket.socket:
+    return socket.create_connection(address, timeout=DEADLINE_S)
+
+
+def until_closed(connection: socket.socket) -> bytes:
+    """What came before the other end closed."""
+    got = b""
+    try:
+        while chunk := connection.recv(65536):
+            got += chunk
+    except ConnectionResetError:
+        pass
+    return got
+
+
+def attack_bytes(address: Address, count: int, path: str) -> None:
+    """Each kind of bytes, `count` times, one connection after the other."""
+    tried = 0
+    for _ in range(count):
+        for name, content in hostile_bytes():
+            with connected(address) as connection:
+                try:
+                    connection.sendall(content)
+                except (BrokenPipeError, ConnectionResetError):
+                    pass
+                if tried == 0:
+                    say("under way")
+                answer = until_closed(connection)
+                if answer[:1] not in (b"", b"\x15"):  # nothing, or an alert
+                    say(f"over: it answered {name} with {answer[:40].hex()}")
+                    return
+                tried += 1
+    say(f"over: {tried} connections closed")
+
+
+def attack_key(address: Address, count: int, path: str) -> None:
+    """Whole handshakes with the right name of the key, and another key."""
+    refused = 0
+    for _ in range(count):
+        command = ["openssl", "s_client", "-connect", f"{address[0]}:{address[1]}", "-tls1_3"]
+        command += ["-ciphersuites", "TLS_AES_128_GCM_SHA256"]
+        command += ["-psk", os.urandom(32).hex(), "-psk_identity", "farandole 1", "-brief"]
+        done = subprocess.run(command, check=False, capture_output=True, input=b"x", timeout=DEADLINE_S)
+        if refused == 0:
+            say("under way")
+        refused += done.returncode != 0
+    say(f"over: {refused} of {count} handshakes refused")
+
+
+def attack_replay(address: Address, count: int, path: str) -> None:
+    """What a member has said on another connection."""
+    said = Path(path).read_bytes()
+    answered = 0
+    for number in range(count):
+        with connected(address) as connection:
+            try:
+                connection.sendall(said)
+            except (BrokenPipeError, ConnectionResetError):
+                pass
+            if number == 0:
+                say("under way")
+            answered = max(answered, len(until_closed(connection)))
+    say(f"over: {count} connections closed")
+
+
+def attack_mirror(address: Address, count: int, path: str) -> None:
+    """A member's own hello, and from then on whatever the port says to one connection goes back to it by another."""
+    said = Path(path).read_bytes()
+    for number in range(count):
+        with connected(address) as first, connected(address) as second:
+            first.sendall(said[: 5 + int.from_bytes(said[3:5], "big")])
+            if number == 0:
+                say("under way")
+            answer = first.recv(65536)
+            try:
+                second.sendall(answer)
+                first.sendall(answer)
+            except (BrokenPipeError, ConnectionResetError):
+                pass
+            until_closed(second)
+            until_closed(first)
+    say(f"over: {2 * count} connections closed")
+
+
+def allow_descriptors() -> None:
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+class Flood:
+    """So many connections at once; each that is closed is opened again."""
+
+    def __init__(self, address: Address, on_closed: Callable[[], bool], first_words: bytes) -> None:
+        self.address = address
+        self.on_closed = on_closed
+        self.first_words = first_words
+        self.ready = selectors.DefaultSelector()
+        self.opened = 0
+
+    def open(self) -> None:
+        made = socket.socket()
+        made.setblocking(False)
+        made.connect_ex(self.address)
+        self.ready.register(made, selectors.EVENT_WRITE)
+
+    def run(self) -> None:
+        while True:
+            for key, events in self.ready.select():
+                connection = key.fileobj
+                assert isinstance(connection, socket.socket)
+                if events & selectors.EVENT_WRITE and not connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                    self.opened += 1
+                    self.ready.modify(connection, selectors.EVENT_READ)
+                    if self.first_words:
+                        connection.send(self.first_words)
+                    continue
+                try:
+                    if events & selectors.EVENT_READ and connection.recv(65536):
+                        continue
+                except OSError:
+                    pass
+                self.ready.unregister(connection)
+                connection.close()
+                if not self.on_closed():
+                    return
+                self.open()
+
+
+def attack_silence(address: Address, count: int, path: str) -> None:
+    """So many silent connections, for as long as this runs."""
+    allow_descriptors()
+    closed = 0
+
+    def goes_on() -> bool:
+        nonlocal closed
+        closed += 1
+        if closed == count:
+            say(f"{closed} closed")
+        return True
+
+    flood = Flood(address, goes_on, b"")
+    for _ in range(count):
+        flood.open()
+    say("under way")
+    flood.run()
+
+
+def attack_refused(address: Address, count: int, path: str) -> None:
+    """So many connections that say something wrong, each after another was closed."""
+    left = count
+
+    def goes_on() -> bool:
+        nonlocal left
+        left -= 1
+        return left > 0
+
+    flood = Flood(address, goes_on, b"\xa5" + os.urandom(7))
+    for _ in range(min(AT_ONCE, count)):
+        flood.open()
+    say("under way")
+    flood.run()
+    say(f"over: {count} connections closed")
+
+
+def attack_impostor(address: Address, count: int, path: str) -> None:
+    """Takes the port of somebody who is away, and ends each handshake with an alert."""
+    with socket.create_server(address) as server:
+        say("under way")
+        while True:
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(record(21, 2, b"\2\x28"))
+                say("answered with an alert")
+
+
+def attack_window(address: Address, count: int, path: str) -> None:
+    """Asks each offer of a window of shared memory on this host for it: they are abstract Unix sockets, to which
+    anybody can connect while members meet."""
+    asked = 0
+    say("under way")
+    while asked < count:
+        for line in Path("/proc/net/unix").read_text().splitlines():
+            name = line.split()[-1]
+            if name.startswith("@farandole"):
+                asked += ask_for_window(name)
+    say(f"over: asked {asked} times, got nothing")
+
+
+def ask_for_window(name: str) -> int:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as asking:
+        asking.settimeout(DEADLINE_S)
+        try:
+            asking.connect("\0" + name[1:])
+        except OSError:
+            return 0  # it is gone already
+        try:
+            asking.sendall(struct.pack("<I", 1) + os.urandom(32))
+            got, descriptors, _, _ = socket.recv_fds(asking, 4096, 4)
+        except OSError:
+            return 1
+        assert not got and not descriptors, f"{name} answered a stranger: {got!r}"
+        return 1
+
+
+def main(words: List[str]) -> None:
+    name, ip, port, count = words[:4]
+    path = words[4] if len(words) > 4 else ""
+    attack: Callable[[Address, int, str], None] = globals()[f"attack_{name}"]
+    attack((ip, int(port)), int(count), path)
+
+
+main(sys.argv[1:])

@@ -1,0 +1,97 @@
+"""Strangers at the ports that a job keeps open while it trains: the rendezvous', and each worker's for links."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Callable, Tuple
+
+import pytest
+from namespaces import Process
+from results import Results
+from training import SAME, Training, attack, listeners, wait_for
+
+PORTS = pytest.mark.parametrize("port", ["the rendezvous", "a worker's links"])
+KIB = 1024
+
+
+def target(job: Training, port: str) -> Tuple[Process, str, int]:
+    """The process, its address and its port."""
+    of_rendezvous = port == "the rendezvous"
+    process = job.rendezvous if of_rendezvous else job.workers[1]
+    (number,) = listeners(process)
+    return process, job.hosts.addresses[0 if of_rendezvous else 1], number
+
+
+def memory_bytes(process: Process) -> int:
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * KIB  # type: ignore[index]
+
+
+def lines_about_strangers(job: Training, process: Process) -> int:
+    """How often a process of a job that has ended names the stranger's address."""
+    if process is job.rendezvous:
+        job.end_rendezvous()
+    return process.text.count(job.hosts.addresses[-1])
+
+
+@PORTS
+def test_bytes_that_are_no_handshake_change_nothing(
+    port: str, train: Callable[..., Training], undisturbed: str, results: Results
+) -> None:
+    job = train()
+    _, ip, number = target(job, port)
+    told = wait_for(attack(job.hosts, "bytes", ip, number, 1))
+    assert re.fullmatch(r"\d+ connections closed", told)
+    assert job.ends() == undisturbed
+    tried = int(told.split()[0])
+    results.add(f"{port}: garbage, messages of UCX, a pickle, HTTP, half and false TLS", tried, SAME)
+
+
+@PORTS
+def test_a_handshake_with_another_key_is_refused(
+    port: str, train: Callable[..., Training], undisturbed: str, results: Results
+) -> None:
+    job = train()
+    _, ip, number = target(job, port)
+    assert wait_for(attack(job.hosts, "key", ip, number, 5)) == "5 of 5 handshakes refused"
+    assert job.ends() == undisturbed
+    results.add(f"{port}: a whole handshake with another key", 5, SAME)
+
+
+@PORTS
+def test_silent_connections_change_nothing(
+    port: str, train: Callable[..., Training], undisturbed: str, results: Results, many: bool
+) -> None:
+    job = train()
+    process, ip, number = target(job, port)
+    count = 4096 if many else 512
+    silent = attack(job.hosts, "silence", ip, number, count)
+    silent.read_until(r"^\d+ closed\n")
+    job.steps(20)
+    silent.kill()
+    assert job.ends() == undisturbed
+    results.add(f"{port}: silent connections at once, opened anew when closed", count, SAME)
+
+
+@PORTS
+def test_refused_connections_leave_nothing_behind(
+    port: str, train: Callable[..., Training], undisturbed: str, results: Results, many: bool, round_number: int
+) -> None:
+    job = train()
+    process, ip, number = target(job, port)
+    wait_for(attack(job.hosts, "refused", ip, number, 1000))  # what is made once, is made now
+    before = memory_bytes(process)
+    count = 100_000 if many and round_number == 0 else 2000
+    assert wait_for(attack(job.hosts, "refused", ip, number, count)) == f"{count} connections closed"
+    grown = memory_bytes(process) - before
+    # Half of what each connection once left behind.
+    assert grown < max(count * 850, KIB * KIB), f"{count} refused connections left {grown} bytes"
+    assert job.ends() == undisturbed
+    lines = lines_about_strangers(job, process)
+    assert 1 <= lines <= 10 + count // 10_000, f"{lines} lines:\n{process.text}"
+    results.add(
+        f"{port}: refused connections, memory of the process and lines of its log",
+        count,
+        f"{SAME}; no more memory; three lines of a kind in the log, then one a minute",
+    )

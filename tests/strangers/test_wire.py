@@ -1,0 +1,94 @@
+"""A man in the middle, who can read, keep and change every packet between the hosts of a job."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import time
+from pathlib import Path
+from typing import Callable
+
+import cloudpickle
+import pytest
+from results import Results
+from training import OBJECT, SAME, Training, Wire, attack, listeners, wait_for
+
+ENDS = "every worker ends with an error that names a rank at an end of the connection"
+
+NOT_RUN = "not unpickled; every worker ends with an error that names the rank it seemed to come from"
+
+
+def seconds_until_all_end(job: Training, wire: Wire) -> float:
+    """From the change to the end of the last worker."""
+    began = float(wire.process.read_until(r"^\w+ed .*\bat (\S+)\n").group(1))
+    codes = [worker.end() for worker in job.workers]
+    ended = time.monotonic()
+    assert all(code != 0 for code in codes), codes
+    return ended - began
+
+
+@pytest.mark.parametrize("connection", ["data", "link"])
+def test_a_changed_bit_ends_the_job_and_an_end_of_the_connection_is_named(
+    connection: str, wire: Wire, train: Callable[..., Training], results: Results
+) -> None:
+    job = train()
+    wire.order("spoil", connection_port(job, connection), 0)
+    seconds = seconds_until_all_end(job, wire)
+    for worker in job.workers:
+        # Neither end can know whether the other one or the wire is at fault.
+        assert re.search(r"\brank [01]\b.*\bwhat came is not what (it|the peer) sealed", worker.text), worker.text
+        assert "weights" not in worker.text
+    results.add(f"man in the middle: one bit changed on the connection for {connection}", 1, ENDS, seconds)
+
+
+def connection_port(job: Training, connection: str) -> int:
+    """Of the first host's end."""
+    (rendezvous,), (links,) = listeners(job.rendezvous), listeners(job.workers[0])
+    if connection != "data":
+        return {"rendezvous": rendezvous, "link": links}[connection]
+    (data,) = job.connected_ports(0, 1) - {rendezvous, links}
+    return data
+
+
+@pytest.mark.parametrize("connection", ["rendezvous", "link"])
+def test_a_recorded_link_opens_nothing_when_it_is_played_again(
+    connection: str, wire: Wire, train: Callable[..., Training], undisturbed: str, results: Results, tmp_path: Path
+) -> None:
+    job = train()
+    port = connection_port(job, connection)
+    said = tmp_path / "said"
+    assert wire.save(port, said) > 400
+    told = wait_for(attack(job.hosts, "replay", job.hosts.addresses[0], port, 5, str(said)))
+    assert job.ends() == undisturbed
+    results.add(f"man in the middle: a recorded {connection} connection, played again", int(told.split()[0]), SAME)
+
+
+def test_who_reads_the_wire_does_not_see_what_members_send(
+    wire: Wire, train: Callable[..., Training], undisturbed: str, results: Results
+) -> None:
+    job = train("objects")
+    sent = cloudpickle.dumps(OBJECT).hex()
+    wire.order("swap", sent, sent)
+    job.steps(20)
+    assert job.ends() == undisturbed
+    assert "swapped" not in wire.process.stop()  # as it is where the path does not encrypt: see below
+    results.add("man in the middle: looks for the bytes of a broadcast object", 20, f"not seen; {SAME}")
+
+
+def test_a_forged_object_on_an_unprotected_path_is_not_unpickled(
+    wire: Wire, train: Callable[..., Training], results: Results, tmp_path: Path
+) -> None:
+    proof = tmp_path / "run"
+    genuine = cloudpickle.dumps(OBJECT)
+    forged = f"cposix\nsystem\n(S'touch {proof}'\ntR.".encode().ljust(len(genuine), b".")
+    assert len(forged) == len(genuine)
+    pickle.loads(forged)
+    assert proof.exists()  # so it runs where it is unpickled
+    proof.unlink()
+    trusted = {"FARANDOLE_CPU_PATH": "gloo", "FARANDOLE_TRUSTED_NETWORK": "1"}
+    job = train("objects", settings=trusted)
+    wire.order("swap", genuine.hex(), forged.hex())
+    seconds = seconds_until_all_end(job, wire)
+    assert "the object from rank 0 was not accepted" in job.workers[1].text, job.workers[1].text
+    assert not proof.exists()
+    results.add("man in the middle: a pickle replaced by a program, on gloo and a trusted network", 1, NOT_RUN, seconds)
