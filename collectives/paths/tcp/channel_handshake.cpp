@@ -1,5 +1,7 @@
 #include "collectives/paths/tcp/channel_handshake.hpp"
 
+#include <openssl/crypto.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -25,9 +27,11 @@ struct hello {
   std::int32_t members = 0;
   std::int32_t from = 0;
   std::int32_t to = 0;
-  std::uint32_t suite = 0; ///< the caller's wish; in the answer, what both take
+  std::uint32_t suite = 0; ///< the caller's wish, perhaps with only_aes; in the answer, what both take
 };
 static_assert(sizeof(hello) == 48);
+/// Added to the suite by a member that cannot use another than AES.
+constexpr std::uint32_t only_aes = 0x100;
 
 error refused(const std::string& why) {
   return {error_kind::precondition, why};
@@ -49,9 +53,15 @@ expected<std::size_t> record_bytes(std::span<const std::byte> begin) {
 
 } // namespace
 
+channel_keys::~channel_keys() {
+  OPENSSL_cleanse(sealing.data(), sealing.size());
+  OPENSSL_cleanse(opening.data(), opening.size());
+}
+
 channel_handshake::channel_handshake(std::shared_ptr<const tls_credentials> credentials,
                                      const channel_group& group, chunk_suite preferred, std::int32_t peer)
-    : group_(group), suite_(preferred), calls_(peer >= 0), peer_(peer),
+    : group_(group), suite_(preferred), only_aes_(!available(chunk_suite::chacha20_poly1305)),
+      calls_(peer >= 0), peer_(peer),
       session_(std::move(credentials), peer >= 0 ? tls_side::client : tls_side::server) {}
 
 std::unique_ptr<channel_handshake> channel_handshake::call(std::shared_ptr<const tls_credentials> credentials,
@@ -116,8 +126,9 @@ error channel_handshake::feed_record(std::vector<std::byte>& wire) {
 }
 
 error channel_handshake::say_hello(std::vector<std::byte>& wire) {
+  const auto suite = static_cast<std::uint32_t>(suite_) | (only_aes_ ? only_aes : 0);
   const hello mine{format,         group_.generation, group_.set, group_.column,
-                   group_.members, group_.rank,       peer_,      static_cast<std::uint32_t>(suite_)};
+                   group_.members, group_.rank,       peer_,      suite};
   const auto bytes = std::as_bytes(std::span{&mine, 1});
   spoken_.assign(bytes.begin(), bytes.end());
   return session_.seal(spoken_, wire);
@@ -140,13 +151,21 @@ error channel_handshake::hear_hello() {
   if (!expected_rank || theirs.from >= group_.members || theirs.to != group_.rank)
     return refused("the peer's connection is from rank " + std::to_string(theirs.from) + " to rank " +
                    std::to_string(theirs.to) + " of its set, which is not this one");
-  const auto suite = static_cast<chunk_suite>(theirs.suite);
-  if (suite != chunk_suite::aes_128_gcm && suite != chunk_suite::chacha20_poly1305)
-    return refused("the peer asks for a cipher that is unknown here");
   peer_ = theirs.from;
-  // AES where both run it faster; else what every processor runs well.
+  return agree_on_suite(theirs.suite);
+}
+
+/// AES where both run it faster or one has nothing else; else what every processor runs well.
+error channel_handshake::agree_on_suite(std::uint32_t theirs) {
+  const auto suite = static_cast<chunk_suite>(theirs & ~only_aes);
+  const bool needs_aes = only_aes_ || (theirs & only_aes) != 0;
+  if ((suite != chunk_suite::aes_128_gcm && suite != chunk_suite::chacha20_poly1305) ||
+      (calls_ && needs_aes && suite != chunk_suite::aes_128_gcm))
+    return refused("the peer asks for a cipher that is unknown here");
   if (calls_)
     suite_ = suite;
+  else if (needs_aes)
+    suite_ = chunk_suite::aes_128_gcm;
   else if (suite_ != suite)
     suite_ = chunk_suite::chacha20_poly1305;
   return {};

@@ -33,11 +33,13 @@ struct channel_group {
   std::int32_t rank = 0; ///< within the path
 };
 
-/// Of an open connection.
+/// Of an open connection. Each copy is wiped out of memory when it goes.
 struct channel_keys {
   chunk_suite suite = chunk_suite::aes_128_gcm;
   chunk_secret sealing{};
   chunk_secret opening{};
+
+  ~channel_keys();
 };
 
 /// One end of one connection. The higher rank calls, as TLS client.
@@ -70,10 +72,12 @@ private:
   error feed_record(std::vector<std::byte>& wire);
   error say_hello(std::vector<std::byte>& wire);
   error hear_hello();
+  error agree_on_suite(std::uint32_t theirs);
   error export_keys();
 
   const channel_group group_;
   chunk_suite suite_;
+  const bool only_aes_; ///< this host's OpenSSL refuses the other suite
   const bool calls_;
   std::int32_t peer_; ///< -1: unknown yet
   tls_session session_;

@@ -3,9 +3,12 @@
 #include <catch2/catch.hpp>
 
 #include <algorithm>
+#include <memory>
+#include <new>
 #include <optional>
 
 #include "collectives/paths/tcp/tcp_address.hpp"
+#include "collectives/paths/tcp/without_chacha_testing.hpp"
 
 using namespace farandole;
 
@@ -185,4 +188,33 @@ TEST_CASE("handshake: addresses that no member announces are refused") {
                                 "10.0.0.1:-1", "10.0.0.1:1x", "10.0.0.1: 1", "a.host:1", "[]:1", "1.2.3:4"})
     CHECK_FALSE(tcp_address::parse(text));
   CHECK_FALSE(tcp_address::parse(std::string(100, '1') + ":1"));
+}
+
+TEST_CASE("handshake: with a member that has nothing but AES, whichever end it is, all use AES") {
+  const auto aes = chunk_suite::aes_128_gcm, chacha = chunk_suite::chacha20_poly1305;
+  const auto credentials = secret(); // TLS itself is OpenSSL's as it is
+  const auto end = [&](bool calls, bool only_aes) {
+    std::optional<testing::openssl_without_chacha> fips;
+    if (only_aes)
+      fips.emplace();
+    const chunk_suite preferred = only_aes ? aes : chacha;
+    return calls ? channel_handshake::call(credentials, as(2), preferred, 1)
+                 : channel_handshake::answer(credentials, as(1), preferred);
+  };
+  for (const bool caller_has_aes_alone : {true, false}) {
+    connection pair{end(true, caller_has_aes_alone), end(false, !caller_has_aes_alone)};
+    pair.run();
+    REQUIRE(pair.caller->done());
+    REQUIRE(pair.answerer->done());
+    CHECK(pair.caller->keys().suite == aes);
+    CHECK(pair.answerer->keys().suite == aes);
+  }
+}
+
+TEST_CASE("handshake: keys leave no trace in memory") {
+  alignas(channel_keys) std::array<unsigned char, sizeof(channel_keys)> memory{};
+  auto* keys = new (memory.data()) channel_keys{chunk_suite::aes_128_gcm, {1, 2, 3}, {4, 5, 6}};
+  CHECK(std::any_of(memory.begin() + 4, memory.end(), [](auto byte) { return byte != 0; }));
+  std::destroy_at(keys);
+  CHECK(std::all_of(memory.begin() + 4, memory.end(), [](auto byte) { return byte == 0; }));
 }

@@ -1,6 +1,7 @@
 #include "collectives/paths/tcp/chunk_aead.hpp"
 
 #include <openssl/crypto.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
 
 #include <algorithm>
@@ -18,12 +19,15 @@ const unsigned char* bytes_of(const std::byte* memory) {
   return reinterpret_cast<const unsigned char*>(memory);
 }
 
+const EVP_CIPHER* cipher_of(chunk_suite suite) {
+  return suite == chunk_suite::aes_128_gcm ? EVP_aes_128_gcm() : EVP_chacha20_poly1305();
+}
+
 class openssl_aead : public chunk_aead {
 public:
   openssl_aead(chunk_suite suite, const chunk_key& key)
       : seals_(EVP_CIPHER_CTX_new()), opens_(EVP_CIPHER_CTX_new()) {
-    const EVP_CIPHER* cipher =
-        suite == chunk_suite::aes_128_gcm ? EVP_aes_128_gcm() : EVP_chacha20_poly1305();
+    const EVP_CIPHER* cipher = cipher_of(suite);
     require(EVP_EncryptInit_ex(seals_, cipher, nullptr, key.data(), nullptr));
     require(EVP_DecryptInit_ex(opens_, cipher, nullptr, key.data(), nullptr));
   }
@@ -101,7 +105,21 @@ std::unique_ptr<chunk_aead> make_chunk_aead(chunk_suite suite, const chunk_key& 
   return make_openssl_aead(suite, key);
 }
 
+bool available(chunk_suite suite) {
+  const chunk_key key{};
+  if (suite == chunk_suite::aes_128_gcm && make_ipsec_mb_aead(key))
+    return true;
+  EVP_CIPHER_CTX* context = EVP_CIPHER_CTX_new();
+  ERR_set_mark();
+  const bool works = EVP_EncryptInit_ex(context, cipher_of(suite), nullptr, key.data(), nullptr) == 1;
+  ERR_pop_to_mark();
+  EVP_CIPHER_CTX_free(context);
+  return works;
+}
+
 chunk_suite faster_suite() {
+  if (!available(chunk_suite::chacha20_poly1305))
+    return chunk_suite::aes_128_gcm;
   return time_to_seal(chunk_suite::chacha20_poly1305) < time_to_seal(chunk_suite::aes_128_gcm)
              ? chunk_suite::chacha20_poly1305
              : chunk_suite::aes_128_gcm;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "collectives/paths/tcp/chunk_header.hpp"
+#include "collectives/paths/tcp/without_chacha_testing.hpp"
 
 using namespace farandole;
 
@@ -134,4 +135,15 @@ TEST_CASE("chunks: a header is taken only as a member writes it") {
   CHECK_FALSE(decoded({chunk_bytes_limit + 1, message_phase::gather, 0, chunk_bytes_limit + 1}));
   CHECK_FALSE(decoded({4, message_phase::hello, 0, 4}));
   CHECK_FALSE(decoded({4, static_cast<message_phase>(200), 0, 4}));
+}
+
+TEST_CASE("chunks: where OpenSSL refuses ChaCha20-Poly1305, as in FIPS mode, AES is chosen") {
+  CHECK(available(chunk_suite::chacha20_poly1305));
+  {
+    const testing::openssl_without_chacha fips;
+    CHECK_FALSE(available(chunk_suite::chacha20_poly1305));
+    CHECK(available(chunk_suite::aes_128_gcm));
+    CHECK(faster_suite() == chunk_suite::aes_128_gcm);
+  }
+  CHECK(available(chunk_suite::chacha20_poly1305));
 }
