@@ -96,6 +96,10 @@ error member_runtime::did_not_come_together(setting patience) const {
   const auto missing = standing_->missing();
   const auto place = "rank " + std::to_string(values_.integer(setting::rank)) + " of " +
                      std::to_string(values_.integer(setting::size)) + " on " + host_name();
+  if (const auto unconnected = standing_->unconnected(); !unconnected.empty())
+    return {error_kind::timed_out, "the job did not come together within " + values_.cited(patience) + ": " +
+                                       place + " could not connect its data paths (" + unconnected +
+                                       "); check that workers reach each other's ports and call init()"};
   return {error_kind::timed_out, "the job did not come together within " + values_.cited(patience) + ": " +
                                      place + " waited for the others" +
                                      (missing.empty() ? "" : " (" + missing + ")") +

@@ -151,6 +151,16 @@ void standing::missing(std::string text) {
   missing_ = std::move(text);
 }
 
+void standing::unconnected(std::string text) {
+  std::lock_guard guard(missing_guard_);
+  unconnected_ = std::move(text);
+}
+
+std::string standing::unconnected() const {
+  std::lock_guard guard(missing_guard_);
+  return unconnected_;
+}
+
 std::string standing::missing() const {
   std::lock_guard guard(missing_guard_);
   return missing_;

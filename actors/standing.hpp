@@ -124,6 +124,9 @@ struct standing {
   /// Who has not come yet, as the rendezvous told last; for people. Empty before it has told anything.
   void missing(std::string text);
   std::string missing() const;
+  /// Which member the data paths have not reached yet, and why; for people. Empty: none.
+  void unconnected(std::string text);
+  std::string unconnected() const;
 
   std::atomic<bool> alive{false};
   /// How members wait to change: twice the number of changes, plus one if nobody waits to come in.
@@ -137,6 +140,7 @@ struct standing {
 private:
   mutable std::mutex missing_guard_; ///< held for a copy only
   std::string missing_;
+  std::string unconnected_;
   std::mutex change_guard_;
   std::condition_variable change_came_;
 };

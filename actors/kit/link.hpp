@@ -13,8 +13,8 @@
 #include <string>
 
 #include "actors/interfaces.hpp"
-#include "actors/kit/handshake_table.hpp"
 #include "actors/kit/log.hpp"
+#include "collectives/paths/connections/handshake_table.hpp"
 #include "collectives/paths/connections/tls.hpp"
 #include "messages/envelope.hpp"
 #include "messages/error.hpp"
@@ -57,8 +57,8 @@ struct link_settings {
   static link_settings of(const settings& values);
 };
 
-/// Accepts links for `owner`, as kit/handshake_table.hpp decides. Numbers of accepted links have the highest
-/// bit set. Stops when the owner ends.
+/// Accepts links for `owner`, as connections/handshake_table.hpp decides. Numbers of accepted links have the
+/// highest bit set. Stops when the owner ends.
 expected<listening> listen(caf::actor_system& system, const std::string& bind_ip, std::uint16_t port,
                            caf::actor owner, const link_settings& settings);
 

@@ -1,11 +1,10 @@
-// The listening half of kit/link.hpp: does what kit/handshake_table.hpp decides.
+// The listening half of kit/link.hpp: does what connections/handshake_table.hpp decides.
 #include "actors/kit/clock.hpp"
-#include "actors/kit/handshake_table.hpp"
 #include "actors/kit/link_parts.hpp"
+#include "collectives/paths/connections/handshake_table.hpp"
 #include "collectives/paths/connections/sockets.hpp"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cassert>
@@ -24,40 +23,12 @@ using hello_atom = caf::atom_constant<caf::atom("hello")>;
 using due_atom = caf::atom_constant<caf::atom("due")>;
 
 constexpr int accepts_per_turn = 64;
-constexpr auto accept_pause = std::chrono::milliseconds{200};
 
 struct listener_start {
   std::shared_ptr<descriptor> socket;
   caf::actor owner;
   link_settings settings;
 };
-
-std::size_t descriptors_allowed() {
-  rlimit most{};
-  return ::getrlimit(RLIMIT_NOFILE, &most) == 0 ? static_cast<std::size_t>(most.rlim_cur) : 1024;
-}
-
-std::string text_of(handshake_table::reason why, const handshake_limits& limits) {
-  const auto seconds = [](std::chrono::nanoseconds span) {
-    return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(span).count()) + " ms";
-  };
-  switch (why) {
-  case handshake_table::reason::no_hello:
-    return "it did not send a TLS hello within " + seconds(limits.hello);
-  case handshake_table::reason::share:
-    return "it was silent, and more than " + std::to_string(limits.share) +
-           " connections from its address were";
-  case handshake_table::reason::full:
-    return "it made room for another one: more than " + std::to_string(limits.connections) +
-           " connections had not begun a handshake";
-  case handshake_table::reason::no_proof:
-    return "no proof of the secret within " + seconds(limits.handshake);
-  case handshake_table::reason::out_of_place:
-    return "no proof of the secret within " + seconds(limits.contended) +
-           ", and others waited: as many as may were in a handshake (" + std::to_string(limits.shaking) + ")";
-  }
-  return {};
-}
 
 class listener_state {
 public:
@@ -77,10 +48,10 @@ public:
       auto accepted = accept_one(watch_.get());
       if (accepted.socket)
         admit(std::move(accepted));
-      else if (accepted.error == EAGAIN || accepted.error == EINTR)
-        break;
-      else if (accepted.error != ECONNABORTED)
+      else if (must_pause_accepting(accepted.error))
         return pause(accepted.error);
+      else if (accepted.error != ECONNABORTED)
+        break;
     }
     serve();
   }
@@ -207,7 +178,6 @@ private:
       start_.settings.log->warning("link from " + peer + " closed: " + reason);
   }
 
-  /// Out of descriptors or memory: the waiting connection would be reported again at once, for ever.
   void pause(int why) {
     if (!std::exchange(paused_, true))
       self_->delayed_send(self_, accept_pause, resume_atom::value);

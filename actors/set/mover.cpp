@@ -41,13 +41,15 @@ void mover_state::connect(std::vector<introduction> all) {
                      timeout = setup_.connect_timeout, citation = setup_.connect_citation,
                      connected = setup_.connected, broke = setup_.broke, log = setup_.log] {
     limits until{lane->token(), std::chrono::steady_clock::now() + timeout, citation};
-    if (auto problem =
-            lane->paths() ? lane->paths()->connect(all, until) : error{error_kind::unknown, "no paths"}) {
+    const auto problem =
+        lane->paths() ? lane->paths()->connect(all, until) : error{error_kind::unknown, "no paths"};
+    const auto remark = lane->paths() ? lane->paths()->remark_on_connecting() : std::string{};
+    if (!remark.empty() && log)
+      log->warning(remark);
+    if (problem) {
       broke({problem.kind, "the data paths could not be connected: " + problem.text});
       return;
     }
-    if (const auto remark = lane->paths()->remark_on_connecting(); !remark.empty() && log)
-      log->warning(remark);
     if (connected)
       connected(lane->paths()->board());
     caf::anon_send(me, ready_atom::value);

@@ -232,6 +232,11 @@ struct growing_tree {
     mover_setup setup;
     setup.set = view_of(how);
     setup.paths = paths_of(how);
+    if (how.place->number == 0)
+      setup.paths.meeting_news = [shared = std::weak_ptr(how.shared)](const std::string& missing) {
+        if (auto standing = shared.lock())
+          standing->unconnected(missing);
+      };
     setup.self = self();
     setup.leader = leader;
     setup.post = how.post;

@@ -174,6 +174,8 @@ expected<std::unique_ptr<exchange_path>> data_paths::open_tcp(std::span<const st
   auto options = between<tcp_options>(ranks);
   options.secret = how_.secret;
   options.column = column;
+  options.listens = ranks.back() != set_.rank;
+  options.meeting_news = how_.meeting_news;
   if (auto ip = own_ip(set_); !ip.empty())
     options.ip = ip;
   return open_tcp_path(options);
@@ -247,9 +249,10 @@ error data_paths::connect(std::span<const introduction> all, const limits& until
     std::vector<std::string> addresses;
     for (auto& one : all)
       addresses.push_back(one.network);
-    if (auto problem = network_->connect(addresses, set_.rank, until))
-      return problem;
+    auto problem = network_->connect(addresses, set_.rank, until);
     remark_on_connecting_ = network_->remark();
+    if (problem)
+      return problem;
   }
   if (gloo_) {
     std::vector<std::string> addresses;
@@ -279,10 +282,11 @@ error data_paths::connect_column(std::span<const introduction> all, const limits
     std::vector<std::string> addresses;
     for (auto rank : levels_.column())
       addresses.push_back(all[static_cast<std::size_t>(rank)].column);
-    if (auto problem = column_->connect(addresses, static_cast<std::int32_t>(levels_.host), until))
-      return problem;
+    auto problem = column_->connect(addresses, static_cast<std::int32_t>(levels_.host), until);
     if (remark_on_connecting_.empty())
       remark_on_connecting_ = column_->remark();
+    if (problem)
+      return problem;
   }
   hierarchical_ = std::make_unique<hierarchical_path>(levels_, std::move(local_), std::move(column_));
   return {};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -50,6 +51,8 @@ struct path_options {
   bool trusted_network = false;       ///< the user allows paths that do not authenticate
   std::string outside_library;        ///< full path; for who forces the outside path. ccl finds its own
   std::shared_ptr<const mpi_job> mpi; ///< null where the job has no MPI
+  /// Told, from the lane's thread, which member is not connected yet and why; empty: none. May be null.
+  std::function<void(const std::string& missing)> meeting_news = {};
 };
 
 /// Used on its lane's thread, but for board().
@@ -69,7 +72,7 @@ public:
   /// Everybody's introductions, by rank within the set. Blocks until this member is connected.
   error connect(std::span<const introduction> all, const limits& until);
 
-  /// What people should know of how members were connected; mostly empty. Once connected.
+  /// What people should know of how members were connected, or could not be; mostly empty.
   std::string remark_on_connecting() const { return remark_on_connecting_; }
 
   /// For this bundle; never null once connected.

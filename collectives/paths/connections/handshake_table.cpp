@@ -1,4 +1,4 @@
-#include "actors/kit/handshake_table.hpp"
+#include "collectives/paths/connections/handshake_table.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -129,6 +129,28 @@ std::size_t handshake_table::count(stage at, const std::string& source) const {
   return static_cast<std::size_t>(std::count_if(all_.begin(), all_.end(), [&](const auto& each) {
     return each.second.at == at && each.second.source == source;
   }));
+}
+
+std::string text_of(handshake_table::reason why, const handshake_limits& limits) {
+  const auto seconds = [](std::chrono::nanoseconds span) {
+    return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(span).count()) + " ms";
+  };
+  switch (why) {
+  case handshake_table::reason::no_hello:
+    return "it did not send a TLS hello within " + seconds(limits.hello);
+  case handshake_table::reason::share:
+    return "it was silent, and more than " + std::to_string(limits.share) +
+           " connections from its address were";
+  case handshake_table::reason::full:
+    return "it made room for another one: more than " + std::to_string(limits.connections) +
+           " connections had not begun a handshake";
+  case handshake_table::reason::no_proof:
+    return "no proof of the secret within " + seconds(limits.handshake);
+  case handshake_table::reason::out_of_place:
+    return "no proof of the secret within " + seconds(limits.contended) +
+           ", and others waited: as many as may were in a handshake (" + std::to_string(limits.shaking) + ")";
+  }
+  return {};
 }
 
 } // namespace farandole

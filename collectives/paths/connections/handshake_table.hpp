@@ -1,5 +1,6 @@
 // Anybody can connect to a listener, and holds a descriptor there before proving anything. This table decides
-// which of the accepted connections may begin a handshake, in which order, and which must go:
+// which of the accepted connections may begin a handshake, in which order, and which must go. Every listener
+// of a job has one: those of links, of data connections and of the shared window.
 //
 //   waiting (its first TLS record, the hello, has not come whole) ─▶ ready ─▶ shaking ─▶ removed
 //
@@ -16,6 +17,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace farandole {
@@ -94,5 +96,8 @@ private:
   entries all_;
   std::set<std::string> expected_;
 };
+
+/// "it did not send a TLS hello within 1000 ms", for the log.
+std::string text_of(handshake_table::reason why, const handshake_limits& limits);
 
 } // namespace farandole

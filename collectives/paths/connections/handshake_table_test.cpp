@@ -1,4 +1,4 @@
-#include "actors/kit/handshake_table.hpp"
+#include "collectives/paths/connections/handshake_table.hpp"
 
 #include <catch2/catch.hpp>
 

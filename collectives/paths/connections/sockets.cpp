@@ -5,6 +5,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -131,6 +132,15 @@ accepted_socket accept_one(int listener) {
     return {{}, errno, {}};
   tune(socket.get());
   return {std::move(socket), 0, shown(address)};
+}
+
+bool must_pause_accepting(int error) {
+  return error != EAGAIN && error != EWOULDBLOCK && error != EINTR && error != ECONNABORTED;
+}
+
+std::size_t descriptors_allowed() {
+  rlimit most{};
+  return ::getrlimit(RLIMIT_NOFILE, &most) == 0 ? static_cast<std::size_t>(most.rlim_cur) : 1024;
 }
 
 // Probes begin after half of the time; the connection ends when all of it has passed. What was sent and not

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -28,6 +29,13 @@ struct accepted_socket {
   std::string peer; ///< as peer_of() says
 };
 accepted_socket accept_one(int listener);
+
+/// Whether accepting failed for want of descriptors or memory: the waiting connection would be reported again
+/// at once, for ever, so a listener looks away for a while.
+bool must_pause_accepting(int error);
+inline constexpr std::chrono::milliseconds accept_pause{200};
+/// How many descriptors this process may have open.
+std::size_t descriptors_allowed();
 
 /// A connection ends with an error (see tells_silence) when the peer's host has not acknowledged what was
 /// sent for so long, or, where nothing was sent, has not answered the kernel's probes. Without this process

@@ -14,8 +14,12 @@
 #include <cassert>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <vector>
+
+#include "collectives/paths/connections/handshake_table.hpp"
+#include "collectives/paths/connections/sockets.hpp"
 
 namespace farandole {
 
@@ -43,9 +47,6 @@ struct challenge {
 
 /// An abort has no descriptor to poll: no sleep here is longer. Only a start waits here, a few times.
 constexpr std::chrono::milliseconds longest_sleep{10};
-/// A peer that stays silent this long makes room for others.
-constexpr std::chrono::seconds patience{5};
-constexpr std::size_t most_connections = 256;
 
 error failed(const std::string& doing) {
   return {error_kind::unknown,
@@ -96,10 +97,13 @@ bool equal(const bytes32& a, const bytes32& b) {
   return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
-bool same_user(int socket) {
-  ucred who{};
-  socklen_t size = sizeof who;
-  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.uid == geteuid();
+/// The process at the other end, where the same user runs it.
+std::optional<pid_t> process_of_same_user(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.uid != geteuid())
+    return std::nullopt;
+  return peer.pid;
 }
 
 /// Abstract: the first byte of the path is zero, and no file is left behind.
@@ -173,7 +177,7 @@ int poll_time(const limits& until) {
 /// One peer, or stranger, on its way through the exchange.
 struct visitor {
   descriptor socket;
-  steady_clock::time_point since = steady_clock::now();
+  bool asks = false; ///< its question has come, and is not answered yet
   std::uint32_t member = 0;
   std::optional<bytes32> expected_proof; ///< set once challenged
 
@@ -221,38 +225,105 @@ expected<std::unique_ptr<window_offer>> window_offer::open() {
 window_offer::window_offer(std::string name, descriptor listener)
     : name_(std::move(name)), listener_(std::move(listener)) {}
 
-error window_offer::serve(const handoff_terms& terms, int shared, std::uint32_t members,
-                          const limits& until) {
-  std::vector<bool> has_it(members, false);
-  std::uint32_t missing = members - 1;
-  std::vector<visitor> visitors;
-  std::vector<pollfd> polled;
-  while (missing > 0) {
-    if (auto end = ended(until))
-      return *end;
-    const bool room = visitors.size() < most_connections;
-    polled.assign(1, pollfd{room ? listener_.get() : -1, POLLIN, 0});
-    for (const auto& one : visitors)
-      polled.push_back({one.socket.get(), POLLIN, 0});
-    if (poll(polled.data(), polled.size(), poll_time(until)) < 0 && errno != EINTR)
+namespace {
+
+/// Those that are connected to an offer, served as connections/handshake_table.hpp decides: a process that
+/// opens many connections and says nothing keeps no other one out.
+class visitors {
+public:
+  visitors(const std::string& name, const handoff_terms& terms, int listener, int shared,
+           std::uint32_t members)
+      : name_(name), terms_(terms), listener_(listener), shared_(shared), has_it_(members),
+        missing_(members - 1), table_(handshake_limits{}.within(descriptors_allowed())) {}
+
+  std::uint32_t missing() const { return missing_; }
+
+  error step(const limits& until) {
+    polled_.assign(1, pollfd{paused_until_ ? -1 : listener_, POLLIN, 0});
+    for (const auto& [which, each] : all_)
+      polled_.push_back({each.asks ? -1 : each.socket.get(), POLLIN, 0});
+    if (poll(polled_.data(), polled_.size(), poll_time(until)) < 0 && errno != EINTR)
       return failed("poll");
     const auto now = steady_clock::now();
-    for (std::size_t i = visitors.size(); i-- > 0;) {
-      auto& one = visitors[i];
-      auto next = now - one.since > patience ? visitor::step::refuse : visitor::step::stay;
-      if (polled[i + 1].revents != 0)
-        next = one.expected_proof ? one.answer_proof(shared) : one.answer_question(name_, terms, members);
-      if (next == visitor::step::served && !has_it[one.member]) {
-        has_it[one.member] = true;
-        --missing;
-      }
-      if (next != visitor::step::stay) // a peer that was served or refused is done with; a peer comes again
-        visitors.erase(visitors.begin() + static_cast<std::ptrdiff_t>(i));
+    std::size_t at = 0;
+    for (auto next = all_.begin(); next != all_.end();) {
+      const auto position = next++;
+      if (polled_[++at].revents != 0)
+        hear(position->first, position->second);
     }
-    if (polled[0].revents != 0)
-      if (descriptor socket(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-          socket && same_user(socket.get()))
-        visitors.push_back({std::move(socket), now, 0, std::nullopt});
+    for (const auto& each : table_.overdue(now))
+      all_.erase(each.which);
+    if (paused_until_ && now >= *paused_until_)
+      paused_until_.reset();
+    if (polled_[0].revents != 0)
+      accept_next(now);
+    while (const auto next = table_.begin_next(now)) {
+      visitor& asking = all_.at(*next);
+      asking.asks = false;
+      settle(*next, asking.answer_question(name_, terms_, static_cast<std::uint32_t>(has_it_.size())));
+    }
+    return {};
+  }
+
+private:
+  using number = handshake_table::connection;
+
+  void hear(number which, visitor& from) {
+    if (from.expected_proof)
+      return settle(which, from.answer_proof(shared_));
+    from.asks = true;
+    table_.ready(which);
+  }
+
+  void settle(number which, visitor::step step) {
+    if (step == visitor::step::stay)
+      return;
+    if (const auto member = all_.at(which).member; step == visitor::step::served && !has_it_[member]) {
+      has_it_[member] = true;
+      --missing_;
+    }
+    table_.remove(which); // a peer that was served or refused is done with; a peer comes again
+    all_.erase(which);
+  }
+
+  void accept_next(steady_clock::time_point now) {
+    descriptor socket(accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket) {
+      if (must_pause_accepting(errno))
+        paused_until_ = now + accept_pause;
+      return;
+    }
+    const auto process = process_of_same_user(socket.get());
+    if (!process)
+      return;
+    if (const auto evicted = table_.accept(++last_, std::to_string(*process), now))
+      all_.erase(evicted->which);
+    all_[last_].socket = std::move(socket);
+  }
+
+  const std::string& name_;
+  const handoff_terms& terms_;
+  const int listener_;
+  const int shared_;
+  std::vector<bool> has_it_; ///< by member
+  std::uint32_t missing_;
+  handshake_table table_;
+  std::map<number, visitor> all_; ///< those in the table
+  number last_ = 0;
+  std::optional<steady_clock::time_point> paused_until_; ///< for want of descriptors
+  std::vector<pollfd> polled_;
+};
+
+} // namespace
+
+error window_offer::serve(const handoff_terms& terms, int shared, std::uint32_t members,
+                          const limits& until) {
+  visitors here{name_, terms, listener_.get(), shared, members};
+  while (here.missing() > 0) {
+    if (auto end = ended(until))
+      return *end;
+    if (auto problem = here.step(until))
+      return problem;
   }
   return {};
 }
@@ -278,7 +349,7 @@ expected<descriptor> ask_once(const std::string& name, const handoff_terms& term
   const abstract_address where(name);
   if (connect(socket.get(), where.get(), where.size) != 0)
     return descriptor(); // not there yet, or its queue is full
-  if (!same_user(socket.get()))
+  if (!process_of_same_user(socket.get()))
     return error{error_kind::precondition, "the shared window is offered by another user"};
   const question asked{member, fresh_nonce()};
   if (!send_packet(socket.get(), asked) || !await_readable(socket.get(), until))

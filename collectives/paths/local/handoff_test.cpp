@@ -156,3 +156,14 @@ TEST_CASE("an offer may be asked before it is served, and its name cannot be gue
   CHECK_FALSE(here.serve(2).get());
   CHECK(taken.get());
 }
+
+TEST_CASE("a crowd that connects and says nothing keeps no member out") {
+  offering here;
+  std::vector<descriptor> crowd;
+  for (int count = 0; count < 300; ++count)
+    crowd.push_back(connect_to(here.offer->name()));
+  here.until.deadline = steady_clock::now() + std::chrono::seconds(4);
+  auto served = here.serve(2);
+  CHECK(take_window(here.offer->name(), some_terms(), 1, here.until));
+  CHECK_FALSE(served.get());
+}

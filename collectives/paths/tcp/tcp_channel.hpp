@@ -38,15 +38,15 @@ public:
   /// Whether anything moved. A message's ticket is done when its memory is needed no more.
   bool write();
   bool read();
-  bool wants_to_write() const {
-    return !closed() && !deaf_peer_ && (sealed_from_ != sealed_to_ || !sends_.empty());
-  }
+  bool wants_to_write() const { return !deaf_peer_ && unsent(); }
+  /// Whether bytes of messages are still here, even if they can never be sent.
+  bool unsent() const { return !closed() && (sealed_from_ != sealed_to_ || !sends_.empty()); }
   /// Not while the next message is one that nobody has asked for.
   bool wants_to_read() const { return !closed() && !ended_ && !early_; }
   /// Whether a chunk may have come of which poll() knows nothing any more: read() would take it in.
   bool holds_chunk() const { return wants_to_read() && came_to_ - came_from_ >= next_frame_; }
   /// Whether messages are under way, either way.
-  bool pending() const { return !receives_.empty() || !sends_.empty(); }
+  bool pending() const { return !receives_.empty() || unsent(); }
 
   bool heard_goodbye() const { return heard_goodbye_; }
   std::int32_t culprit() const { return culprit_; }

@@ -57,6 +57,20 @@ void put(int socket, const bytes& wire) {
 
 } // namespace
 
+TEST_CASE("channel: what could not be sent before the connection broke stays unsent") {
+  ends pair;
+  const bytes message = contents(1000);
+  message_ticket sealed;
+  while (!pair.one->wants_to_write())
+    pair.one->send(message_phase::exchange, 0, message, sealed);
+  CHECK(sealed.pending == 0); // its memory is not needed any more
+  pair.other->close();
+  pair.one->write();
+  CHECK_FALSE(pair.one->broken().empty());
+  CHECK_FALSE(pair.one->wants_to_write());
+  CHECK(pair.one->unsent());
+}
+
 TEST_CASE("channel: messages of all lengths go both ways at once") {
   ends pair;
   const std::vector<std::size_t> lengths{0, 1, 4096, chunk_bytes_limit, chunk_bytes_limit + 1, 5'000'000, 3};

@@ -1,6 +1,9 @@
 // Members that meet while strangers are at their listeners. One thread and a clock of its own drive all.
 #include "collectives/paths/tcp/tcp_meeting.hpp"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <catch2/catch.hpp>
@@ -86,11 +89,18 @@ struct gathering {
 
 class stranger {
 public:
-  explicit stranger(const std::string& address) {
+  /// `source`: an address of its own, of the loopback's many.
+  explicit stranger(const std::string& address, const char* source = "127.0.0.1") {
     const auto parsed = tcp_address::parse(address);
-    auto started = start_connecting(parsed->ip, parsed->port);
-    REQUIRE(started);
-    socket_ = std::move(*started);
+    socket_ = descriptor{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    for (const auto& [ip, port] : {std::pair{source, std::uint16_t{0}}, {parsed->ip.c_str(), parsed->port}}) {
+      sockaddr_in end{};
+      end.sin_family = AF_INET;
+      end.sin_port = htons(port);
+      REQUIRE(::inet_pton(AF_INET, ip, &end.sin_addr) == 1);
+      REQUIRE((port == 0 ? ::bind : ::connect)(socket_.get(), reinterpret_cast<sockaddr*>(&end),
+                                               sizeof end) == 0);
+    }
     pollfd writable{socket_.get(), POLLOUT, 0};
     REQUIRE(::poll(&writable, 1, 10'000) == 1);
   }
@@ -187,7 +197,7 @@ TEST_CASE("meeting: strangers who are silent, talk garbage or half a handshake k
 }
 
 TEST_CASE("meeting: with all places taken by strangers who say nothing, the oldest of them has to leave") {
-  gathering set{2, {4, std::chrono::hours{1}, std::chrono::hours{1}}};
+  gathering set{2, {{.connections = 4, .hello = std::chrono::hours{1}}}};
   attendee& listener = set.members.front();
   std::vector<std::unique_ptr<stranger>> crowd;
   for (int count = 0; count < 50; ++count)
@@ -197,6 +207,82 @@ TEST_CASE("meeting: with all places taken by strangers who say nothing, the olde
   CHECK_FALSE(crowd.back()->refused());
   set.last_comes();
   CHECK(set.meet());
+}
+
+TEST_CASE(
+    "meeting: a source beyond its share of silent connections loses its own oldest, and nobody else's") {
+  gathering set{2, {{.connections = 8, .hello = std::chrono::hours{1}}}};
+  attendee& listener = set.members.front();
+  stranger other{listener.address, "127.0.0.2"};
+  std::vector<std::unique_ptr<stranger>> crowd;
+  for (int count = 0; count < 20; ++count)
+    crowd.push_back(std::make_unique<stranger>(listener.address));
+  listener.step();
+  CHECK_FALSE(other.refused());
+  CHECK(crowd[15]->refused());
+  CHECK_FALSE(crowd[16]->refused());
+  CHECK(listener.meeting->refused() == 16);
+  CHECK_THAT(listener.meeting->last_refused(), Catch::Contains("more than 4 connections from its address"));
+}
+
+TEST_CASE("meeting: who holds handshakes up makes way for a member") {
+  gathering set{2, {{.shaking = 1}}};
+  attendee& listener = set.members.front();
+  auto honest = channel_handshake::call(secret(), as_rank_1, chunk_suite::aes_128_gcm, 0);
+  bytes hello;
+  REQUIRE(honest->feed({}, hello));
+  stranger holds{listener.address};
+  holds.say(hello); // a true one, recorded: nothing follows
+  listener.step();
+  CHECK_FALSE(holds.hear().empty());
+  set.last_comes();
+  for (int round = 0; round < 20; ++round)
+    for (attendee& each : set.members)
+      each.step();
+  CHECK_FALSE(set.last().meeting->complete());
+  listener.step(std::chrono::milliseconds{1100});
+  CHECK(holds.refused());
+  CHECK_THAT(listener.meeting->last_refused(), Catch::Contains("and others waited"));
+  CHECK(set.meet());
+}
+
+TEST_CASE("meeting: without descriptors the listener looks away for a while, and then goes on") {
+  gathering set{2};
+  attendee& listener = set.members.front();
+  stranger caller{listener.address};
+  rlimit before{};
+  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  rlimit none = before;
+  none.rlim_cur = 3;
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
+  listener.step();
+  std::vector<pollfd> polls;
+  listener.meeting->watch(polls);
+  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
+  CHECK(polls.front().fd == -1);
+  listener.step(accept_pause);
+  caller.say("nonsense");
+  listener.step();
+  listener.step();
+  CHECK(caller.refused());
+  set.last_comes();
+  CHECK(set.meet());
+}
+
+TEST_CASE("meeting: a member that accepts and says nothing is called again, and the trouble is told") {
+  attendee caller, silent;
+  caller.begin(as_rank_1, std::vector<std::string>{silent.address, caller.address});
+  caller.step();
+  caller.step();
+  auto first = accept_one(silent.listener.get());
+  REQUIRE(first.socket);
+  CHECK_FALSE(accept_one(silent.listener.get()).socket);
+  CHECK_THAT(caller.meeting->trouble(0), Catch::Contains(silent.address) && Catch::Contains("said nothing"));
+  caller.step(std::chrono::seconds{21});
+  CHECK_THAT(caller.meeting->trouble(0), Catch::Contains("said nothing within 20 s"));
+  caller.step(std::chrono::seconds{22});
+  CHECK(accept_one(silent.listener.get()).socket);
+  CHECK_FALSE(caller.meeting->take_failure());
 }
 
 TEST_CASE("meeting: a wrong secret is refused, and so is the right one of another place") {

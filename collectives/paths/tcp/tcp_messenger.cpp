@@ -26,10 +26,13 @@ int milliseconds_until(std::chrono::steady_clock::time_point end, int most) {
 } // namespace
 
 expected<std::unique_ptr<tcp_messenger>> tcp_messenger::open(const tcp_options& options) {
+  std::unique_ptr<tcp_messenger> made{new tcp_messenger(options)};
+  made->address_ = tcp_address{options.ip, 0}.text(); // tells the others' listeners where it calls from
+  if (!options.listens)
+    return made;
   auto listener = open_listener(options.ip, 0);
   if (!listener)
     return error{error_kind::unknown, "the tcp path cannot start: " + listener.error().text};
-  std::unique_ptr<tcp_messenger> made{new tcp_messenger(options)};
   made->address_ = tcp_address{options.ip, port_of(*listener)}.text();
   made->listener_ = std::move(*listener);
   return made;
@@ -47,6 +50,7 @@ tcp_messenger::~tcp_messenger() {
 error tcp_messenger::connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until) {
   assert(members_ == 0 && "a messenger connects once");
   assert(rank >= 0 && static_cast<std::size_t>(rank) < addresses.size());
+  assert(listener_ || static_cast<std::size_t>(rank) + 1 == addresses.size());
   rank_ = rank;
   members_ = static_cast<std::int32_t>(addresses.size());
   channels_.resize(addresses.size());
@@ -58,10 +62,8 @@ error tcp_messenger::connect(std::span<const std::string> addresses, std::int32_
   error problem = meeting_->call(addresses, clock::now());
   if (!problem)
     problem = meet(until);
-  if (meeting_->refused() != 0)
-    remark_ = "the tcp path refused " + std::to_string(meeting_->refused()) +
-              " connections at its listener " + address_ +
-              ", of which nothing was taken; the last: " + meeting_->last_refused();
+  remark_ = refusals();
+  tell_missing({});
   if (problem) {
     losses_.fail(problem);
     tear_down(losses_.culprit_or(rank_));
@@ -74,6 +76,8 @@ error tcp_messenger::meet(const limits& until) {
   clock::time_point give_up = clock::time_point::max();
   while (!meeting_->complete() && clock::now() < give_up) {
     meet_some(until);
+    if (options_.meeting_news)
+      tell_missing(missing());
     if (losses_.failure() && give_up == clock::time_point::max())
       give_up = clock::now() + rest_of_meeting;
     if (losses_.failure())
@@ -87,13 +91,31 @@ error tcp_messenger::meet(const limits& until) {
   if (meeting_->complete() && !losses_.failure())
     return {};
   if (problem.kind == error_kind::timed_out)
-    for (std::int32_t peer = 0; peer < members_; ++peer)
-      if (!meeting_->has_met(peer)) {
-        const std::string why = meeting_->trouble(peer);
-        problem.text += "; it has not met " + losses_.name_of(peer) + (why.empty() ? "" : ": " + why);
-        break;
-      }
+    problem.text += "; " + missing();
   return problem;
+}
+
+std::string tcp_messenger::missing() const {
+  for (std::int32_t peer = 0; peer < members_; ++peer)
+    if (!meeting_->has_met(peer)) {
+      const auto refused = refusals();
+      return "it has not met " + losses_.name_of(peer) + ": " + meeting_->trouble(peer) +
+             (refused.empty() ? "" : "; " + refused);
+    }
+  return {};
+}
+
+std::string tcp_messenger::refusals() const {
+  if (meeting_->refused() == 0)
+    return {};
+  return "the tcp path refused " + std::to_string(meeting_->refused()) + " connections at its listener " +
+         address_ + ", of which nothing was taken; the last: " + meeting_->last_refused();
+}
+
+void tcp_messenger::tell_missing(const std::string& missing) {
+  if (missing != told_missing_ && options_.meeting_news)
+    options_.meeting_news(missing);
+  told_missing_ = missing;
 }
 
 void tcp_messenger::meet_some(const limits& until) {
@@ -154,7 +176,7 @@ error tcp_messenger::flush(const limits& until) {
   return wait_for(
       [&] {
         return std::none_of(channels_.begin(), channels_.end(),
-                            [](const auto& channel) { return channel && channel->wants_to_write(); });
+                            [](const auto& channel) { return channel && channel->unsent(); });
       },
       until);
 }

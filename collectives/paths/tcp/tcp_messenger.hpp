@@ -55,6 +55,11 @@ private:
   explicit tcp_messenger(const tcp_options& options);
   error meet(const limits& until);
   void meet_some(const limits& until);
+  /// The first of those that have not been met, and why; empty: all have been.
+  std::string missing() const;
+  /// Of callers that the listener turned away; mostly empty.
+  std::string refusals() const;
+  void tell_missing(const std::string& missing);
   tcp_channel* channel_to(std::int32_t peer, message_ticket& ticket);
 
   error wait_for(const std::function<bool()>& done, const limits& until);
@@ -81,6 +86,7 @@ private:
   std::vector<bool> left_;                             ///< in order
   std::vector<pollfd> polls_;
   std::string remark_;
+  std::string told_missing_; ///< as the options' meeting_news knows it
   std::int32_t rank_ = 0;
   std::int32_t members_ = 0;
   std::uint64_t sequence_ = 0;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,11 @@ struct tcp_options : exchange_options {
   std::uint32_t column = 0; ///< 0: between all members of the set; else of one of its columns, from 1
   /// Of this member's interface: nobody reaches it by another.
   std::string ip = "127.0.0.1";
+  /// Whether members of higher rank call this one: the highest has no listener.
+  bool listens = true;
+  /// Told, while members meet, whom this one has not met yet and why, each time that it changes; in the end
+  /// that nobody is missing, by an empty text. From the lane's thread. May be null.
+  std::function<void(const std::string& missing)> meeting_news = {};
   /// Global ranks by rank within the path, for error texts; empty: the same numbers.
   std::vector<std::int32_t> global_ranks;
   /// Whether a wait may keep its core busy for some microseconds before it sleeps (waiting.hpp decides).
