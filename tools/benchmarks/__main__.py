@@ -6,10 +6,23 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from benchmarks import collectives, elastic, network, operation, report, sets, training
+from benchmarks import collectives, elastic, network, operation, report, sets, sweep, training
+
+NETWORKS = ("wire", "sweep")
+
+
+def between_hosts(given: argparse.Namespace) -> str:
+    """The tables of both parts, or of one."""
+    tables = []
+    if given.only != "sweep":
+        tables.append(network.markdown(network.measure(given.rounds)))
+    if given.only != "wire":
+        tables.append(sweep.markdown(sweep.measure(given.rounds, given.sizes, given.run_first)))
+    return "\n".join(tables)
+
 
 TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
-    "network": lambda given: network.markdown(network.measure(given.rounds)),
+    "network": between_hosts,
     "sets": lambda given: sets.markdown(sets.measure(given.rounds), given.rounds),
     "elastic": lambda given: elastic.markdown(elastic.measure(given.rounds, given.horovod_python)),
 }
@@ -28,10 +41,31 @@ def parse() -> argparse.Namespace:
     both.add_argument("--smoke", action="store_true", help="tiny works, two rounds: does the benchmark itself work?")
 
     wire = commands.add_parser(
-        "network", help="two hosts and a network of 1 Gbit/s, beside a raw TCP stream; needs root"
+        "network",
+        help="two hosts: a network of 1 Gbit/s beside a raw TCP stream, then paths side by side; needs root",
+        description="Two network namespaces are the hosts. `wire`: 64 MiB over 1 Gbit/s, beside a raw TCP stream. "
+        "`sweep`: allreduces from 4 B to 256 MiB over tcp, gloo and ucx without a limit, in turns; the shares are "
+        "medians over the rounds. Needs root. Example: tools/bench network --only sweep --sizes '1 MiB' --rounds 20",
     )
-    wire.add_argument("--rounds", type=int, default=7)
-    wire.add_argument("--write", action="store_true", help="put the table into docs/benchmarks.md")
+    wire.add_argument("--rounds", type=int, default=7, help="of each part (7)")
+    wire.add_argument("--only", choices=NETWORKS, help="one part alone")
+    wire.add_argument(
+        "--sizes",
+        nargs="+",
+        default=[],
+        choices=[work.name for work in sweep.WORKS],
+        metavar="SIZE",
+        help="of the sweep: some of " + ", ".join(work.name for work in sweep.WORKS),
+    )
+    wire.add_argument(
+        "--run-first",
+        action="store_true",
+        help="the sweep's workers take precedence over all else that the machine does (SCHED_FIFO): for a machine that "
+        "is not idle, which may seem to hang meanwhile",
+    )
+    wire.add_argument(
+        "--write", action="store_true", help="put the tables of all parts and sizes into docs/benchmarks.md"
+    )
 
     side = commands.add_parser("sets", help="small operations of a process set, alone and beside a busy set")
     side.add_argument("--rounds", type=int, default=5)
@@ -54,7 +88,10 @@ def parse() -> argparse.Namespace:
     one.add_argument("--np", type=int, default=2)
     one.add_argument("--seconds", type=float, default=5.0)
     one.add_argument("--no-board", action="store_true")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.command == "network" and given.write and (given.only or given.sizes):
+        parser.error("network --write keeps all tables: leave out --only and --sizes")
+    return given
 
 
 def train(given: argparse.Namespace) -> int:

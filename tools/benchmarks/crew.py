@@ -8,9 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from namespaces import Hosts, Process
 
 from benchmarks.works import Work
 
@@ -65,9 +68,12 @@ class Crew:
         self.start()
 
     def start(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as door:
+        # A socket with a name in the file system can be reached from other network namespaces, too.
+        with tempfile.TemporaryDirectory(prefix="farandole-bench-") as folder, socket.socket(socket.AF_UNIX) as door:
+            where = f"{folder}/coordinator"
+            door.bind(where)
+            door.listen()
             door.settimeout(START_SECONDS)
-            where = f"127.0.0.1:{door.getsockname()[1]}"
             self.launch([self.python, "-m", "benchmarks.worker", self.name, where])
             try:
                 for _ in range(self.np):
@@ -119,6 +125,12 @@ class Crew:
         for member in self.members:
             os.kill(member.pid, signal.SIGSTOP if still else signal.SIGCONT)
 
+    def run_first(self) -> None:
+        """From now on no process of ordinary priority takes a core from the members. Needs root."""
+        for member in self.members:
+            for task in Path(f"/proc/{member.pid}/task").iterdir():
+                os.sched_setscheduler(int(task.name), os.SCHED_FIFO, os.sched_param(1))
+
     def stop(self) -> None:
         try:
             self.do("stop")
@@ -136,3 +148,30 @@ class Crew:
         for process in self.launched:
             process.kill()
             process.wait()
+
+
+class HostsCrew(Crew):
+    """Farandole on several hosts, one worker on each; `name` is for people, `settings` make the difference."""
+
+    def __init__(self, name: str, hosts: Hosts, settings: dict[str, str]) -> None:
+        self.hosts = hosts
+        self.settings = settings
+        self.workers: list[Process] = []
+        super().__init__(name, len(hosts.addresses))
+
+    def launch(self, worker: list[str]) -> None:
+        arguments = ["worker", "farandole", worker[-1]]
+        script = f"import sys\nfrom benchmarks.worker import main\nsys.argv = {arguments!r}\nmain()\n"
+        self.workers = self.hosts.job(script, settings=self.settings)
+
+    def stop(self) -> None:
+        try:
+            self.do("stop")
+            for worker in self.workers:
+                worker.end(30)
+        except (CrewFailed, TimeoutError):
+            self.kill()
+
+    def kill(self) -> None:
+        for worker in self.workers:
+            worker.kill()

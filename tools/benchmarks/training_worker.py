@@ -1,6 +1,6 @@
 """One process of a crew that trains: makes its framework's trainer, then does what the coordinator says.
 
-    python -m benchmarks.training_worker "WAY FRAMEWORK BATCH THREADS SMALL" HOST:PORT
+    python -m benchmarks.training_worker "WAY FRAMEWORK BATCH THREADS SMALL" SOCKET
 
 Nothing but the standard library and the one framework is used, so any interpreter that has it will do.
 """
@@ -67,9 +67,9 @@ class Worker:
 def main() -> None:
     name, where = sys.argv[1:]
     way, framework, batch, threads, small = name.split()
-    host, port = where.rsplit(":", 1)
     worker = Worker(trainer_of(framework, Way(way, int(batch), int(threads), small == "small")))
-    with socket.create_connection((host, int(port))) as connection, connection.makefile("rw") as lines:
+    with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rw") as lines:
+        connection.connect(where)
         lines.write(json.dumps({"stack": name, "pid": os.getpid()}) + "\n")
         lines.flush()
         while line := lines.readline():

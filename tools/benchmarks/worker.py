@@ -1,6 +1,6 @@
 """One process of a crew: joins its stack's job, then does what the coordinator says, one command at a time.
 
-    python -m benchmarks.worker STACK HOST:PORT
+    python -m benchmarks.worker STACK SOCKET
 
 Commands and answers are lines of JSON. Between commands the process sleeps in a read, so that the crew whose turn it is
 has the machine to itself. Nothing but the standard library and PyTorch is used, so any interpreter will do.
@@ -200,9 +200,9 @@ def main() -> None:
 
     torch.set_num_threads(1)
     name, where = sys.argv[1:]
-    host, port = where.rsplit(":", 1)
     worker = Worker(None if name == "nothing" else stack_named(name))
-    with socket.create_connection((host, int(port))) as connection, connection.makefile("rw") as lines:
+    with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rw") as lines:
+        connection.connect(where)
         lines.write(json.dumps({"stack": name, "pid": os.getpid()}) + "\n")
         lines.flush()
         while line := lines.readline():

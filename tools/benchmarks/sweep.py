@@ -1,0 +1,111 @@
+"""The paths between two hosts side by side, without a limit on the network: allreduces from 4 B to 256 MiB.
+
+Each path has a job of its own between the same two network namespaces; the jobs take turns, as libraries do in
+collectives.py. gloo and ucx neither encrypt nor authenticate here, tcp does both.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import tempfile
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+
+from namespaces import Hosts, why_not
+
+from benchmarks.collectives import Measured, run_rounds, say
+from benchmarks.crew import Crew, CrewFailed, HostsCrew
+from benchmarks.report import cell, machine, row, verdict
+from benchmarks.works import MIB, Work
+
+TRUSTED = {"FARANDOLE_TRUSTED_NETWORK": "1"}
+PATHS: dict[str, dict[str, str]] = {
+    "tcp": {},
+    "gloo": {"FARANDOLE_CPU_PATH": "gloo", **TRUSTED},
+    "ucx": {"FARANDOLE_CPU_PATH": "ucx", **TRUSTED},
+}
+"""Settings by path. What tcp's time is compared with comes second."""
+
+OURS, RIVAL = "tcp", "gloo"
+
+WORKS = [
+    Work("4 B", (1,), 400, warm=50),
+    Work("4 KiB", (1024,), 400, warm=50),
+    Work("64 KiB", (16 * 1024,), 200, warm=20),
+    Work("1 MiB", (MIB // 4,), 50, warm=10),
+    Work("16 MiB", (4 * MIB,), 6, warm=3),
+    Work("64 MiB", (16 * MIB,), 2),
+    Work("256 MiB", (64 * MIB,), 1, warm=1),
+]
+SHARES_WANTED = {"4 B": 0.5, "4 KiB": 0.5}  # of gloo's time; of all others 1
+LEAST_FOR_A_RATE = 64 << 10  # processor time for each byte says nothing of smaller tensors
+
+
+def measure(rounds: int, names: Sequence[str] = (), first: bool = False) -> Measured:
+    """Makes two hosts, measures these works (all where none is named), and removes the hosts.
+
+    `first`: at a priority above that of whatever else the machine does.
+    """
+    reason = why_not()
+    if reason:
+        sys.exit(f"bench: {reason}")
+    works = [work for work in WORKS if not names or work.name in names]
+    measured = Measured(2)
+    with tempfile.TemporaryDirectory(prefix="farandole-bench-") as folder:
+        hosts = Hosts(2, Path(folder))
+        try:
+            hosts.make()
+            say(f"two hosts without a limit: starting {', '.join(PATHS)}")
+            crews: list[Crew] = []
+            for path, settings in PATHS.items():
+                crews.append(HostsCrew(path, hosts, settings))
+                crews[-1].join()
+                if first:
+                    crews[-1].run_first()
+            run_rounds(crews, works, rounds, measured)
+        except CrewFailed as problem:
+            sys.exit(f"bench: {problem}")
+        finally:
+            hosts.remove()
+    if measured.problems:
+        sys.exit(1)  # they have been told
+    return measured
+
+
+def markdown(measured: Measured) -> str:
+    """Times, shares and processor time by size."""
+    works = [work for work in WORKS if (OURS, work.name) in measured.samples]
+    rounds = len(measured.samples[OURS, works[0].name])
+    today = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+    lines = [
+        f"Measured {today} on {machine()}; {rounds} rounds.",
+        "",
+        row("2 hosts, no limit, ms", *PATHS, f"{OURS} / {RIVAL}", "of the least", "wanted"),
+        row(*["---"] * (len(PATHS) + 4)),
+        *(times(measured, work) for work in works),
+        "",
+        row("processor seconds of both ranks for each GB of the tensor", *PATHS),
+        row(*["---"] * (len(PATHS) + 1)),
+        *(rates(measured, work) for work in works if work.bytes >= LEAST_FOR_A_RATE),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def times(measured: Measured, work: Work) -> str:
+    cells = [cell(measured.samples[path, work.name]) for path in PATHS]
+    share = measured.share(OURS, work.name, RIVAL, work.name)
+    least = [min(sample.wall for sample in measured.samples[path, work.name]) for path in (OURS, RIVAL)]
+    wanted = SHARES_WANTED.get(work.name, 1.0)
+    return row(
+        work.name, *cells, verdict(f"{share:.2g}", share <= wanted), f"{least[0] / least[1]:.2g}", f"≤ {wanted:g}"
+    )
+
+
+def rates(measured: Measured, work: Work) -> str:
+    def rate(path: str) -> str:
+        seconds = statistics.median(sample.cpu for sample in measured.samples[path, work.name])
+        return f"{seconds / work.bytes * 1e9:.2f}"
+
+    return row(work.name, *map(rate, PATHS))
