@@ -14,7 +14,10 @@
 namespace farandole {
 namespace {
 
-constexpr std::size_t frame_limit = chunk_header::size + chunk_bytes_limit + chunk_tag_bytes;
+constexpr std::size_t frame_of(std::size_t plaintext_bytes) {
+  return chunk_header::size + plaintext_bytes + chunk_tag_bytes;
+}
+constexpr std::size_t frame_limit = frame_of(chunk_bytes_limit);
 /// What is read at once where no chunk has begun: many small messages, or the beginning of a large one.
 constexpr std::size_t small_read = std::size_t{4} << 10;
 /// Chunks that go one way before the other way gets its turn.
@@ -83,7 +86,7 @@ bool tcp_channel::seal_next() {
     return false;
   outgoing& next = sends_.front();
   const auto header = chunk_header::of(next.phase, next.sequence, next.left);
-  const std::size_t frame = chunk_header::size + header.bytes + chunk_tag_bytes;
+  const std::size_t frame = frame_of(header.bytes);
   if (sealed_to_ + frame > frame_limit)
     return false;
   const auto clear = header.encode();
@@ -131,11 +134,12 @@ bool tcp_channel::fill() {
     came_to_ -= came_from_;
     came_from_ = 0;
   }
-  std::size_t wanted = small_read;
-  if (came_to_ >= chunk_header::size) {
-    wanted = std::max(next_frame_ + chunk_header::size - came_to_, small_read);
-  }
-  wanted = std::min(wanted, frame_limit + small_read - came_to_);
+  // Before its header has come, the next chunk is taken for one of the message that has been asked for first.
+  std::size_t frame = next_frame_;
+  if (came_to_ < chunk_header::size && !receives_.empty())
+    frame = frame_of(std::min(receives_.front().left, chunk_bytes_limit));
+  std::size_t wanted = frame + chunk_header::size - std::min(came_to_, frame);
+  wanted = std::min(std::max(wanted, small_read), frame_limit + small_read - came_to_);
   for (;;) {
     const ssize_t got = ::recv(socket_.get(), &came_[came_to_], wanted, MSG_DONTWAIT);
     if (got > 0) {
@@ -164,7 +168,7 @@ bool tcp_channel::open_next() {
     fail("it sent what is no chunk", true);
     return false;
   }
-  const std::size_t frame = next_frame_ = chunk_header::size + header->bytes + chunk_tag_bytes;
+  const std::size_t frame = next_frame_ = frame_of(header->bytes);
   if (there < frame)
     return false;
   if (header->phase == message_phase::goodbye || seeks_goodbye_)
@@ -215,7 +219,7 @@ bool tcp_channel::open_into(std::byte* target, std::span<const std::byte> clear,
 }
 
 void tcp_channel::consume(std::size_t bytes) {
-  came_from_ += chunk_header::size + bytes + chunk_tag_bytes;
+  came_from_ += frame_of(bytes);
   next_frame_ = chunk_header::size;
   opened_ = false;
 }
