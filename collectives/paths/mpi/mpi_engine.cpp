@@ -231,9 +231,10 @@ bool mpi_engine::look() {
     return false;
   places_.resize(requests_.size());
   codes_.resize(requests_.size());
+  received_.resize(requests_.size());
   std::int32_t done = 0;
   if (const int code = mpi_.test(requests_.data(), static_cast<std::int32_t>(requests_.size()), &done,
-                                 places_.data(), codes_.data())) {
+                                 places_.data(), codes_.data(), received_.data())) {
     // None of them can be waited for any more.
     for (const auto& message : under_way_)
       end(*message, code);
@@ -243,8 +244,9 @@ bool mpi_engine::look() {
     return true;
   }
   for (std::int32_t at = 0; at < done; ++at) {
-    const auto place = static_cast<std::size_t>(places_[static_cast<std::size_t>(at)]);
-    end(*std::exchange(under_way_[place], nullptr), codes_[static_cast<std::size_t>(at)]);
+    const auto each = static_cast<std::size_t>(at);
+    const auto place = static_cast<std::size_t>(places_[each]);
+    end(*std::exchange(under_way_[place], nullptr), codes_[each], received_[each]);
   }
   std::size_t kept = 0;
   for (std::size_t at = 0; at < requests_.size(); ++at) {
@@ -278,8 +280,9 @@ void mpi_engine::drop_closed() {
   }
 }
 
-void mpi_engine::end(mpi_message& message, int code) {
+void mpi_engine::end(mpi_message& message, int code, std::uint64_t received) {
   message.code = code;
+  message.received = received;
   message.done.store(true, std::memory_order_release);
   auto& counter = message.mailbox->done;
   counter.publish(counter.value.load(std::memory_order_relaxed) + 1);

@@ -38,8 +38,9 @@ struct mpi_message {
   std::vector<std::byte> memory; ///< at least `bytes`
   std::size_t bytes = 0;
 
-  std::atomic<bool> done{false}; ///< then `code` stands, and the memory is the lane's again
+  std::atomic<bool> done{false}; ///< then what follows stands, and the memory is the lane's again
   int code = 0;
+  std::uint64_t received = 0; ///< bytes that came, of a receive without an error
 };
 using mpi_message_ptr = std::shared_ptr<mpi_message>;
 
@@ -86,7 +87,7 @@ private:
   void begin(const mpi_message_ptr& message);
   bool look();
   void drop_closed();
-  static void end(mpi_message& message, int code);
+  static void end(mpi_message& message, int code, std::uint64_t received = 0);
 
   const mpi_module& mpi_;
   mpi_state world_{};
@@ -103,6 +104,7 @@ private:
   std::vector<mpi_message_ptr> under_way_;
   std::vector<std::int32_t> places_;
   std::vector<std::int32_t> codes_;
+  std::vector<std::uint64_t> received_;
   /// Messages that nobody waits for and MPI has not given back: their memory stays for ever.
   std::vector<mpi_message_ptr> left_behind_;
 

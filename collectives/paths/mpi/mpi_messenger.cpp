@@ -114,7 +114,13 @@ void mpi_messenger::collect() {
     if (message.code != 0 && !failure_)
       failure_ = {error_kind::unknown, "MPI could not " + std::string(message.receives ? "receive" : "send") +
                                            " a message: " + set_.engine->describe(message.code)};
-    if (message.receives && message.code == 0 && message.bytes > 0)
+    // MPI takes a shorter message for a whole one.
+    const bool whole = message.code == 0 && message.received == message.bytes;
+    if (message.receives && message.code == 0 && !whole && !failure_)
+      failure_ = {error_kind::unknown, "rank " + std::to_string(message.peer) + " of MPI's world sent " +
+                                           std::to_string(message.received) + " bytes where " +
+                                           std::to_string(message.bytes) + " were expected"};
+    if (message.receives && whole && message.bytes > 0)
       std::memcpy(each.target, message.memory.data(), message.bytes);
     assert(each.ticket->pending > 0);
     --each.ticket->pending;

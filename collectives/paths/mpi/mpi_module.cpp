@@ -131,7 +131,7 @@ int receive(mpi_handle group, std::int32_t peer, std::int32_t tag, void* data, s
 }
 
 int test(mpi_handle* requests, std::int32_t count, std::int32_t* done, std::int32_t* places,
-         std::int32_t* codes) {
+         std::int32_t* codes, std::uint64_t* received) {
   static thread_local std::vector<MPI_Request> open;
   static thread_local std::vector<MPI_Status> statuses;
   open.resize(static_cast<std::size_t>(count));
@@ -143,8 +143,13 @@ int test(mpi_handle* requests, std::int32_t count, std::int32_t* done, std::int3
   if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS)
     return code;
   *done = ended == MPI_UNDEFINED ? 0 : ended;
-  for (std::int32_t at = 0; at < *done; ++at)
-    codes[at] = code == MPI_ERR_IN_STATUS ? statuses[static_cast<std::size_t>(at)].MPI_ERROR : MPI_SUCCESS;
+  for (std::int32_t at = 0; at < *done; ++at) {
+    const auto& status = statuses[static_cast<std::size_t>(at)];
+    codes[at] = code == MPI_ERR_IN_STATUS ? status.MPI_ERROR : MPI_SUCCESS;
+    int came = MPI_UNDEFINED;
+    const bool known = MPI_Get_count(&status, MPI_BYTE, &came) == MPI_SUCCESS && came != MPI_UNDEFINED;
+    received[at] = known ? static_cast<std::uint64_t>(came) : UINT64_MAX;
+  }
   return MPI_SUCCESS;
 }
 

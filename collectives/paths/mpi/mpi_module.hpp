@@ -38,15 +38,16 @@ struct mpi_module {
               mpi_handle* request);
   int (*receive)(mpi_handle group, std::int32_t peer, std::int32_t tag, void* data, std::size_t bytes,
                  mpi_handle* request);
-  /// The places of those that are done, `done` of them, with a code for each; both have room for `count`.
+  /// The places of those that are done, `done` of them, with a code and how many bytes came for each (of
+  /// sends: anything); all have room for `count`.
   int (*test)(mpi_handle* requests, std::int32_t count, std::int32_t* done, std::int32_t* places,
-              std::int32_t* codes);
+              std::int32_t* codes, std::uint64_t* received);
   int (*cancel)(mpi_handle request);
   /// At least 256 bytes.
   void (*describe)(int code, char* text, std::size_t bytes);
 };
 
-inline constexpr std::uint32_t mpi_module_version = 1;
+inline constexpr std::uint32_t mpi_module_version = 2;
 
 /// Of the one function that the module exports.
 using mpi_module_entry = const mpi_module* (*)();

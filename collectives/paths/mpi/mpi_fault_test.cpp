@@ -1,0 +1,84 @@
+// A message that fails, or is shorter than it should be, fails the operation that it belongs to, on the
+// member that it hit.
+#include <catch2/catch.hpp>
+
+#include "collectives/paths/mpi/mpi_testing.hpp"
+
+using namespace farandole;
+using namespace farandole::testing;
+
+namespace {
+
+/// One operation of two members, on `count` bytes for each member.
+struct bundle_of {
+  bytes input, output;
+  work bundle;
+
+  bundle_of(operation what, std::size_t count) {
+    const bool in_rows = what == operation::alltoall || what == operation::reducescatter;
+    input.assign(in_rows ? 2 * count : count, std::byte{1});
+    output.assign(what == operation::allgather || what == operation::alltoall ? 2 * count : input.size(), {});
+    bundle.operation = what;
+    bundle.dtype = dtype::uint8;
+    bundle.root = what == operation::broadcast ? 0 : -1;
+    if (what == operation::allgather)
+      bundle.gathered = {count, count};
+    if (in_rows)
+      bundle.sent = {count, count};
+    if (what == operation::alltoall)
+      bundle.received = {count, count};
+    bundle.longest = count;
+    if (what != operation::barrier)
+      bundle.parts.push_back({input.data(), output.data(), input.size(), {}});
+  }
+};
+
+constexpr operation all[] = {operation::allreduce, operation::allgather,     operation::broadcast,
+                             operation::alltoall,  operation::reducescatter, operation::barrier};
+
+/// What each of two members is told. A member that has failed ends the other one's wait.
+std::vector<error> told(some_members& job, operation what, std::size_t first, std::size_t second) {
+  std::vector<error> errors(2);
+  const auto deadline = steady_clock::now() + std::chrono::seconds(20);
+  job.run([&](std::size_t rank, mpi_path& path) {
+    const bundle_of own(what, rank == 0 ? first : second);
+    errors[rank] = path.run(own.bundle, job.until(deadline)).error;
+    if (errors[rank])
+      job.abort.raise();
+  });
+  return errors;
+}
+
+} // namespace
+
+TEST_CASE("mpi: each step of a message that fails ends the operation, on that member", "[mpi]") {
+  const auto what = GENERATE(from_range(std::begin(all), std::end(all)));
+  const std::size_t count = GENERATE(std::size_t{16}, std::size_t{600'000});
+  std::size_t steps = 0;
+  {
+    some_members job(2);
+    for (const auto& each : told(job, what, count, count))
+      REQUIRE(each.text == "");
+    steps = job.mpi.steps;
+  }
+  REQUIRE(steps > 0);
+  for (std::size_t failing = 0; failing < steps; ++failing) {
+    some_members job(2);
+    job.mpi.failing = failing;
+    const auto errors = told(job, what, count, count);
+    INFO("operation " << static_cast<int>(what) << ", step " << failing);
+    REQUIRE(job.mpi.failed >= 0);
+    CHECK_THAT(errors[static_cast<std::size_t>(job.mpi.failed)].text, Catch::Contains("code 17"));
+  }
+}
+
+TEST_CASE("mpi: a message that is too short fails the operation that took it", "[mpi]") {
+  const auto what = GENERATE(operation::allreduce, operation::allgather, operation::broadcast,
+                             operation::alltoall, operation::reducescatter);
+  const std::size_t count = GENERATE(std::size_t{16}, std::size_t{600'000});
+  INFO("operation " << static_cast<int>(what) << " of " << count);
+  some_members job(2);
+  const auto errors = told(job, what, count - 2, count);
+  CHECK_THAT(errors[1].text,
+             Catch::Contains("rank 0 of MPI's world sent") && Catch::Contains("were expected"));
+}
