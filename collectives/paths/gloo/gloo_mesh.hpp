@@ -33,7 +33,7 @@ public:
   /// then nobody waits for one who waits for him.
   virtual std::string connect(int peer, const std::string& address) = 0;
   /// Null: `why` says why not. Messages of one slot between the same two members arrive in the order of
-  /// sending; both must be of one length.
+  /// sending; both must be of one length, for a shorter one is taken for a whole one.
   virtual gloo_message* send(int peer, std::uint64_t slot, const std::byte* memory, std::size_t bytes,
                              std::string& why) = 0;
   virtual gloo_message* receive(int peer, std::uint64_t slot, std::byte* memory, std::size_t bytes,

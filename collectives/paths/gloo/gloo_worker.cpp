@@ -25,8 +25,10 @@ constexpr std::chrono::milliseconds last_words{50};
 constexpr std::chrono::milliseconds hearing{20};
 constexpr std::chrono::milliseconds between_hearings{1};
 
-std::uint64_t slot_of(message_phase phase) {
-  return static_cast<std::uint64_t>(phase);
+/// Where a message is awaited. Gloo takes a shorter message for a whole one, so messages of different lengths
+/// never meet: both members wait until their deadline.
+std::uint64_t slot_of(message_phase phase, std::size_t bytes) {
+  return std::uint64_t{bytes} << 8 | static_cast<std::uint64_t>(phase);
 }
 
 } // namespace
@@ -119,7 +121,7 @@ void gloo_worker::send(std::int32_t peer, message_phase phase, std::span<const s
                        message_ticket& ticket) {
   std::string why;
   gloo_message* made =
-      failure_ ? nullptr : mesh_->send(peer, slot_of(phase), bytes.data(), bytes.size(), why);
+      failure_ ? nullptr : mesh_->send(peer, slot_of(phase, bytes.size()), bytes.data(), bytes.size(), why);
   keep(peer, made, why, ticket);
 }
 
@@ -127,7 +129,8 @@ void gloo_worker::receive(std::int32_t peer, message_phase phase, std::span<std:
                           message_ticket& ticket) {
   std::string why;
   gloo_message* made =
-      failure_ ? nullptr : mesh_->receive(peer, slot_of(phase), bytes.data(), bytes.size(), why);
+      failure_ ? nullptr
+               : mesh_->receive(peer, slot_of(phase, bytes.size()), bytes.data(), bytes.size(), why);
   keep(peer, made, why, ticket);
 }
 
@@ -197,7 +200,7 @@ void gloo_worker::listen_for_goodbyes() {
     if (peer == rank_)
       continue;
     std::string why;
-    each.message.reset(mesh_->receive(peer, slot_of(message_phase::goodbye),
+    each.message.reset(mesh_->receive(peer, slot_of(message_phase::goodbye, sizeof(std::int64_t)),
                                       reinterpret_cast<std::byte*>(&each.heard), sizeof each.heard, why));
     if (!each.message && !failure_)
       failure_ = lost(peer, why);
@@ -278,7 +281,7 @@ void gloo_worker::say_goodbye(std::int64_t culprit) {
   for (std::int32_t peer = 0; peer < members(); ++peer) {
     std::string why;
     if (peer != rank_)
-      words.emplace_back(mesh_->send(peer, slot_of(message_phase::goodbye),
+      words.emplace_back(mesh_->send(peer, slot_of(message_phase::goodbye, sizeof(std::int64_t)),
                                      reinterpret_cast<const std::byte*>(&spoken_), sizeof spoken_, why));
   }
   const auto until = clock::now() + (culprit == in_order ? orderly_leave : last_words);

@@ -25,6 +25,8 @@ namespace farandole {
 class gloo_worker : public messenger {
 public:
   static expected<std::unique_ptr<gloo_worker>> open(const gloo_options& options);
+  /// Over a mesh that listens already.
+  gloo_worker(const gloo_options& options, std::unique_ptr<gloo_mesh> mesh);
   /// Leaves in order, unless it has failed.
   ~gloo_worker() override;
   gloo_worker(const gloo_worker&) = delete;
@@ -63,7 +65,6 @@ private:
     std::int64_t said() const;
   };
 
-  gloo_worker(const gloo_options& options, std::unique_ptr<gloo_mesh> mesh);
   error greet(const limits& until);
   void keep(std::int32_t peer, gloo_message* made, const std::string& why, message_ticket& ticket);
   void listen_for_goodbyes();

@@ -1,0 +1,157 @@
+// A message that fails, or has another length than its receiver expects, fails the operation that it belongs
+// to, on the member that it hit.
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "collectives/paths/exchange/message_exchange.hpp"
+#include "collectives/paths/forked_testing.hpp"
+#include "collectives/paths/gloo/gloo_address.hpp"
+#include "collectives/paths/gloo/gloo_worker.hpp"
+#include "collectives/paths/paths_testing.hpp"
+
+using namespace farandole;
+using namespace farandole::testing;
+
+namespace {
+
+/// One operation of two members, on `count` bytes for each of them.
+struct bundle_of {
+  bytes input, output;
+  work bundle;
+
+  bundle_of(operation what, std::size_t count) {
+    const bool in_rows = what == operation::alltoall || what == operation::reducescatter;
+    input.assign(in_rows ? 2 * count : count, std::byte{1});
+    output.assign(what == operation::allgather || what == operation::alltoall ? 2 * count : input.size(), {});
+    bundle.operation = what;
+    bundle.dtype = dtype::uint8;
+    bundle.root = what == operation::broadcast ? 0 : -1;
+    if (what == operation::allgather)
+      bundle.gathered = {count, count};
+    if (in_rows)
+      bundle.sent = {count, count};
+    if (what == operation::alltoall)
+      bundle.received = {count, count};
+    bundle.longest = count;
+    if (what != operation::barrier)
+      bundle.parts.push_back({input.data(), output.data(), input.size(), {}});
+  }
+};
+
+/// Steps that a mesh has taken; one of them fails.
+struct steps {
+  std::size_t failing = SIZE_MAX;
+  std::size_t taken = 0;
+
+  std::string take() { return taken++ == failing ? "step " + std::to_string(failing) : ""; }
+};
+
+class message_of_steps final : public gloo_message {
+public:
+  explicit message_of_steps(steps& counted) : steps_(counted) {}
+  std::string wait(std::chrono::milliseconds) override { return steps_.take(); }
+  void give_up() override {}
+  bool broken() override { return false; }
+
+private:
+  steps& steps_;
+};
+
+/// The mesh of rank 0 of two: each message is done at once, in two steps, of which one may fail.
+class mesh_of_steps final : public gloo_mesh {
+public:
+  explicit mesh_of_steps(steps& counted) : steps_(counted) {}
+  std::string address(int) const override { return "here"; }
+  std::string connect(int, const std::string&) override { return {}; }
+  gloo_message* send(int, std::uint64_t, const std::byte*, std::size_t, std::string& why) override {
+    return begin(why);
+  }
+  gloo_message* receive(int peer, std::uint64_t slot, std::byte* memory, std::size_t bytes,
+                        std::string& why) override {
+    const auto phase = static_cast<message_phase>(slot & 0xff);
+    if (bytes > 0)
+      std::memset(memory, phase == message_phase::goodbye ? 0xff : 0, bytes); // -1: it leaves in order
+    if (phase == message_phase::hello) {
+      const auto rank = static_cast<std::uint64_t>(peer);
+      std::memcpy(memory + 2 * sizeof rank, &rank, sizeof rank);
+    }
+    return begin(why);
+  }
+  void close() override {}
+
+private:
+  gloo_message* begin(std::string& why) {
+    why = steps_.take();
+    return why.empty() ? new message_of_steps(steps_) : nullptr;
+  }
+  steps& steps_;
+};
+
+struct ending {
+  error connecting, running;
+  std::size_t connected = 0, ended = 0; ///< steps taken by then
+};
+
+ending played(operation what, std::size_t count, std::size_t failing) {
+  steps counted{failing};
+  gloo_options options;
+  options.global_ranks = {0, 1};
+  gloo_worker worker(options, std::make_unique<mesh_of_steps>(counted));
+  abort_token abort;
+  const limits until{abort, far(), "test deadline"};
+  ending told;
+  const std::vector<std::string> places = {"here", ""};
+  const std::vector<std::string> addresses = {"", packed_addresses(places)};
+  told.connecting = worker.connect(addresses, until);
+  told.connected = counted.taken;
+  message_staging staging{};
+  const bundle_of own(what, count);
+  if (!told.connecting)
+    told.running = message_exchange(worker, staging, own.bundle, until, {}, nullptr).run();
+  told.ended = counted.taken;
+  return told;
+}
+
+constexpr operation all[] = {operation::allreduce, operation::allgather,     operation::broadcast,
+                             operation::alltoall,  operation::reducescatter, operation::barrier};
+
+} // namespace
+
+TEST_CASE("gloo: a step of a message that fails, whichever it is, fails what it belongs to") {
+  const auto what = GENERATE(from_range(std::begin(all), std::end(all)));
+  const std::size_t count = GENERATE(std::size_t{16}, std::size_t{1'500'000});
+  const auto well = played(what, count, SIZE_MAX);
+  INFO("operation " << static_cast<int>(what) << ", " << well.connected << " and then "
+                    << well.ended - well.connected << " steps");
+  REQUIRE(well.connecting.text == "");
+  REQUIRE(well.running.text == "");
+  REQUIRE(well.ended > well.connected);
+  for (std::size_t failing = 0; failing < well.ended; ++failing) {
+    const auto ended = played(what, count, failing);
+    CAPTURE(failing);
+    CHECK(bool(ended.connecting) == (failing < well.connected));
+    CHECK(bool(ended.running) == (failing >= well.connected));
+  }
+}
+
+TEST_CASE("gloo: a message of another length fails the operation that awaits it, on that member") {
+  const auto what = GENERATE(operation::allreduce, operation::allgather, operation::broadcast,
+                             operation::alltoall, operation::reducescatter);
+  INFO("operation " << static_cast<int>(what));
+  path_options how;
+  how.wishes.forced = "gloo";
+  forked_members members({"a", "a"}, how, [what](forked_member& self) -> std::string {
+    const bundle_of own(what, self.rank() == 0 ? 14 : 16);
+    auto until = self.until();
+    until.deadline = steady_clock::now() + std::chrono::milliseconds(400);
+    // Who gives in a broadcast takes nothing.
+    const auto problem = self.paths->choose(own.bundle).run(own.bundle, until).error;
+    const bool gives = what == operation::broadcast && self.rank() == 0;
+    return problem || gives ? "" : "succeeded";
+  });
+  CHECK(members.hear(0) == "");
+  CHECK(members.hear(1) == "");
+}
