@@ -31,12 +31,8 @@ void door::sit_down(entry& known, const pending_ptr& operation) {
   operation->start_on_board();
   auto& board = known.seat->board();
   if (shows_notice(*operation)) {
-    const auto place = operation->take_place();
-    const auto rows = operation->signature.shape.front();
-    const auto notice =
-        operation->splits.empty()
-            ? make_notice(operation->input, place, std::vector(static_cast<std::size_t>(size_), rows))
-            : make_notice(operation->input, place, operation->splits);
+    operation->take_place();
+    const auto notice = operation->own_notice();
     board.publish(known.seat->cell(), operation->round, std::as_bytes(std::span(notice)).data());
   } else {
     board.publish(known.seat->cell(), operation->round, operation->input);

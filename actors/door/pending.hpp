@@ -155,6 +155,9 @@ struct pending {
   /// Takes a place for what others will write, where there is an arena and it is worth it. Before it sits
   /// down.
   notice_place take_place();
+  /// What the others are shown of a tensor that is lent, once it has its place. Made anew for each use: what
+  /// stands in shared memory others can change.
+  notice own_notice() const;
   /// What became of a try to take an operation off the board.
   enum class leaving : std::uint8_t {
     left,  ///< it is queued, and this member takes no part in its round any more
@@ -203,6 +206,9 @@ private:
 
   void drop_memory();
   void leave_place();
+  notice_place shown_place() const;
+  bool settle_on_board(mover who);
+  void end_damaged(phase here);
   bool round_complete(phase here);
   bool settle_shown();
   void take_lent();

@@ -67,7 +67,8 @@ TEST_CASE("a place that is too small is left, and the next is large enough", "[p
   for (std::uint64_t round = 0; round < 2; ++round) {
     both.sit(0, round);
     both.begin(1, round);
-    both.show(1, round, make_notice(both.tensor(1), {}, std::vector<std::int64_t>{2, 0})); // all to rank 0
+    both.operations[1]->splits = {2, 0}; // all to rank 0
+    both.show(1, round, both.operations[1]->own_notice());
     const auto* shown = both.place(0);
     CHECK_FALSE(both.operations[0]->try_settle());
     CHECK(both.operations[1]->try_settle());

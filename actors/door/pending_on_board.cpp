@@ -26,6 +26,17 @@ bool pending::can_take() const {
 }
 
 bool pending::try_settle(mover who) {
+  const auto here = now();
+  if (settle_on_board(who))
+    return true;
+  // Who has published is told at once, and does not look for the others for ever.
+  const auto stage = stage_of(here);
+  if (who == mover::caller && stage && now() == here && seat->board().damaged(seat->cell(), round, *stage))
+    end_damaged(here);
+  return settled();
+}
+
+bool pending::settle_on_board(mover who) {
   switch (now()) {
   case phase::boarded:
     if (!is_lent(*this))
@@ -41,6 +52,15 @@ bool pending::try_settle(mover who) {
   default:
     return settled();
   }
+}
+
+void pending::end_damaged(phase here) {
+  seat->board().give_up(seat->cell(), round);
+  if (is_lent(*this))
+    seat->board().withdraw(seat->cell(), round);
+  claim_and_settle(here, {error_kind::unknown, printable_name(name) +
+                                                   ": this member's part of shared memory was overwritten by "
+                                                   "another process"});
 }
 
 error pending::how_it_went() {
@@ -70,8 +90,9 @@ bool pending::settle_shown() {
 void pending::take_lent() {
   const auto begun = std::chrono::steady_clock::now();
   auto& board = seat->board();
-  const auto members = board.notices(seat->cell(), round);
-  auto plan = plan_taking(signature.operation, members, board.rank(), bytes_of_row(signature));
+  const auto all = board.notices(seat->cell(), round, own_notice());
+  auto plan = all ? plan_taking(signature.operation, *all, board.rank(), bytes_of_row(signature))
+                  : expected<taking>(all.error());
   taking moved;
   if (plan) {
     moved = std::move(*plan);
@@ -115,7 +136,19 @@ notice_place pending::take_place() {
     return {};
   owned = seat->results().take(expected, room);
   placed = owned != nullptr;
-  return placed ? notice_place{room->offset_of(owned.get()), owned.get_deleter().bytes} : notice_place{};
+  return shown_place();
+}
+
+notice_place pending::shown_place() const {
+  if (!placed)
+    return {};
+  return {seat->board().arena()->offset_of(owned.get()), owned.get_deleter().bytes};
+}
+
+notice pending::own_notice() const {
+  const std::size_t members = seat->board().members();
+  return splits.empty() ? make_notice(input, shown_place(), std::vector(members, signature.shape.front()))
+                        : make_notice(input, shown_place(), splits);
 }
 
 void pending::leave_place() {

@@ -25,7 +25,7 @@ struct pair_of_members {
     layout.members = 2;
     layout.board_bytes = 4096;
     layout.chunk_bytes = 4096;
-    const auto windows = make_windows(layout);
+    windows = make_windows(layout);
     constexpr waiting patient{waiting::look::giving_way, std::chrono::microseconds(5), yield_ledger(true)};
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       auto board = std::make_shared<farandole::board>(windows[rank], rank, patient, circles[rank]);
@@ -43,8 +43,8 @@ struct pair_of_members {
     begin(rank, round);
     if (shows_bytes())
       return seats[rank]->board().publish(seats[rank]->cell(), round, tensor(rank));
-    const auto place = operations[rank]->take_place();
-    show(rank, round, make_notice(tensor(rank), place, std::vector<std::int64_t>{1, 1}));
+    operations[rank]->take_place();
+    show(rank, round, operations[rank]->own_notice());
   }
 
   /// All of it but for its notice.
@@ -56,6 +56,9 @@ struct pair_of_members {
     one->name.assign(1, 't');
     one->signature.operation = kind;
     one->signature.shape = {2, floats};
+    if (kind == operation::alltoall)
+      one->splits = {1, 1};
+    one->input = tensor(rank);
     one->bytes = tensors[rank].size() * sizeof(float);
     one->lends = !shows_bytes();
     if (shows_bytes()) {
@@ -86,6 +89,7 @@ struct pair_of_members {
   std::int64_t floats; ///< in a row
   operation kind;
   std::vector<std::shared_ptr<lending_circle>> circles;
+  std::vector<std::shared_ptr<window>> windows;
   std::shared_ptr<board_seat> seats[2];
   pending_ptr operations[2];
   std::vector<float> tensors[2];

@@ -79,7 +79,7 @@ board::board(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy,
     : window_(std::move(shared)), rank_(rank), members_(window_->layout().members), waiting_(policy),
       circle_(std::move(circle)), share_(share_of_core(members_, usable_cores())) {
   static_assert(sizeof(header) == header_bytes && sizeof(mark) == mark_bytes &&
-                notice_bytes(0) == mark_bytes + notice_words(0) * sizeof(std::uint64_t));
+                notice_bytes(0) == mark_bytes + checked_bytes(notice_words(0)));
   assert(rank_ < members_);
 }
 
@@ -124,10 +124,10 @@ void board::publish(const board_cell& cell, std::uint64_t round, const std::byte
       task.operation != operation::barrier &&
       (task.operation != operation::broadcast || static_cast<std::uint32_t>(task.root) == rank_);
   const bool lends = row_of(task.operation).on_board == board_use::notice;
-  if (brings && task.bytes > 0)
-    std::memcpy(bytes_of(cell, rank_, round), input, task.bytes - (lends ? mark_bytes : 0));
   if (lends)
-    own.note.store(static_cast<std::uint32_t>(sched_getcpu()), std::memory_order_relaxed);
+    publish_notice(cell, round, input);
+  else if (brings && task.bytes > 0)
+    std::memcpy(bytes_of(cell, rank_, round), input, task.bytes);
   own.show(word);
 }
 
@@ -142,6 +142,12 @@ bool board::ready(const board_cell& cell, std::uint64_t round, board_stage stage
     if (!has_come(cell, member, round, stage))
       return false;
   return true;
+}
+
+bool board::damaged(const board_cell& cell, std::uint64_t round, board_stage stage) const {
+  const auto own = mark_of(cell, rank_, round, stage).word.load(std::memory_order_acquire);
+  return own != make_word(cell.id_, round, cell_state::published) &&
+         own != make_word(cell.id_, round, cell_state::retracted);
 }
 
 wait_end board::wait(const board_cell& cell, std::uint64_t round, const std::atomic<std::uint32_t>& notice,
@@ -248,11 +254,24 @@ const std::shared_ptr<arena>& board::arena() const {
 
 // ---- tensors that are lent -----------------------------------------------------------------------
 
-std::vector<notice_view> board::notices(const board_cell& cell, std::uint64_t round) const {
-  std::vector<notice_view> all;
+void board::publish_notice(const board_cell& cell, std::uint64_t round, const std::byte* input) {
+  notice words(notice_words(members_));
+  std::memcpy(words.data(), input, words.size() * sizeof words[0]);
+  write_checked(bytes_of(cell, rank_, round), words, {rank_, cell.id_, round});
+  mark_of(cell, rank_, round, board_stage::shown)
+      .note.store(static_cast<std::uint32_t>(sched_getcpu()), std::memory_order_relaxed);
+}
+
+expected<std::vector<notice>> board::notices(const board_cell& cell, std::uint64_t round,
+                                             const notice& own) const {
+  std::vector<notice> all(members_, notice(notice_words(members_)));
   for (std::uint32_t member = 0; member < members_; ++member)
-    all.emplace_back(reinterpret_cast<const std::uint64_t*>(bytes_of(cell, member, round)),
-                     notice_words(members_));
+    if (member == rank_)
+      all[member] = own;
+    else if (!read_checked(bytes_of(cell, member, round), all[member], {member, cell.id_, round}))
+      return error{error_kind::unknown, "the notice of local member " + std::to_string(member) +
+                                            " in round " + std::to_string(round) +
+                                            " does not match its checksum: its memory was damaged"};
   return all;
 }
 

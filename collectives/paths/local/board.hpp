@@ -90,6 +90,10 @@ public:
   /// Whether every member has come to this stage of this round.
   bool ready(const board_cell& cell, std::uint64_t round, board_stage stage = board_stage::shown) const;
 
+  /// Of a stage to which this member has come, in a round that is under way: whether its own mark has been
+  /// overwritten by another process. The others may wait for it in vain.
+  bool damaged(const board_cell& cell, std::uint64_t round, board_stage stage) const;
+
   /// Waits until ready (`reached`), `notice` is not `seen` (`noticed`), the deadline has passed (`expired`),
   /// or it is time to look at signals (`interrupted`). Who changes `notice` calls wake_local() on it.
   /// `patience`: see waiting::until().
@@ -108,8 +112,9 @@ public:
 
   // ---- board_use::notice, where the board lends ----
 
-  /// Once ready: all members' notices, by rank; of this round for as long as this member has not taken it.
-  std::vector<notice_view> notices(const board_cell& cell, std::uint64_t round) const;
+  /// Once ready: all members' notices, by rank, copied. `own` is this member's, as it was published: what
+  /// stands of it in shared memory is not read. `unknown` when another member's has been damaged there.
+  expected<std::vector<notice>> notices(const board_cell& cell, std::uint64_t round, const notice& own) const;
 
   /// Gives the gifts, copies the pieces to `to` and says so to the others. `disconnected` when one of them
   /// has ended or taken its cell back, and nothing is said: the end of the generation is about to tell why.
@@ -151,6 +156,7 @@ private:
   std::byte* bytes_of(const board_cell& cell, std::uint32_t member, std::uint64_t round) const;
   void make_room(const board_cell& cell, std::uint64_t round) const;
   static error gone(std::uint32_t member);
+  void publish_notice(const board_cell& cell, std::uint64_t round, const std::byte* input);
   error give(const board_cell& cell, std::uint64_t round, const taking::gift& what) const;
   error copy(const board_cell& cell, std::uint64_t round, const taking::piece& what, std::byte* to) const;
 

@@ -16,7 +16,7 @@ constexpr waiting patient{waiting::look::giving_way, std::chrono::microseconds(5
 
 struct lenders {
   explicit lenders(std::uint32_t members, bool reach = true)
-      : members(members), circles(make_circles(members, reach)) {
+      : members(members), circles(make_circles(members, reach)), own(members) {
     window_layout layout;
     layout.members = members;
     layout.board_bytes = 4096;
@@ -38,14 +38,15 @@ struct lenders {
   }
 
   void publish(std::uint32_t rank, const board_cell& cell, std::uint64_t round, const bytes& tensor) {
-    const auto words = make_notice(
-        tensor.data(), {}, std::vector<std::int64_t>(members, static_cast<std::int64_t>(tensor.size())));
-    boards[rank]->publish(cell, round, std::as_bytes(std::span(words)).data());
+    own[rank] = make_notice(tensor.data(), {},
+                            std::vector<std::int64_t>(members, static_cast<std::int64_t>(tensor.size())));
+    boards[rank]->publish(cell, round, std::as_bytes(std::span(own[rank])).data());
   }
 
   error take(std::uint32_t rank, const board_cell& cell, std::uint64_t round, bytes& output) {
-    const auto all = boards[rank]->notices(cell, round);
-    const auto plan = plan_taking(operation::allgather, all, rank, 1);
+    const auto all = boards[rank]->notices(cell, round, own[rank]);
+    REQUIRE(all);
+    const auto plan = plan_taking(operation::allgather, *all, rank, 1);
     REQUIRE(plan);
     output.assign(plan->bytes, {});
     return boards[rank]->take(cell, round, *plan, output.data());
@@ -54,6 +55,7 @@ struct lenders {
   std::uint32_t members;
   std::vector<std::shared_ptr<lending_circle>> circles;
   std::vector<std::unique_ptr<board>> boards;
+  std::vector<notice> own; ///< what each member has published
 };
 
 bytes of_value(std::size_t count, std::uint64_t value) {
@@ -124,8 +126,9 @@ TEST_CASE("what a lender has withdrawn is not believed, and nobody is told that 
   const auto first = of_value(5000, 1), second = of_value(6000, 2);
   host.publish(0, cell, 0, first);
   host.publish(1, cell, 0, second);
-  const auto all = host.boards[0]->notices(cell, 0);
-  const auto plan = plan_taking(operation::allgather, all, 0, 1);
+  const auto all = host.boards[0]->notices(cell, 0, host.own[0]);
+  REQUIRE(all);
+  const auto plan = plan_taking(operation::allgather, *all, 0, 1);
   REQUIRE(plan);
   host.boards[1]->withdraw(cell, 0);
   bytes output(plan->bytes);

@@ -274,7 +274,8 @@ bool local_path::await(job& now, std::uint32_t member, counter which, std::uint6
                              now.until.abort.word(), now.until.deadline);
   // Even what is there already is not taken after an abort: the other members may be gone.
   if (end == wait_end::reached && !now.until.abort.raised())
-    return true;
+    return (window_->counters(member).*which).proves(static_cast<std::uint32_t>(reached)) ||
+           damaged(now, member, "progress");
   return end == wait_end::expired ? too_late(now, member) : gave_up(now);
 }
 
@@ -286,6 +287,13 @@ bool local_path::gave_up(job& now) {
 bool local_path::too_late(job& now, std::uint32_t member) {
   now.problem = {error_kind::timed_out, doing(now) + "waited for local member " + std::to_string(member) +
                                             " until the " + now.until.deadline_setting + " passed"};
+  return false;
+}
+
+bool local_path::damaged(job& now, std::uint32_t member, const char* part) {
+  now.problem = {error_kind::unknown, doing(now) + "found the " + part + " of local member " +
+                                          std::to_string(member) +
+                                          " damaged in shared memory: it does not match its checksum"};
   return false;
 }
 

@@ -85,7 +85,9 @@ private:
   bool copy_straight(job& now);
   bool meet(job& now);
   bool borrow_and_lend(job& now);
-  bool take_lent(job& now, const loan_plan& plan, std::uint64_t step);
+  /// `lent`: what each member has shown, copied.
+  bool take_lent(job& now, const loan_plan& plan, std::span<const std::vector<std::uint64_t>> lent,
+                 std::uint64_t step);
   bool take_lent(job& now, std::uint32_t member, std::uint64_t from, std::span<std::byte> to,
                  std::uint64_t step);
 
@@ -93,6 +95,9 @@ private:
   bool swap(job& now, std::uint32_t peer, std::span<const std::byte> give, std::span<std::byte> take,
             std::size_t longest);
   bool show(job& now, std::span<const std::byte> bytes, std::uint64_t step);
+  /// Descriptors, which the others read with read_words() once they have awaited the step.
+  bool show_words(job& now, std::span<const std::uint64_t> words, std::uint64_t step);
+  bool read_words(job& now, std::uint32_t member, std::span<std::uint64_t> words, std::uint64_t step) const;
   bool take_from(job& now, std::uint32_t peer, std::span<std::byte> bytes, std::uint64_t step);
 
   /// Slots in which every destination has a cell of its own: as large as the longest segment, if there is
@@ -106,6 +111,7 @@ private:
   /// False; the problem is set.
   static bool gave_up(job& now);
   static bool too_late(job& now, std::uint32_t member);
+  static bool damaged(job& now, std::uint32_t member, const char* part);
   static std::string doing(const job& now);
   void publish(counter which, std::uint64_t reached);
   void observe(local_phase phase, std::uint64_t step);

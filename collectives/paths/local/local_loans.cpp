@@ -2,15 +2,19 @@
 // in a slot, where the bytes stand that it has for them; they copy them straight out of its memory, and it
 // gives nothing back before they have. One step a bundle, and no window to go through.
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cassert>
 #include <cstring>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "collectives/operation.hpp"
 #include "collectives/paths/bulk_copy.hpp"
+#include "collectives/paths/local/checked_words.hpp"
 #include "collectives/paths/local/loan_plan.hpp"
 #include "collectives/paths/local/local.hpp"
 #include "collectives/paths/local/local_job.hpp"
@@ -37,18 +41,8 @@ private:
 };
 
 /// What stands in a slot while its member lends: whether its memory can be read, then the addresses.
-constexpr std::size_t notice_words(std::size_t entries) {
+constexpr std::size_t words_of_loan(std::size_t entries) {
   return 1 + entries;
-}
-
-std::uint64_t word_at(const std::byte* notice, std::size_t index) {
-  std::uint64_t word = 0;
-  std::memcpy(&word, notice + index * sizeof word, sizeof word);
-  return word;
-}
-
-void put_word(std::byte* notice, std::size_t index, std::uint64_t word) {
-  std::memcpy(notice + index * sizeof word, &word, sizeof word);
 }
 
 /// Said to all before anything moves, for all must go the same way.
@@ -64,6 +58,8 @@ struct introduction {
   std::int64_t arena = -1; ///< a descriptor of that process; -1: it has none
   std::uint64_t arena_bytes = 0;
 };
+using introduction_words = std::array<std::uint64_t, 6>;
+static_assert(std::has_unique_object_representations_v<introduction>);
 
 introduction introduce(lending_circle& circle) {
   introduction own{circle.own.card()};
@@ -106,7 +102,7 @@ std::uint64_t look_around(lending_circle& circle, std::span<const introduction> 
 } // namespace
 
 bool local_path::copy_straight(job& now) {
-  const std::size_t room = now.chunk_bytes - notice_words(0) * sizeof(std::uint64_t);
+  const std::size_t room = now.chunk_bytes - checked_bytes(words_of_loan(0));
   if (!worth_lending(now.bundle, members_, single_copy_bytes_, room) || !meet(now) || !circle_->all_reach_all)
     return false;
   const bool done = borrow_and_lend(now);
@@ -138,19 +134,26 @@ bool local_path::meet(job& now) {
   step_ += 2;
   now.first = step_;
   const auto own = introduce(*circle);
-  if (!show(now, std::as_bytes(std::span(&own, 1)), step) ||
+  if (!show_words(now, std::bit_cast<introduction_words>(own), step) ||
       !await_all(now, &member_counters::packed, step + 1))
     return false;
   std::vector<introduction> all(members_);
-  for (std::uint32_t member = 0; member < members_; ++member)
-    std::memcpy(&all[member], slot(member, step), sizeof all[member]);
+  for (std::uint32_t member = 0; member < members_; ++member) {
+    introduction_words words;
+    if (!read_words(now, member, words, step))
+      return false;
+    all[member] = std::bit_cast<introduction>(words);
+  }
   auto reaches = look_around(*circle, all, rank_);
   publish(&member_counters::released, step + 1);
-  if (!show(now, std::as_bytes(std::span(&reaches, 1)), step + 1) ||
-      !await_all(now, &member_counters::packed, step + 2))
+  if (!show_words(now, {&reaches, 1}, step + 1) || !await_all(now, &member_counters::packed, step + 2))
     return false;
-  for (std::uint32_t member = 0; member < members_; ++member)
-    reaches &= word_at(slot(member, step + 1), 0);
+  for (std::uint32_t member = 0; member < members_; ++member) {
+    std::uint64_t theirs = 0;
+    if (!read_words(now, member, {&theirs, 1}, step + 1))
+      return false;
+    reaches &= theirs;
+  }
   publish(&member_counters::released, step + 2);
   circle->all_reach_all = (reaches & reads) != 0;
   if ((reaches & writes) == 0) {
@@ -170,24 +173,40 @@ bool local_path::borrow_and_lend(job& now) {
   const loan_plan plan = plan_loans(now.bundle, rank_, members_);
   const bool can = can_lend(plan);
   const lending until_we_leave(circle_->own, step + 1);
-  std::byte* const notice = own_slot(step, notice_words(plan.lends.size()) * sizeof(std::uint64_t));
-  put_word(notice, 0, can ? 1 : 0);
-  for (std::size_t i = 0; i < plan.lends.size(); ++i)
-    put_word(notice, notice_words(i), reinterpret_cast<std::uintptr_t>(plan.lends[i].from));
+  std::vector<std::uint64_t> own{can ? 1u : 0u};
+  for (const auto& each : plan.lends)
+    own.push_back(reinterpret_cast<std::uintptr_t>(each.from));
+  write_checked(own_slot(step, checked_bytes(own.size())), own, {rank_, 0, step});
   publish(&member_counters::packed, step + 1);
   if (can)
     keep_own(plan); // while the others come
   if (!await_all(now, &member_counters::packed, step + 1))
     return false;
-  bool all_can = true;
-  for (std::uint32_t member = 0; member < members_; ++member)
-    all_can = all_can && word_at(slot(member, step), 0) != 0;
+  bool all_can = can;
+  std::vector<std::vector<std::uint64_t>> lent(members_, std::vector<std::uint64_t>(own.size()));
+  for (std::uint32_t member = 0; member < members_; ++member) {
+    if (member != rank_ && !read_words(now, member, lent[member], step))
+      return false;
+    all_can = all_can && (member == rank_ || lent[member][0] != 0);
+  }
   observe(local_phase::unpack, step);
-  if (all_can && !take_lent(now, plan, step))
+  if (all_can && !take_lent(now, plan, lent, step))
     return false;
   publish(&member_counters::released, step + 1);
   observe(local_phase::lend, step);
   return all_can && await_all(now, &member_counters::released, step + 1);
+}
+
+bool local_path::show_words(job& now, std::span<const std::uint64_t> words, std::uint64_t step) {
+  std::vector<std::uint64_t> checked(words.size() + 1);
+  const auto bytes = std::as_writable_bytes(std::span(checked));
+  write_checked(bytes.data(), words, {rank_, 0, step});
+  return show(now, bytes, step);
+}
+
+bool local_path::read_words(job& now, std::uint32_t member, std::span<std::uint64_t> words,
+                            std::uint64_t step) const {
+  return read_checked(slot(member, step), words, {member, 0, step}) || damaged(now, member, "descriptor");
 }
 
 void local_path::keep_own(const loan_plan& plan) {
@@ -199,11 +218,12 @@ void local_path::keep_own(const loan_plan& plan) {
     }
 }
 
-bool local_path::take_lent(job& now, const loan_plan& plan, std::uint64_t step) {
+bool local_path::take_lent(job& now, const loan_plan& plan, std::span<const std::vector<std::uint64_t>> lent,
+                           std::uint64_t step) {
   for (std::size_t i = 0; i < plan.takes.size(); ++i) {
     const auto& each = plan.takes[i];
-    if (!take_lent(now, each.member, word_at(slot(each.member, step), notice_words(each.index)),
-                   {each.to, each.bytes}, step))
+    if (!take_lent(now, each.member, lent[each.member][words_of_loan(each.index)], {each.to, each.bytes},
+                   step))
       return false;
     // Before anything of it is believed.
     const bool last = i + 1 == plan.takes.size() || plan.takes[i + 1].member != each.member;

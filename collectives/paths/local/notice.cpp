@@ -19,7 +19,7 @@ bool add_rows(std::uint64_t rows, std::size_t row_bytes, std::size_t& bytes) {
 /// All notices, read as who gives what to whom.
 struct dealing {
   operation what;
-  std::span<const notice_view> all;
+  std::span<const notice> all;
   std::size_t row_bytes;
 
   std::uint64_t rows(std::uint32_t from, std::uint32_t to) const { return all[from][first_row + to]; }
@@ -37,7 +37,8 @@ struct dealing {
     return true;
   }
 
-  /// Whether all that comes to a member stands in its place. `at`: where, there, that of `giver` does.
+  /// Whether all that comes to a member stands in its place, whose end can be counted. `at`: where, there,
+  /// that of `giver` does.
   bool fits(std::uint32_t to, std::uint32_t giver, std::size_t& at) const {
     std::size_t total = 0;
     for (std::uint32_t from = 0; from < all.size(); ++from) {
@@ -46,7 +47,8 @@ struct dealing {
       if (!add_rows(rows(from, to), row_bytes, total))
         return false;
     }
-    return total <= place(to).bytes;
+    std::uint64_t end = 0;
+    return total <= place(to).bytes && !__builtin_add_overflow(place(to).at, place(to).bytes, &end);
   }
 };
 
@@ -67,15 +69,14 @@ std::vector<taking::gift> plan_gifts(const dealing& deal, std::uint32_t rank) {
 
 } // namespace
 
-std::vector<std::uint64_t> make_notice(const std::byte* tensor, const notice_place& place,
-                                       std::span<const std::int64_t> rows) {
-  std::vector<std::uint64_t> words{reinterpret_cast<std::uintptr_t>(tensor), place.at, place.bytes};
+notice make_notice(const std::byte* tensor, const notice_place& place, std::span<const std::int64_t> rows) {
+  notice words{reinterpret_cast<std::uintptr_t>(tensor), place.at, place.bytes};
   for (const auto each : rows)
     words.push_back(static_cast<std::uint64_t>(each));
   return words;
 }
 
-expected<taking> plan_taking(operation what, std::span<const notice_view> all, std::uint32_t rank,
+expected<taking> plan_taking(operation what, std::span<const notice> all, std::uint32_t rank,
                              std::size_t row_bytes) {
   const dealing deal{what, all, row_bytes};
   const auto members = static_cast<std::uint32_t>(all.size());

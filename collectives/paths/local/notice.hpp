@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "collectives/paths/local/checked_words.hpp"
 #include "messages/error.hpp"
 #include "messages/signature.hpp"
 
@@ -19,13 +20,13 @@ constexpr std::size_t notice_words(std::size_t members) {
   return 3 + members;
 }
 
-/// Bytes of a notice, the mark of who has taken included.
+/// Bytes of a notice, its checksum and the mark of who has taken included.
 constexpr std::size_t notice_bytes(std::size_t members) {
-  return 16 + sizeof(std::uint64_t) * notice_words(members);
+  return 16 + checked_bytes(notice_words(members));
 }
 
 /// Of one member: its tensor's address in its process, its place, then rows for each member, in rank order.
-using notice_view = std::span<const std::uint64_t>;
+using notice = std::vector<std::uint64_t>;
 
 /// Where a member wants what comes to it.
 struct notice_place {
@@ -34,8 +35,7 @@ struct notice_place {
 };
 
 /// An alltoall's notice deals the rows out; an allgather's gives all of them to everybody.
-std::vector<std::uint64_t> make_notice(const std::byte* tensor, const notice_place& place,
-                                       std::span<const std::int64_t> rows);
+notice make_notice(const std::byte* tensor, const notice_place& place, std::span<const std::int64_t> rows);
 
 /// What one member does.
 struct taking {
@@ -61,8 +61,9 @@ struct taking {
   std::vector<gift> gifts;
 };
 
-/// `all`: the members' notices, by rank. `unknown` when they cannot be true.
-expected<taking> plan_taking(operation what, std::span<const notice_view> all, std::uint32_t rank,
+/// `all`: the members' notices, by rank, copied out of shared memory; this member's own is what it has made
+/// itself, for its addresses are used here. `unknown` when they cannot be true.
+expected<taking> plan_taking(operation what, std::span<const notice> all, std::uint32_t rank,
                              std::size_t row_bytes);
 
 } // namespace farandole

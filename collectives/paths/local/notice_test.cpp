@@ -6,12 +6,9 @@ using namespace farandole;
 
 namespace {
 
-using notice = std::vector<std::uint64_t>;
-
 expected<taking> planned(operation what, const std::vector<notice>& all, std::uint32_t rank,
                          std::size_t row_bytes) {
-  const std::vector<notice_view> views(all.begin(), all.end());
-  return plan_taking(what, views, rank, row_bytes);
+  return plan_taking(what, all, rank, row_bytes);
 }
 
 } // namespace
@@ -21,7 +18,7 @@ TEST_CASE("a notice tells where a tensor stands, the place of its member, then t
   const std::vector<std::int64_t> rows = {3, 0, 5};
   const auto words = make_notice(&tensor, {4096, 80}, rows);
   CHECK(words == notice{reinterpret_cast<std::uintptr_t>(&tensor), 4096, 80, 3, 0, 5});
-  CHECK(notice_bytes(3) == 16 + words.size() * sizeof words[0]);
+  CHECK(notice_bytes(3) == 16 + (words.size() + 1) * sizeof words[0]);
 }
 
 TEST_CASE(

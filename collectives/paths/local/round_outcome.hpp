@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "collectives/paths/waiting/word_mix.hpp"
+
 namespace farandole {
 
 enum class round_outcome : std::uint32_t {
@@ -40,15 +42,20 @@ public:
   }
 
 private:
-  // The id in the high half; below it the round (modulo 2^30) and the outcome. 0: no round was decided yet.
+  // The round (modulo 2^30) and the outcome in the low half; above it the id, mixed with the low half. So a
+  // half that another process has written stands for another id, with all probability, and the round is
+  // decided anew. 0: no round was decided yet.
   static constexpr unsigned outcome_bits = 2;
   static constexpr std::uint64_t round_mask = (std::uint64_t{1} << 30) - 1;
 
   static constexpr std::uint64_t word_of(std::uint32_t id, std::uint64_t round, round_outcome outcome) {
-    return (std::uint64_t{id} << 32) | ((round & round_mask) << outcome_bits) |
-           static_cast<std::uint64_t>(outcome);
+    const auto low = static_cast<std::uint32_t>((round & round_mask) << outcome_bits) |
+                     static_cast<std::uint32_t>(outcome);
+    return (std::uint64_t{id ^ mix_word(low)} << 32) | low;
   }
-  static constexpr std::uint32_t id_of(std::uint64_t word) { return static_cast<std::uint32_t>(word >> 32); }
+  static constexpr std::uint32_t id_of(std::uint64_t word) {
+    return static_cast<std::uint32_t>(word >> 32) ^ mix_word(static_cast<std::uint32_t>(word));
+  }
   static constexpr std::uint64_t outcome_of(std::uint64_t word) { return word & 3; }
 
   std::atomic<std::uint64_t> word_{0};

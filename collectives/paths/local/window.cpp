@@ -15,7 +15,7 @@ namespace farandole {
 
 namespace {
 
-constexpr std::uint64_t magic = 0x6661'7261'6e64'0002; // "farand", and the version of what follows
+constexpr std::uint64_t magic = 0x6661'7261'6e64'0003; // "farand", and the version of what follows
 constexpr std::size_t page = page_bytes;
 constexpr const char* name = "shared window";
 

@@ -67,6 +67,7 @@ void wake_local(const std::atomic<std::uint32_t>& word) {
 }
 
 void shared_counter::publish(std::uint32_t next) {
+  proof.store(std::uint64_t{mix_word(next)} << 32 | next, std::memory_order_release);
   value.store(next, std::memory_order_seq_cst);
   if (waiters.load(std::memory_order_seq_cst) != 0)
     wake_shared(&value);

@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "collectives/paths/waiting/cores.hpp"
+#include "collectives/paths/waiting/word_mix.hpp"
 #include "collectives/paths/waiting/yield_ledger.hpp"
 
 namespace farandole {
@@ -22,15 +23,27 @@ namespace farandole {
 struct alignas(128) shared_counter {
   std::atomic<std::uint32_t> value{0};
   std::atomic<std::uint32_t> waiters{0};
+  /// The number, and its checksum in the upper half: stored before `value`, so whoever has seen a value finds
+  /// here the same or a later one.
+  std::atomic<std::uint64_t> proof{0};
 
   /// Stores `next` and wakes who sleeps.
   void publish(std::uint32_t next);
+  /// Whether its owner has published `wanted` or a later number. False when `value` says so and another
+  /// process has written it.
+  bool proves(std::uint32_t wanted) const;
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == 4);
 
 /// Whether `value` has come to `wanted`, on counters that only grow and may wrap around.
 constexpr bool has_reached(std::uint32_t value, std::uint32_t wanted) {
   return static_cast<std::int32_t>(value - wanted) >= 0;
+}
+
+inline bool shared_counter::proves(std::uint32_t wanted) const {
+  const std::uint64_t seen = proof.load(std::memory_order_acquire);
+  const auto number = static_cast<std::uint32_t>(seen);
+  return seen >> 32 == mix_word(number) && has_reached(number, wanted);
 }
 
 /// Wakes every sleeper on a word of shared memory, or of this process only.

@@ -1,0 +1,200 @@
+// Random words in the counters and descriptors of the local path while members run: each operation ends with
+// an error or with the right result, within its deadline. Tensors in slots carry no checksum and are left
+// alone. The doors' part of shared memory: actors/door/pending_damage_test.cpp.
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <cstring>
+#include <random>
+
+#include "collectives/paths/local/local.hpp"
+#include "collectives/paths/paths_testing.hpp"
+
+using namespace farandole;
+using namespace farandole::testing;
+
+namespace {
+
+constexpr waiting patient{waiting::look::giving_way, std::chrono::microseconds(5), yield_ledger(true)};
+constexpr std::uint32_t members = 2;
+/// Of an operation that waits for ever for a word that has been overwritten; half of the writes do that.
+constexpr std::chrono::milliseconds short_deadline{2};
+
+struct scenario {
+  const char* name;
+  operation what;
+  std::size_t count; ///< of floats in a member's input
+  reduce_op op = reduce_op::sum;
+  std::size_t lend_bytes = 0; ///< of the path; not 0: the members' descriptors stand in the slots, no tensors
+};
+
+constexpr scenario scenarios[] = {
+    {"allreduce at once", operation::allreduce, 64},
+    {"allreduce in chunks", operation::allreduce, 24'000},
+    {"Adasum", operation::allreduce, 3'000, reduce_op::adasum},
+    {"allgather", operation::allgather, 3'000},
+    {"broadcast", operation::broadcast, 24'000},
+    {"reducescatter", operation::reducescatter, 3'000},
+    {"alltoall", operation::alltoall, 3'000},
+    {"alltoall without the window", operation::alltoall, 3'000, reduce_op::sum, 1},
+    {"barrier", operation::barrier, 0},
+};
+
+/// A tensor with untouched bytes on both sides.
+class guarded {
+public:
+  static constexpr std::size_t margin = 64;
+  explicit guarded(std::size_t size) : memory_(size + 2 * margin, std::byte{0xa5}) {}
+  std::byte* data() { return memory_.data() + margin; }
+  bytes content() const {
+    return {memory_.begin() + margin, memory_.end() - static_cast<std::ptrdiff_t>(margin)};
+  }
+  bool whole() const {
+    const auto untouched = [](std::byte each) { return each == std::byte{0xa5}; };
+    return std::all_of(memory_.begin(), memory_.begin() + margin, untouched) &&
+           std::all_of(memory_.end() - static_cast<std::ptrdiff_t>(margin), memory_.end(), untouched);
+  }
+
+private:
+  bytes memory_;
+};
+
+/// One member's side of a scenario.
+struct side {
+  bytes input;
+  guarded output;
+  work bundle;
+
+  side(const scenario& how, std::uint32_t rank)
+      : input(how.count * sizeof(float)),
+        output(how.what == operation::allgather ? members * input.size() : input.size()) {
+    for (std::size_t i = 0; i < how.count; ++i) {
+      const auto value = static_cast<float>(i % 97 + 1) * (rank == 0 ? 1.0F : -0.5F);
+      std::memcpy(input.data() + i * sizeof value, &value, sizeof value);
+    }
+    const auto half = input.size() / members;
+    bundle.operation = how.what;
+    bundle.reduce_op = how.op;
+    bundle.root = how.what == operation::broadcast ? 1 : -1;
+    if (how.what == operation::allgather)
+      bundle.gathered = {input.size(), input.size()};
+    if (how.what == operation::reducescatter || how.what == operation::alltoall)
+      bundle.sent = {half, half};
+    if (how.what == operation::alltoall) {
+      bundle.received = {half, half};
+      bundle.longest = half;
+    }
+    if (how.what != operation::barrier)
+      bundle.parts.push_back({input.data(), output.data(), input.size(), {}});
+  }
+};
+
+/// One operation of the members of a host, during which `damage` is called at one of their phases.
+struct trial {
+  std::vector<std::shared_ptr<window>> windows;
+  std::vector<std::unique_ptr<side>> sides;
+  std::vector<error> errors{members};
+  std::atomic<std::size_t> phases{0};
+  abort_token abort;
+
+  trial(const scenario& how, steady_clock::time_point deadline, std::size_t at,
+        const std::function<void(window&)>& damage) {
+    window_layout layout;
+    layout.members = members;
+    layout.chunk_bytes = 16 << 10;
+    layout.slots = 3;
+    windows = make_windows(layout);
+    for (std::uint32_t rank = 0; rank < members; ++rank)
+      sides.push_back(std::make_unique<side>(how, rank));
+    together(members, [&](std::uint32_t rank) {
+      local_path path(windows[rank], rank, patient, how.lend_bytes, [&](local_phase, std::uint64_t) {
+        if (phases.fetch_add(1) == at)
+          damage(*windows[rank]);
+      });
+      errors[rank] = path.run(sides[rank]->bundle, {abort, deadline, "test deadline"}).error;
+      if (errors[rank])
+        abort.raise(); // as the end of the generation does
+    });
+  }
+};
+
+/// Writes four or eight random bytes, or changes one bit.
+void overwrite(std::byte* at, std::size_t size, std::mt19937_64& random) {
+  const auto word = random();
+  if (random() % 2 == 0)
+    std::memcpy(at, &word, size);
+  else
+    at[word % size] ^= std::byte{1} << (random() % 8);
+}
+
+/// In some member's counters, or at the start of one of its slots where they hold descriptors.
+void write_somewhere(window& shared, bool slots, std::mt19937_64& random) {
+  const auto member = static_cast<std::uint32_t>(random() % members);
+  const std::size_t size = random() % 2 == 0 ? 4 : 8;
+  auto* base = reinterpret_cast<std::byte*>(&shared.counters(member));
+  std::size_t room = sizeof(member_counters);
+  if (slots && random() % 2 == 0) {
+    base = shared.slot(member, static_cast<std::uint32_t>(random() % 3));
+    room = 7 * sizeof(std::uint64_t);
+  }
+  // Between the fields of counters is nothing: most words go where something stands.
+  auto offset = random() % (room - size + 1);
+  if (room == sizeof(member_counters) && random() % 8 != 0)
+    offset = random() % 3 * sizeof(shared_counter) + random() % 3 * 4;
+  overwrite(base + offset, size, random);
+}
+
+} // namespace
+
+TEST_CASE("a random word in shared memory makes an operation fail, or it ends with the right result") {
+  constexpr std::size_t writes_of_each = 300;
+  std::mt19937_64 random(20'261'123);
+  for (const auto& how : scenarios) {
+    INFO(how.name);
+    const trial undisturbed(how, far(), SIZE_MAX, {});
+    for (const auto& each : undisturbed.errors)
+      REQUIRE(each.text == "");
+    std::size_t wrong = 0, outside = 0, said = 0;
+    for (std::size_t i = 0; i < writes_of_each; ++i) {
+      const std::size_t at = random() % undisturbed.phases;
+      const trial disturbed(how, steady_clock::now() + short_deadline, at,
+                            [&](window& shared) { write_somewhere(shared, how.lend_bytes > 0, random); });
+      for (std::uint32_t rank = 0; rank < members; ++rank) {
+        const auto& output = disturbed.sides[rank]->output;
+        outside += !output.whole();
+        wrong += !disturbed.errors[rank] && output.content() != undisturbed.sides[rank]->output.content();
+        said += disturbed.errors[rank].text.find("damaged in shared memory") != std::string::npos;
+      }
+    }
+    CHECK(wrong == 0);
+    CHECK(outside == 0);
+    CHECK(said > 0);
+  }
+}
+
+TEST_CASE("an address that another process has changed in shared memory is not read") {
+  constexpr scenario how{"", operation::alltoall, 3'000, reduce_op::sum, 1};
+  window_layout layout;
+  layout.members = members;
+  layout.chunk_bytes = 4096;
+  const auto windows = make_windows(layout);
+  side sides[] = {{how, 0}, {how, 1}};
+  error errors[members];
+  abort_token abort;
+  together(members, [&](std::uint32_t rank) {
+    // Members meet in steps 0 and 1. In step 2 rank 0 comes when rank 1 has shown its addresses.
+    const auto late = [&](local_phase at, std::uint64_t step) {
+      if (rank != 0 || at != local_phase::pack || step != 2)
+        return;
+      const std::atomic<std::uint32_t> quiet{0};
+      patient.until_reached(windows[0]->counters(1).packed, 3, quiet, far());
+      auto* const addresses = reinterpret_cast<std::uint64_t*>(windows[0]->slot(1, 2)) + 1;
+      addresses[0] += 64; // for rank 0; still inside of the tensor
+    };
+    local_path path(windows[rank], rank, patient, how.lend_bytes, late);
+    errors[rank] = path.run(sides[rank].bundle, {abort, far(), "test deadline"}).error;
+    if (errors[rank])
+      abort.raise();
+  });
+  CHECK_THAT(errors[0].text, Catch::Contains("found the descriptor of local member 1 damaged"));
+}
