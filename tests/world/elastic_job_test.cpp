@@ -4,9 +4,6 @@
 
 #include <catch2/catch.hpp>
 
-#include <map>
-#include <mutex>
-
 #include "tests/world/seeds.hpp"
 
 using namespace farandole::testing;
@@ -31,14 +28,7 @@ std::string wrong_with(std::uint64_t seed) {
 } // namespace
 
 TEST_CASE("elastic jobs keep their rules and come to an end, whatever happens to them, twice the same way") {
-  std::mutex guard;
-  std::map<std::uint64_t, std::string> wrong;
-  play_all(seeds(500), [&](std::uint64_t seed) {
-    if (auto text = wrong_with(seed); !text.empty()) {
-      const std::lock_guard lock(guard);
-      wrong[seed] = std::move(text);
-    }
-  });
+  const auto wrong = play_all(seeds(500), wrong_with);
   for (const auto& [seed, text] : wrong)
     FAIL_CHECK("seed " << seed << ": " << text);
   CHECK(wrong.empty());

@@ -14,6 +14,7 @@ namespace {
 std::string wanted_count;
 std::string wanted_seed;
 std::string wanted_base;
+bool wants_all = false;
 
 std::string from_environment(const char* name) {
   const auto* value = std::getenv(name);
@@ -35,6 +36,10 @@ std::vector<std::uint64_t> seeds(std::size_t usual) {
   return all;
 }
 
+bool keep_going() {
+  return wants_all;
+}
+
 } // namespace farandole::testing
 
 int main(int argc, char** argv) {
@@ -49,6 +54,7 @@ int main(int argc, char** argv) {
               Opt(wanted_count, "N")["--seeds"]("how many seeds each simulated job runs with") |
               Opt(wanted_seed, "S")["--seed"]("play this seed alone") |
               Opt(wanted_base, "B")["--base"]("the seeds begin behind this one") |
+              Opt(wants_all)["--keep-going"]("play on after a seed of elastic jobs has failed") |
               Opt(scale)["--scale"]("run no test: measure large jobs and write docs/scale.md") |
               Opt(regroup_scale)["--regroup-scale"]("likewise, its part about regroups alone"));
   if (const auto bad = session.applyCommandLine(argc, argv))

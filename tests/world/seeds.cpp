@@ -6,7 +6,10 @@
 #include <array>
 #include <atomic>
 #include <charconv>
+#include <chrono>
 #include <csignal>
+#include <mutex>
+#include <string>
 #include <string_view>
 #include <thread>
 #include <utility>
@@ -50,22 +53,78 @@ private:
   std::array<std::pair<int, void (*)(int)>, 3> handlers_{{{SIGABRT, {}}, {SIGSEGV, {}}, {SIGFPE, {}}}};
 };
 
+/// Says how far it has come, after each of some equal parts of many seeds.
+class progress {
+public:
+  explicit progress(const std::vector<std::uint64_t>& seeds)
+      : count_(seeds.size()), base_(seeds.empty() ? 0 : seeds.front() - 1) {}
+
+  void played(bool failed) {
+    ++played_;
+    failures_ += failed;
+    if (count_ >= many && played_ % (count_ / parts) == 0 && played_ < count_)
+      say("played " + text() + "\n");
+  }
+  void failed(std::uint64_t seed) {
+    say("seed " + std::to_string(seed) +
+        " fails; this plays it alone: world_test \"elastic jobs keep*\" --seed " + std::to_string(seed) +
+        "\n");
+  }
+  void summarize() const {
+    if (count_ >= many)
+      say("ended: " + text() + "\n");
+  }
+
+private:
+  std::string text() const {
+    const auto took = std::chrono::steady_clock::now() - begin_;
+    return std::to_string(played_) + " of " + std::to_string(count_) + " seeds behind base " +
+           std::to_string(base_) + ", " + std::to_string(failures_) + " failed, " +
+           std::to_string(std::chrono::duration_cast<std::chrono::seconds>(took).count()) + " s";
+  }
+
+  static constexpr std::size_t many = 10'000;
+  static constexpr std::size_t parts = 50;
+
+  std::size_t count_;
+  std::uint64_t base_;
+  std::size_t played_ = 0;
+  std::size_t failures_ = 0;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
 } // namespace
 
-void play_all(const std::vector<std::uint64_t>& seeds, const std::function<void(std::uint64_t seed)>& play) {
+std::map<std::uint64_t, std::string> play_all(const std::vector<std::uint64_t>& seeds,
+                                              const std::function<std::string(std::uint64_t seed)>& play) {
   const last_words told_at_the_end;
+  progress told(seeds);
   std::atomic<std::size_t> next{0};
-  auto work = [&] {
+  std::mutex guard;
+  std::map<std::uint64_t, std::string> wrong;
+  const auto work = [&] {
     for (auto i = next++; i < seeds.size(); i = next++) {
       playing = seeds[i];
-      play(seeds[i]);
+      auto text = play(seeds[i]);
+      const std::lock_guard lock(guard);
+      told.played(!text.empty());
+      if (text.empty())
+        continue;
+      told.failed(seeds[i]);
+      wrong[seeds[i]] = std::move(text);
+      if (!keep_going())
+        next = seeds.size();
     }
   };
-  std::vector<std::jthread> others;
-  for (auto count = std::min<std::size_t>(std::thread::hardware_concurrency(), seeds.size()); count > 1;
-       --count)
-    others.emplace_back(work);
-  work();
+  {
+    std::vector<std::jthread> others;
+    for (auto count = std::min<std::size_t>(std::thread::hardware_concurrency(), seeds.size()); count > 1;
+         --count)
+      others.emplace_back(work);
+    work();
+  }
+  told.summarize();
+  return wrong;
 }
 
 } // namespace farandole::testing
