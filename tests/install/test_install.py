@@ -7,6 +7,7 @@ The tests run in order and share one clone and one environment, so that the core
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -74,6 +75,39 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environmen
     shutil.rmtree(made.folder)
 
 
+def lacks_hardening(binary: Path) -> List[str]:
+    """Of the flags of tools/cmake/hardening.cmake, what cannot be seen in a program or a module."""
+    found = subprocess.run(
+        ["readelf", "--wide", "--file-header", "--program-headers", "--dynamic", "--dyn-syms", binary],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    wanted = {
+        "position-independent": r"^ +Type: +DYN ",
+        "full RELRO: segment": r"^ +GNU_RELRO ",
+        "full RELRO: bound at start": r"\(FLAGS(_1)?\).*\b(BIND_)?NOW\b",
+        "stack protector": r" __stack_chk_fail\b",
+    }
+    if binary.suffix != ".so":
+        wanted["PIE"] = r"\(FLAGS_1\).*\bPIE\b"
+    if binary.name.startswith("_native"):  # large enough to call functions that have a checked variant
+        wanted["_FORTIFY_SOURCE"] = r" __\w+_chk\b"
+        wanted["_GLIBCXX_ASSERTIONS"] = r" _ZSt21__glibcxx_assert_fail"
+    return [name for name, pattern in wanted.items() if not re.search(pattern, found, re.MULTILINE)]
+
+
+def check_hardened(environment: Environment) -> None:
+    folder = environment.python("import farandole; print(farandole.__path__[0])")
+    binaries = [
+        *Path(folder).rglob("*.so"),
+        *(environment.folder / "bin" / name for name in ("farandole", "horovodrun")),
+    ]
+    assert len(binaries) >= 5
+    lacking = {binary.name: lacks_hardening(binary) for binary in binaries}
+    assert not any(lacking.values()), lacking
+
+
 def check_installed(environment: Environment) -> None:
     """Both distributions, both programs, and everything that a job looks for."""
     versions = 'from importlib.metadata import version; print(version("farandole"), version("horovod"))'
@@ -102,6 +136,7 @@ def test_a_wheel_trains_on_two_ranks_and_is_removed_whole(clone: Path, environme
     environment.pip("install", f"{wheel}[numpy]")
     wheel.unlink()
     check_installed(environment)
+    check_hardened(environment)
     said = environment.run("horovodrun", "-np", "2", "python", TRAIN)
     assert "rank 0 of 2 has trained" in said and "rank 1 of 2 has trained" in said
     for path in ("gloo", "mpi"):

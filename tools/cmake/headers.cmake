@@ -27,7 +27,7 @@ foreach(header ${headers})
   list(APPEND alone ${source})
 endforeach()
 add_library(headers_alone OBJECT EXCLUDE_FROM_ALL ${alone})
-target_compile_options(headers_alone PRIVATE -O0)
+target_compile_options(headers_alone PRIVATE -O0 -U_FORTIFY_SOURCE) # which needs optimization
 add_dependencies(headers_alone farandole_schemas)
 foreach(library messages math plan paths elastic cuda actors cxx c)
   if(TARGET farandole_${library})
