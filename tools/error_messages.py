@@ -23,6 +23,7 @@ every warning or error that is logged, of every `warnings.warn(…)`, and of eve
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 from pathlib import Path
@@ -298,8 +299,13 @@ def page_patterns(page: str) -> List[str]:
     return patterns
 
 
+@functools.cache  # more patterns than re keeps, each of them asked about every message
+def expression(pattern: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, pattern.split(GAP))), re.S)
+
+
 def covers(pattern: str, message: str) -> bool:
-    return re.fullmatch(".*".join(map(re.escape, pattern.split(GAP))), message, re.S) is not None
+    return expression(pattern).fullmatch(message) is not None
 
 
 def compare(messages: List[Message], patterns: List[str]) -> Tuple[List[Message], List[str]]:
