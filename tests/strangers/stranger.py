@@ -49,10 +49,13 @@ def hostile_bytes() -> Iterator[Tuple[str, bytes]]:
     """What is sent at once to a port that has just been opened."""
     yield "eight zero bytes", bytes(8)
     yield "eight random bytes", b"\xa5" + os.urandom(7)
-    # The sender's number and an address of the receiver's memory, as UCX's TCP transport takes them for a PUT.
-    yield "a PUT of UCX with a raw address", struct.pack("<BIQQQ", 5, 4096, 0x7FFF00001000, 1, 1) + bytes(4096)
+    # Shaped like what UCX's TCP transport takes: an operation, a length, an address of the receiver's memory.
     yield (
-        "an active message of UCX with forged gradients",
+        "bytes like a PUT of UCX, with a raw address",
+        struct.pack("<BIQQQ", 5, 4096, 0x7FFF00001000, 1, 1) + bytes(4096),
+    )
+    yield (
+        "bytes like an active message of UCX, with forged gradients",
         struct.pack("<BI", 2, 4096) + struct.pack("<512d", *[1000.0] * 512),
     )
     yield "a pickled object", b"\x80\x04cposix\nsystem\n(S'touch /tmp/stranger'\ntR."

@@ -15,7 +15,10 @@ from results import Results
 from training import SAME, Training, Wire, attack, listeners, wait_for
 
 ATTACKS = {
-    "bytes": (2, "garbage, messages of UCX with forged gradients or a raw address, a pickle, half and false TLS"),
+    "bytes": (
+        2,
+        "garbage, bytes shaped like messages of UCX (forged gradients, a raw address), a pickle, half TLS",
+    ),
     "key": (5, "a whole handshake with another key"),
 }
 
