@@ -73,6 +73,8 @@ public:
           {error_kind::disconnected, "the data paths could not be connected: a member has gone"});
     }
     connected_ = true;
+    if (auto fast = plane_->board_of(key_, how_, place_))
+      how_.place->board(std::move(fast));
     how_.ready();
     run_next();
   }
@@ -191,6 +193,35 @@ mover_actor data_plane::lane(caf::event_based_actor* parent, const set_setup& ho
   const auto place = std::find(ranks.begin(), ranks.end(), how.shared->rank) - ranks.begin();
   places_[who].emplace_back(key_of(how), static_cast<std::int32_t>(place));
   return caf::actor_cast<mover_actor>(spawned);
+}
+
+std::shared_ptr<board> data_plane::board_of(const set_key& set, const set_setup& how, std::int32_t place) {
+  const auto ranks = how.ranks();
+  const auto host_of = [&](std::int32_t rank) {
+    return how.shared->members[static_cast<std::size_t>(rank)].host;
+  };
+  const bool one_host = std::all_of(
+      ranks.begin(), ranks.end(), [&](std::int32_t rank) { return host_of(rank) == host_of(ranks.front()); });
+  if (!how.settings.flag(setting::board) || ranks.size() < 2 || !one_host)
+    return nullptr;
+  auto& shared = windows_[set];
+  if (!shared) {
+    window_layout layout;
+    layout.generation = set.generation;
+    layout.set = set.number;
+    layout.members = static_cast<std::uint32_t>(ranks.size());
+    layout.chunk_bytes = 4096;
+    layout.board_bytes = static_cast<std::uint64_t>(how.settings.integer(setting::board_area));
+    auto made = window::create(layout);
+    if (!made) {
+      watcher_.problem("no memory for a board: " + made.error().text);
+      return nullptr;
+    }
+    shared = std::move(*made);
+    shared->drop_descriptor();
+  }
+  constexpr waiting never{waiting::look::giving_way, std::chrono::microseconds(0), yield_ledger(true)};
+  return std::make_shared<board>(shared, static_cast<std::uint32_t>(place), never);
 }
 
 std::chrono::microseconds data_plane::takes(process_id who, std::uint64_t most_us) {

@@ -1,6 +1,7 @@
 // The data paths of a simulated job. A bundle moves once every member of its set has come to it; what each
 // gets is worked out from what all of them brought. Where a member has gone, the others' bundles break,
-// sooner or later, or end just before they would.
+// sooner or later, or end just before they would. Members of a set on one host share a real board where the
+// settings want one: small tensors take the fast path there.
 #pragma once
 
 #include <caf/all.hpp>
@@ -52,6 +53,8 @@ public:
   /// The mover of one member: to be given to set_setup::simulated_mover.
   mover_actor lane(caf::event_based_actor* parent, const set_setup& how, set_setup::bundle_ended ended,
                    process_id who);
+  /// The board of a member of this set; null: it has none.
+  std::shared_ptr<board> board_of(const set_key& set, const set_setup& how, std::int32_t place);
   /// The process runs no more.
   void end_process(process_id who);
   /// Everything that this process's lanes do takes so many times longer.
@@ -90,6 +93,7 @@ private:
   std::map<process_id, std::uint64_t> slow_;
   std::set<process_id> ended_;
   std::map<set_key, path> paths_;
+  std::map<set_key, std::shared_ptr<window>> windows_;
   std::map<process_id, std::vector<std::pair<set_key, std::int32_t>>> places_;
 };
 

@@ -13,6 +13,12 @@ using std::chrono::seconds;
 
 constexpr std::uint64_t fault_stream = 406;
 
+handshake_verdict verdict_of(const fault& what) {
+  constexpr handshake_verdict all[] = {handshake_verdict::not_tls, handshake_verdict::wrong_secret,
+                                       handshake_verdict::silence, handshake_verdict::hangs_up};
+  return all[what.pick / 16 % std::size(all)];
+}
+
 } // namespace
 
 elastic_faults::elastic_faults(simulation& world, elastic_stage& stage, elastic_launcher& launcher,
@@ -29,9 +35,19 @@ void elastic_faults::arriving(process_id from, process_id to) {
 
 // One that can hit nobody now waits, and the others behind it.
 bool elastic_faults::can_hit(const fault& what, process_id worker) const {
-  if (what.kind == fault_kind::death || what.kind == fault_kind::slow_rank)
+  switch (what.kind) {
+  case fault_kind::death:
+  case fault_kind::slow_rank:
     return worker > launcher_process;
-  return what.kind != fault_kind::rendezvous_death || service_.may_end();
+  case fault_kind::stopped_process:
+    return worker > launcher_process && launcher_.worker(worker - 1)->runs() &&
+           !world_.all_processes().stopped(worker);
+  case fault_kind::rendezvous_death:
+  case fault_kind::impostor:
+    return service_.may_end();
+  default:
+    return true;
+  }
 }
 
 void elastic_faults::note(const std::string& text) {
@@ -78,6 +94,18 @@ void elastic_faults::apply(const fault& what, process_id from, process_id to) {
   case fault_kind::disk_full:
     service_.fill_disk(true);
     return after(what.lasts, [this] { service_.fill_disk(false); });
+  case fault_kind::stopped_process:
+    return stop(std::max(from, to) - 1, what.lasts);
+  case fault_kind::half_open_link:
+    return stage_.net.break_links_of(end, end == from ? to : from, what.lasts, "connection reset by peer");
+  case fault_kind::corrupted_record:
+    return stage_.net.break_links_of(to, from, milliseconds(5), "TLS: decryption failed or bad record mac");
+  case fault_kind::disturbed_handshake:
+    return disturb_handshakes(what, end);
+  case fault_kind::impostor:
+    return send_impostor(what);
+  case fault_kind::strangers:
+    return send_strangers(what, end);
   }
 }
 
@@ -113,7 +141,36 @@ void elastic_faults::end_rendezvous(const fault& what) {
   after(what.lasts, [this] { service_.start(); });
 }
 
+// While it is stopped, its links may be given up: then it comes as a new one.
+void elastic_faults::stop(std::int32_t slot, std::chrono::nanoseconds lasts) {
+  note("slot " + std::to_string(slot) + " is stopped");
+  stage_.log.cut_off(slot);
+  auto* worker = launcher_.worker(slot);
+  worker->stop();
+  after(lasts, [this, worker, slot] {
+    note("slot " + std::to_string(slot) + " goes on");
+    worker->proceed();
+  });
+}
+
+void elastic_faults::disturb_handshakes(const fault& what, process_id who) {
+  stage_.net.disturb(who, verdict_of(what));
+  after(what.lasts, [this, who] { stage_.net.disturb(who, handshake_verdict::accepted); });
+}
+
+void elastic_faults::send_impostor(const fault& what) {
+  const auto where = stage_.rendezvous_ip + ":" + std::to_string(stage_.rendezvous_port);
+  stage_.net.impersonate(where, verdict_of(what));
+  end_rendezvous(what);
+  after(what.lasts, [this, where] { stage_.net.impersonate(where, handshake_verdict::accepted); });
+}
+
+void elastic_faults::send_strangers(const fault& what, process_id who) {
+  stage_.net.crowd(who, 2 + what.pick / 16 % 40, world_.now() + what.lasts, what.pick);
+}
+
 void elastic_faults::after(std::chrono::nanoseconds wait, std::function<void()> how) {
+  const running_process nobody(world_.all_processes(), no_process);
   world_.system().spawn([=](caf::event_based_actor* self) {
     self->delayed_send(self, wait, tick_atom::value);
     return caf::behavior{[=](tick_atom) {

@@ -30,6 +30,8 @@ public:
   void note(const std::string& text);
 
   void kill(std::int32_t slot);
+  /// For so long, it does nothing.
+  void stop(std::int32_t slot, std::chrono::nanoseconds lasts);
   void after(std::chrono::nanoseconds wait, std::function<void()> how);
 
   std::size_t happened() const { return next_; }
@@ -43,6 +45,9 @@ private:
   void reorder(const fault& what);
   void partition(const fault& what, process_id who);
   void end_rendezvous(const fault& what);
+  void disturb_handshakes(const fault& what, process_id who);
+  void send_impostor(const fault& what);
+  void send_strangers(const fault& what, process_id who);
 
   simulation& world_;
   elastic_stage& stage_;

@@ -11,6 +11,9 @@ namespace {
 
 using std::chrono::seconds;
 
+constexpr std::uint64_t clock_stream = 410;
+constexpr std::int64_t most_drift_ppm = 1000;
+constexpr process_id first_clock = -20, last_clock = 40; // more processes than any job has
 constexpr std::uint64_t steps_allowed = 3'000'000;
 // From the last fault to the end of the job: what the timeouts below sum to, and some more.
 constexpr seconds patience{900};
@@ -25,7 +28,7 @@ settings settings_of(const elastic_options& options) {
   };
   assign(setting::elastic, 1);
   assign(setting::elastic_timeout, elastic_timeout.count());
-  assign(setting::board, 0);
+  assign(setting::board, options.one_machine ? 1 : 0);
   assign(setting::stall_check_disable, 1); // who looks again and again lets no job come to rest
   if (options.relays)
     assign(setting::relay_ranks, 1);
@@ -38,12 +41,12 @@ public:
       : options_(options), scenario_(std::move(scenario)), world_(options.seed),
         log_(transcript ? elastic_log::clock_text([this] { return time_text(); })
                         : elastic_log::clock_text{}),
-        net_(world_.system(), net_of(options), watcher()),
+        net_(world_, net_of(options), watcher()),
         plane_(options.seed, {[this](const set_key& set, std::int32_t place, std::int32_t members,
                                      const lane_job& job) { log_.ran(set, place, members, job); },
                               [this](const std::string& text) { log_.problem(text); }}),
-        stage_{world_.system(), options_, net_, plane_, log_, settings_of(options), {}, 0}, launcher_(stage_),
-        service_(stage_), faults_(world_, stage_, launcher_, service_) {
+        stage_{world_, world_.system(), options_, net_, plane_, log_, settings_of(options), {}, 0},
+        launcher_(stage_), service_(stage_), faults_(world_, stage_, launcher_, service_) {
     world_.step_limit(steps_allowed);
     launcher_.start(service_.for_launcher());
   }
@@ -70,6 +73,7 @@ public:
     report.sequence = log_.hash();
     report.generations = log_.generations();
     report.messages = net_.arrived();
+    report.on_board = log_.on_board();
     report.faults = faults_.happened();
     return report;
   }
@@ -95,6 +99,12 @@ public:
     faults_.note("discovery finds other hosts");
     launcher_.find(std::move(hosts));
   }
+  void crowd_rendezvous(std::size_t strangers, std::chrono::nanoseconds lasts) override {
+    faults_.note("strangers come to the rendezvous");
+    net_.crowd(service_.latest(), strangers, world_.now() + lasts, options_.seed);
+  }
+  void stop(std::int32_t slot, std::chrono::nanoseconds lasts) override { faults_.stop(slot, lasts); }
+  std::chrono::nanoseconds now() const override { return world_.now() - begin_; }
   void after(std::chrono::nanoseconds wait, std::function<void()> what) override {
     faults_.after(wait, std::move(what));
   }
@@ -102,7 +112,27 @@ public:
 
 private:
   static net_options net_of(const elastic_options& options) {
-    return {options.seed, options.latency_us, options.jitter_us, options.delayed, options.delay_us};
+    return {options.seed,    options.latency_us, options.jitter_us,
+            options.delayed, options.delay_us,   options.handshakes};
+  }
+
+  bool tell_processes_apart() {
+    if (!options_.tells_processes_apart())
+      return false;
+    world_.all_processes().tell_apart();
+    if (options_.own_clocks)
+      give_clocks();
+    return true;
+  }
+
+  // The launcher's is the world's: the others are ahead of it by up to a day.
+  void give_clocks() {
+    dice draw(options_.seed, clock_stream);
+    for (process_id who = first_clock; who <= last_clock; ++who)
+      if (who != launcher_process)
+        world_.all_processes().give_clock(
+            who, {std::chrono::nanoseconds(draw.below(86'400'000'000'000)),
+                  static_cast<std::int64_t>(draw.below(2 * most_drift_ppm + 1)) - most_drift_ppm});
   }
 
   net_watcher watcher() {
@@ -205,6 +235,10 @@ private:
         std::any_of(workers.begin(), workers.end(), [](const auto& each) { return each.second->finished(); });
     if (worker.failure().kind == error_kind::timed_out)
       return launcher_.said("for more slots") || launcher_.said("no other hosts can come") || finished;
+    // Whom somebody else answers on its first contact cannot know that this is not the job's rendezvous.
+    if (worker.failure().kind == error_kind::unknown &&
+        net_.mistaken_at_first(elastic_worker::id_of(worker.slot())))
+      return true;
     return worker.failure().kind == error_kind::precondition && (faults_.any() || finished);
   }
 
@@ -214,7 +248,9 @@ private:
       return;
     scenario_ = {};
     faults_.stop();
+    world_.proceed_all();
     launcher_.take_down();
+    world_.proceed_all(); // those that this has killed
     service_.close();
     world_.run_for(seconds(60));
     service_.take_down();
@@ -224,6 +260,7 @@ private:
   elastic_options options_;
   elastic_scenario scenario_;
   simulation world_;
+  const bool told_apart_ = tell_processes_apart();
   const caf::actor_clock::time_point begin_ = world_.now();
   elastic_log log_;
   simulated_net net_;

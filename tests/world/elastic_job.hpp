@@ -27,8 +27,9 @@ struct elastic_report {
   std::uint64_t sequence = 0;           ///< which bundles moved in which generation
   std::uint64_t generations = 0;
   std::uint64_t messages = 0;
-  std::int32_t finished = 0; ///< processes that came to the end of training
-  std::size_t faults = 0;    ///< that happened
+  std::uint64_t on_board = 0; ///< operations that ended well on the fast path
+  std::int32_t finished = 0;  ///< processes that came to the end of training
+  std::size_t faults = 0;     ///< that happened
 };
 
 /// What a fixed scenario sees of the job, and does to it.
@@ -43,6 +44,11 @@ public:
   virtual void block_rendezvous(std::int32_t slot, bool there, bool back, bool blocked) = 0;
   virtual void break_rendezvous_link(std::int32_t slot, std::chrono::nanoseconds late) = 0;
   virtual void find(std::vector<host_slots> hosts) = 0;
+  /// Strangers come to the listeners of the rendezvous, and again when they have to go, for so long.
+  virtual void crowd_rendezvous(std::size_t strangers, std::chrono::nanoseconds lasts) = 0;
+  /// As SIGSTOP does; the options say that processes are told apart.
+  virtual void stop(std::int32_t slot, std::chrono::nanoseconds lasts) = 0;
+  virtual std::chrono::nanoseconds now() const = 0;
 
   /// Does it so much later.
   virtual void after(std::chrono::nanoseconds wait, std::function<void()> what) = 0;

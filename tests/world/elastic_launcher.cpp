@@ -21,6 +21,7 @@ elastic_launcher::elastic_launcher(elastic_stage& stage)
       hosts_(stage.options.hosts.front().hosts) {}
 
 void elastic_launcher::start(const caf::actor& rendezvous) {
+  const running_process scope(stage_.world.all_processes(), launcher_process);
   driver_ = stage_.system.spawn(elastic_driver, spec(rendezvous), nullptr);
   caf::anon_send(rendezvous, watch_generations{driver_});
   caf::anon_send(rendezvous, watch_fates{driver_});

@@ -115,6 +115,14 @@ void elastic_log::brought(const set_key& set, const std::string& name, std::uint
             std::to_string(first->second.at(0)) + " to another");
 }
 
+void elastic_log::ended_on_board(const set_key& set, const std::string& name, std::uint64_t count,
+                                 bool well) {
+  on_board_ += well;
+  const auto [first, is_new] = rounds_[set].try_emplace({name, count}, well);
+  if (!is_new && first->second != well)
+    problem(of(set.generation) + name + " has ended well on the board for one member, and not for another");
+}
+
 // The rendezvous would take it for lost.
 void elastic_log::left(std::int32_t slot) {
   const bool planned = leaving_.erase(slot) != 0;

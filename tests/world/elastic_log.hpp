@@ -57,6 +57,10 @@ public:
   /// The operation of this name, the `count`th of it in this set, ended well with this result on a member.
   void brought(const set_key& set, const std::string& name, std::uint64_t count,
                const std::vector<std::int64_t>& result);
+  /// That operation was on the board, where all members that are still there come to the same end.
+  void ended_on_board(const set_key& set, const std::string& name, std::uint64_t count, bool well);
+  /// Operations that ended well on the board.
+  std::uint64_t on_board() const { return on_board_; }
   /// A member leaves its generation by plan; says farewell to the rendezvous; and has left.
   void leaves(std::int32_t slot) { leaving_.insert(slot); }
   void farewell(std::int32_t slot) { told_so_.insert(slot); }
@@ -90,6 +94,8 @@ private:
   std::map<set_key, generation> generations_; ///< by their global sets
   std::map<set_key, chronicle> sets_;
   std::map<set_key, std::map<std::pair<std::string, std::uint64_t>, std::vector<std::int64_t>>> results_;
+  std::map<set_key, std::map<std::pair<std::string, std::uint64_t>, bool>> rounds_; ///< ended well
+  std::uint64_t on_board_ = 0;
   std::uint64_t untold_ = 0; ///< generations that may have been, since the last one
   bool doubled_ = false;
   std::set<std::int32_t> cut_off_;

@@ -11,6 +11,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::uint64_t play_stream = 401;
+constexpr std::uint64_t rare_stream = 409; // a seed without any of it is the job that it was before
+
+enum class draw_group : std::uint8_t { usual, rare };
 
 struct fault_row {
   fault_kind kind;
@@ -18,6 +21,7 @@ struct fault_row {
   std::uint64_t weight; ///< how often it is drawn
   std::uint64_t shortest_ms;
   std::uint64_t longest_ms;
+  draw_group group = draw_group::usual;
 };
 
 constexpr fault_row rows[] = {
@@ -33,15 +37,23 @@ constexpr fault_row rows[] = {
     {fault_kind::discovery_flaps, "discovery flaps", 1, 500, 10'000},
     {fault_kind::rendezvous_death, "rendezvous death", 6, 10, 40'000},
     {fault_kind::disk_full, "full disk", 3, 10, 20'000},
+    {fault_kind::stopped_process, "stopped process", 6, 5, 60'000, draw_group::rare},
+    {fault_kind::half_open_link, "half-open link", 3, 10, 30'000, draw_group::rare},
+    {fault_kind::corrupted_record, "corrupted record", 3, 0, 0, draw_group::rare},
+    {fault_kind::disturbed_handshake, "disturbed handshake", 3, 10, 15'000, draw_group::rare},
+    {fault_kind::impostor, "impostor", 3, 10, 40'000, draw_group::rare},
+    {fault_kind::strangers, "strangers", 2, 100, 5'000, draw_group::rare},
 };
 static_assert(std::size(rows) == fault_kind_count);
 
-fault_kind drawn_kind(dice& draw) {
+fault_kind drawn_kind(dice& draw, draw_group group) {
   std::uint64_t all = 0;
   for (const auto& row : rows)
-    all += row.weight;
+    all += row.group == group ? row.weight : 0;
   auto number = draw.below(all);
   for (const auto& row : rows) {
+    if (row.group != group)
+      continue;
     if (number < row.weight)
       return row.kind;
     number -= row.weight;
@@ -56,6 +68,7 @@ bool can_happen(fault_kind kind, bool script, bool apart) {
     return script;
   case fault_kind::rendezvous_death:
   case fault_kind::disk_full:
+  case fault_kind::impostor:
     return apart;
   default:
     return true;
@@ -63,13 +76,13 @@ bool can_happen(fault_kind kind, bool script, bool apart) {
 }
 
 // Some faults come close together: what a job makes of the second depends on how far it is with the first.
-std::vector<fault> drawn_faults(dice& draw, bool script, bool apart) {
+std::vector<fault> drawn_faults(dice& draw, draw_group group, std::uint64_t count, bool script, bool apart) {
   constexpr std::uint64_t job_messages = 500;
-  std::vector<fault> all(draw.below(5));
+  std::vector<fault> all(count);
   std::uint64_t last = 0;
   for (auto& one : all) {
     do
-      one.kind = drawn_kind(draw);
+      one.kind = drawn_kind(draw, group);
     while (!can_happen(one.kind, script, apart));
     const auto& row = rows[static_cast<std::size_t>(one.kind)];
     one.at_message = last != 0 && draw.one_in(2) ? last + draw.below(60) : draw.below(job_messages);
@@ -82,9 +95,12 @@ std::vector<fault> drawn_faults(dice& draw, bool script, bool apart) {
     one.pick = draw.next();
     last = one.at_message;
   }
+  return all;
+}
+
+void sort_by_message(std::vector<fault>& all) {
   std::stable_sort(all.begin(), all.end(),
                    [](const fault& a, const fault& b) { return a.at_message < b.at_message; });
-  return all;
 }
 
 std::vector<host_slots> drawn_hosts(dice& draw, std::int32_t least_slots) {
@@ -147,8 +163,27 @@ elastic_options elastic_options::drawn(std::uint64_t seed) {
   options.delayed = draw.one_in(2) ? 50 : 5;
   options.relays = draw.one_in(3);
   options.apart = draw.one_in(2);
-  options.faults = drawn_faults(draw, script, options.apart);
+  options.faults = drawn_faults(draw, draw_group::usual, draw.below(5), script, options.apart);
+
+  // Most jobs have nothing of this, and few have much of it.
+  dice rare(seed, rare_stream);
+  options.one_machine = rare.one_in(6);
+  options.own_clocks = rare.one_in(6);
+  // So few places that few strangers fill them.
+  options.handshakes.connections = 16;
+  options.handshakes.share = 8;
+  options.handshakes.shaking = 4;
+  if (rare.one_in(4))
+    for (auto& one : drawn_faults(rare, draw_group::rare, 1 + rare.below(2), script, options.apart))
+      options.faults.push_back(one);
+  sort_by_message(options.faults);
   return options;
+}
+
+bool elastic_options::tells_processes_apart() const {
+  return one_machine || own_clocks || stops_processes ||
+         std::any_of(faults.begin(), faults.end(),
+                     [](const fault& one) { return one.kind == fault_kind::stopped_process; });
 }
 
 } // namespace farandole::testing

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "actors/kit/handshake_table.hpp"
 #include "elastic/host_slots.hpp"
 
 namespace farandole::testing {
@@ -28,8 +29,16 @@ enum class fault_kind : std::uint8_t {
   rendezvous_death,  ///< it ends, maybe in the midst of a write, maybe with its machine; another one comes
                      ///< later
   disk_full,         ///< for a while, the journal cannot be written
+
+  // The rare ones, which are drawn from a stream of their own.
+  stopped_process,     ///< for a while, one process does nothing, as after SIGSTOP; its host still answers
+  half_open_link,      ///< one end of a link hears that it broke, and the other one much later
+  corrupted_record,    ///< what arrives fails its check: its link ends there, and then at the other end
+  disturbed_handshake, ///< for a while, nobody can prove the secret to one process, nor it to others
+  impostor,            ///< while the rendezvous is away, somebody without the secret has its port
+  strangers,           ///< for a while, strangers take places at one process's listeners
 };
-inline constexpr std::size_t fault_kind_count = 12;
+inline constexpr std::size_t fault_kind_count = 18;
 std::string_view to_string(fault_kind kind);
 
 struct fault {
@@ -70,8 +79,16 @@ struct elastic_options {
   std::uint64_t delayed = 50;
   std::uint64_t delay_us = 5000;
   bool relays = false;
+  bool one_machine = false;    ///< all hosts are names of one: small tensors take the fast path
+  handshake_limits handshakes; ///< of each listener
+  bool own_clocks = false;     ///< each process's clock is ahead of others, and faster or slower
 
   std::vector<fault> faults; ///< by message
+
+  bool stops_processes = false; ///< a scenario does
+
+  /// Whether processes must be told apart.
+  bool tells_processes_apart() const;
 
   static elastic_options drawn(std::uint64_t seed);
 };

@@ -57,6 +57,7 @@ void elastic_service::call_from_launcher() {
         stage_.log.note([&] { return "launcher: " + std::string(line); });
       }));
   spec.log = logs_.back().get();
+  const running_process scope(stage_.world.all_processes(), launcher_process);
   for_launcher_ = caf::actor_cast<caf::actor>(stage_.system.spawn(remote_rendezvous, spec));
 }
 
@@ -90,6 +91,7 @@ void elastic_service::begin(const std::string& journal_path) {
       hear(who, repaired);
   }
   mine.epoch = next_epoch(found ? found->epoch : 0, how.draw);
+  const running_process scope(stage_.world.all_processes(), who);
   stage_.log.note([&] { return "a rendezvous starts, of epoch " + epoch_text(mine.epoch); });
   const auto service = start_rendezvous(stage_.system, how);
   if (!service)

@@ -40,6 +40,7 @@ elastic_worker::elastic_worker(elastic_stage& stage, std::int32_t slot, std::str
         log_options{log_level::warning, true}, [this](log_level, std::string_view line) {
           stage_.log.note([&] { return who() + ": " + std::string(line); });
         });
+  const running_process scope(stage.world.all_processes(), id_of(slot_));
   clock_ = stage.system.spawn([this](caf::event_based_actor*) {
     return caf::behavior{[this](const task& what) {
       if (!gone_)
@@ -75,33 +76,6 @@ std::string elastic_worker::where() const {
          std::to_string(state_.round);
 }
 
-// ---- the process ---------------------------------------------------------------------------------
-
-void elastic_worker::start() {
-  if (gone_)
-    return;
-  started_ = true;
-  stage_.log.note([&] { return who() + " starts on " + host_; });
-  begin();
-}
-
-void elastic_worker::kill(int signal) {
-  if (!gone_)
-    exit(128 + signal, signal);
-}
-
-void elastic_worker::exit(int code, int signal) {
-  stage_.log.note([&] {
-    return who() + " ends with code " + std::to_string(code) +
-           (failure_ ? " (" + std::string(to_string(failure_.kind)) + ": " + failure_.text + ")" : "");
-  });
-  gone_ = true;
-  stage_.net.end_process(id_of(slot_));
-  stage_.plane.end_process(id_of(slot_));
-  drop_runtime();
-  ended_({code, signal});
-}
-
 // ---- the runtime (actors/member_runtime.cpp) -----------------------------------------------------
 
 void elastic_worker::begin() {
@@ -131,7 +105,8 @@ void elastic_worker::init() {
   setup.settings = stage_.values;
   setup.introduce.slot = slot_;
   setup.introduce.size = stage_.options.processes;
-  setup.introduce.host = setup.introduce.host_name = host_;
+  setup.introduce.host = stage_.options.one_machine ? "one machine" : host_;
+  setup.introduce.host_name = host_;
   setup.introduce.process = 1000 + slot_;
   setup.introduce.progress = progress_;
   setup.introduce.keeps_sets = goes_on_;

@@ -31,6 +31,7 @@ namespace farandole::testing {
 
 /// What all workers share.
 struct elastic_stage {
+  simulation& world;
   caf::actor_system& system;
   const elastic_options& options;
   simulated_net& net;
@@ -59,7 +60,11 @@ public:
   void kill(int signal);
   static constexpr std::uint64_t slowness = 100;
   void slow_down() { slow_ = slowness; }
+  /// As SIGSTOP and SIGCONT do.
+  void stop();
+  void proceed();
 
+  std::int32_t slot() const { return slot_; }
   bool runs() const { return started_ && !gone_; }
   bool finished() const { return state_.round >= stage_.options.rounds; }
   /// Why it failed by itself; kind `none` when it did not.
@@ -135,6 +140,7 @@ private:
   std::uint64_t slow_ = 1;
   bool started_ = false;
   bool gone_ = false;
+  int held_signal_ = 0; ///< that came while it was stopped
   error failure_;
   std::unique_ptr<logger> member_log_; ///< where there is a transcript
   caf::actor clock_;                   ///< runs what is to be done later

@@ -43,15 +43,20 @@ void elastic_worker::ask(door& where, std::uint32_t set_number, const std::strin
   one->operation->on_settled([this, one, told = std::move(told), mine = incarnation_] {
     ++one->settled;
     const auto problem = one->operation->problem;
+    const bool on_board = one->operation->seat != nullptr;
     // The caller's thread wakes some time later.
-    after(std::chrono::microseconds(1 + draw_.below(20)), [this, one, told, mine, problem] {
+    after(std::chrono::microseconds(1 + draw_.below(20)), [this, one, told, mine, problem, on_board] {
       one->operation = {};
       if (!problem)
         stage_.log.brought(one->set, one->name, one->count, one->out);
+      if (on_board)
+        stage_.log.ended_on_board(one->set, one->name, one->count, !problem);
       if (mine == incarnation_)
         told(*one, problem);
     });
   });
+  if (is_on_board(one->operation->now()))
+    where.look_after(*one->operation);
 }
 
 std::int64_t elastic_worker::part_of(std::int32_t slot, std::int64_t round, std::size_t tensor) const {

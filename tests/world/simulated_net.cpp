@@ -18,6 +18,8 @@ constexpr seconds longest_silence{30};
 constexpr seconds connect_timeout{10};
 constexpr seconds close_timeout{5};
 constexpr milliseconds look_again{250};
+constexpr const char* reset = "connection reset by peer";
+constexpr const char* connect_timeout_text = " within connect timeout";
 
 } // namespace
 
@@ -73,6 +75,8 @@ public:
       return drop();
     if (net_->is_blocked(mine().who, other().who))
       return wait();
+    if (is_stopped(other().who))
+      return mine().closing && !net_->ended(mine().who) ? wait() : wait_for_process();
     waited_ = {};
     auto what = std::move(queue_.front());
     queue_.pop_front();
@@ -96,9 +100,16 @@ private:
     if (!waited_)
       waited_ = now;
     if (now - *waited_ >= patience)
-      return net_->break_wire(*wire_, {}, from_);
+      return net_->break_wire(*wire_, {}, from_, reset);
     self_->delayed_send(self_, look_again, tick_atom::value);
   }
+
+  bool is_stopped(process_id who) const {
+    return net_->world_.all_processes().stopped(who) && !net_->ended(who);
+  }
+
+  // The kernel of a stopped process still answers, so this takes as long as it is stopped.
+  void wait_for_process() { net_->for_stopped_[other().who].push_back(caf::actor_cast<caf::actor>(self_)); }
 
   void deliver(const envelope& message) {
     if (net_->ended(other().who) || other().told)
@@ -140,24 +151,35 @@ public:
     if (port == 0)
       port = net_.next_port_++;
     const auto where = bind_ip + ":" + std::to_string(port);
-    net_.listeners_[where].push_back({who_, owner});
-    auto handle = net_.system_.spawn([net = &net_, who = who_, where, owner](caf::event_based_actor* self) {
+    auto handshakes = std::make_shared<simulated_listener>(
+        net_.options_.handshakes,
+        simulated_listener::surroundings{[net = &net_] { return net->world_.now(); },
+                                         [net = &net_](duration wait, std::function<void()> action) {
+                                           net->later(wait, std::move(action));
+                                         }});
+    net_.listeners_[where].push_back({who_, owner, handshakes});
+    auto handle = net_.system_.spawn([=, net = &net_, who = who_](caf::event_based_actor* self) {
       auto close = [=] {
         std::erase_if(net->listeners_[where], [&](const listener& one) { return one.who == who; });
+        handshakes->close();
         self->quit();
       };
       self->monitor(owner);
       self->set_down_handler([=](const caf::down_msg&) { close(); });
-      return caf::behavior{[=](close_atom) { close(); }, [](const peers_expected&) {}};
+      return caf::behavior{[=](close_atom) { close(); },
+                           [=](const peers_expected& what) {
+                             std::set<std::string> sources;
+                             for (const auto& peer : what.peers)
+                               sources.insert(peer.substr(0, peer.rfind(':')));
+                             handshakes->expect(std::move(sources));
+                           }};
     });
     return listening{port, std::move(handle)};
   }
 
   void dial(const std::string& ip, std::uint16_t port, caf::actor owner, link_id id) override {
-    const auto where = ip + ":" + std::to_string(port);
-    net_.later(net_.takes(who_, who_), [net = &net_, who = who_, where, owner = std::move(owner), id] {
-      net->connect(who, where, owner, id, {});
-    });
+    call what{who_, ip + ":" + std::to_string(port), std::move(owner), id, {}, redial{connect_timeout}};
+    net_.later(net_.takes(who_, who_), [net = &net_, what = std::move(what)] { net->connect(what); });
   }
 
 private:
@@ -165,8 +187,9 @@ private:
   process_id who_;
 };
 
-simulated_net::simulated_net(caf::actor_system& system, const net_options& options, net_watcher watcher)
-    : system_(system), options_(options), watcher_(std::move(watcher)), draw_(options.seed, net_stream) {}
+simulated_net::simulated_net(simulation& world, const net_options& options, net_watcher watcher)
+    : world_(world), system_(world.system()), options_(options), watcher_(std::move(watcher)),
+      draw_(options.seed, net_stream) {}
 
 simulated_net::~simulated_net() {
   for (auto& one : wires_)
@@ -200,6 +223,7 @@ simulated_net::duration simulated_net::takes(process_id from, process_id to) {
 }
 
 void simulated_net::later(duration when, std::function<void()> what) {
+  const running_process network(world_.all_processes(), no_process);
   system_.spawn([when, what = std::move(what)](caf::event_based_actor* self) {
     self->delayed_send(self, when, tick_atom::value);
     return caf::behavior{[=](tick_atom) {
@@ -209,21 +233,28 @@ void simulated_net::later(duration when, std::function<void()> what) {
   });
 }
 
-void simulated_net::connect(process_id from, const std::string& where, caf::actor owner, link_id id,
-                            duration waited) {
-  if (ended(from))
+void simulated_net::connect(call what) {
+  if (ended(what.from))
     return;
-  const auto* found = whoever_listens(where);
-  if (!found)
-    return caf::anon_send(owner, link_closed{id, "connecting to " + where + ": connection refused"});
+  const auto* found = whoever_listens(what.where);
+  if (!found) {
+    const auto impostor = impostors_.find(what.where);
+    if (impostor != impostors_.end())
+      return conclude(std::move(what), impostor->second);
+    return fail(what, "connecting to " + what.where + ": connection refused");
+  }
   const auto to = found->who;
-  if (!is_blocked(from, to) && !is_blocked(to, from))
-    return open(from, *found, std::move(owner), id);
-  if (waited >= connect_timeout)
-    return caf::anon_send(owner, link_closed{id, "connecting to " + where + ": timed out"});
-  later(look_again, [this, from, where, owner = std::move(owner), id, waited] {
-    connect(from, where, owner, id, waited + look_again);
-  });
+  const bool blocked = is_blocked(what.from, to) || is_blocked(to, what.from);
+  if (!blocked && !world_.all_processes().stopped(to)) {
+    const auto verdict = verdict_between(what.from, to);
+    return verdict == handshake_verdict::accepted ? shake_hands(std::move(what), *found)
+                                                  : conclude(std::move(what), verdict);
+  }
+  if (what.waited >= connect_timeout)
+    return fail(what, blocked ? "connecting to " + what.where + ": timed out"
+                              : std::string("no proof of the secret") + connect_timeout_text);
+  what.waited += look_again;
+  later(look_again, [this, what = std::move(what)] { connect(what); });
 }
 
 const simulated_net::listener* simulated_net::whoever_listens(const std::string& where) {
@@ -234,9 +265,11 @@ const simulated_net::listener* simulated_net::whoever_listens(const std::string&
   return &all[all.size() == 1 ? 0 : draw_.below(all.size())];
 }
 
-void simulated_net::open(process_id from, const listener& to, caf::actor owner, link_id id) {
+void simulated_net::open(const call& what, const listener& to) {
+  const running_process network(world_.all_processes(), no_process);
+  linked_.insert(what.from);
   auto made = std::make_shared<wire>();
-  made->ends[0] = {from, std::move(owner), id, {}};
+  made->ends[0] = {what.from, what.owner, what.id, {}};
   made->ends[1] = {to.who, to.owner, next_accepted_++, {}};
   for (int i : {0, 1})
     made->ends[static_cast<std::size_t>(i)].line =
@@ -252,14 +285,14 @@ void simulated_net::open(process_id from, const listener& to, caf::actor owner, 
   for (int i : {0, 1}) {
     auto& one = made->ends[static_cast<std::size_t>(i)];
     const auto& other = made->ends[static_cast<std::size_t>(1 - i)];
-    caf::anon_send(one.owner, link_opened{one.id, one.line, "process " + std::to_string(other.who), i == 1});
+    caf::anon_send(one.owner, link_opened{one.id, one.line, address_of(other.who) + ":1", i == 1});
   }
   std::erase_if(wires_, [](const auto& one) { return one.expired(); });
   wires_.push_back(made);
 }
 
 // `first` hears of it at once, the other one later.
-void simulated_net::break_wire(wire& which, duration late, int first) {
+void simulated_net::break_wire(wire& which, duration late, int first, const std::string& reason) {
   if (std::exchange(which.broken, true))
     return;
   watcher_.broken(which.ends[0].who, which.ends[1].who);
@@ -272,14 +305,18 @@ void simulated_net::break_wire(wire& which, duration late, int first) {
     auto when = takes(one.who, one.who);
     if (i != first && late.count() > 0)
       when += duration(draw_.below(static_cast<std::uint64_t>(late.count())));
-    later(when, [owner = one.owner, id = one.id] {
-      caf::anon_send(owner, link_closed{id, "connection reset by peer"});
+    later(when, [owner = one.owner, id = one.id, why = i == first ? reason : std::string(reset)] {
+      caf::anon_send(owner, link_closed{id, why});
     });
   }
 }
 
 void simulated_net::end_process(process_id who) {
   ended_.insert(who);
+  for (const auto& [where, all] : std::map(listeners_))
+    for (const auto& one : all)
+      if (one.who == who)
+        one.handshakes->close();
   for (auto& one : wires_)
     if (auto known = one.lock())
       for (int i : {0, 1})
@@ -296,8 +333,24 @@ void simulated_net::break_links(process_id a, process_id b, duration late) {
     if (auto known = one.lock()) {
       const auto x = known->ends[0].who, y = known->ends[1].who;
       if ((x == a && y == b) || (x == b && y == a))
-        break_wire(*known, late, static_cast<int>(draw_.below(2)));
+        break_wire(*known, late, static_cast<int>(draw_.below(2)), reset);
     }
+}
+
+void simulated_net::break_links_of(process_id first, process_id other, duration late,
+                                   const std::string& reason) {
+  auto all = wires_;
+  for (auto& one : all)
+    if (auto known = one.lock()) {
+      const auto x = known->ends[0].who, y = known->ends[1].who;
+      if ((x == first && y == other) || (x == other && y == first))
+        break_wire(*known, late, x == first ? 0 : 1, reason);
+    }
+}
+
+void simulated_net::proceed(process_id who) {
+  for (const auto& line : std::exchange(for_stopped_[who], {}))
+    caf::anon_send(line, tick_atom::value);
 }
 
 void simulated_net::block(process_id from, process_id to, bool blocked) {

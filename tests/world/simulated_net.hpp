@@ -1,7 +1,8 @@
 // The network of a simulated job: links between processes in place of sockets and TLS. What is sent on one
 // link arrives in order and is parsed anew from its bytes; different links overtake each other. Links break,
-// wait while their way is blocked, and end with the process at either end, of which each end hears in its own
-// time.
+// wait while their way is blocked or the process that is to get it is stopped, and end with the process at
+// either end, of which each end hears in its own time. Whoever dials may have to wait for its place among
+// strangers, and may meet somebody who is none of the job.
 #pragma once
 
 #include <caf/all.hpp>
@@ -17,13 +18,12 @@
 #include <vector>
 
 #include "actors/kit/link.hpp"
+#include "elastic/redial.hpp"
 #include "tests/world/dice.hpp"
+#include "tests/world/simulated_listener.hpp"
+#include "tests/world/simulation.hpp"
 
 namespace farandole::testing {
-
-/// A simulated process; 0 is the launcher's, below are rendezvous apart from it, above are workers.
-using process_id = std::int32_t;
-inline constexpr process_id launcher_process = 0;
 
 struct net_options {
   std::uint64_t seed = 1;
@@ -31,6 +31,7 @@ struct net_options {
   std::uint64_t jitter_us = 200;
   std::uint64_t delayed = 50; ///< one message in so many …
   std::uint64_t delay_us = 5000;
+  handshake_limits handshakes; ///< of each listener
 };
 
 /// Who hears of what passes. Both may cause faults.
@@ -47,7 +48,7 @@ class simulated_net {
 public:
   using duration = std::chrono::nanoseconds;
 
-  simulated_net(caf::actor_system& system, const net_options& options, net_watcher watcher);
+  simulated_net(simulation& world, const net_options& options, net_watcher watcher);
   /// Whoever is still linked hears of nothing more.
   ~simulated_net();
 
@@ -61,6 +62,8 @@ public:
   void end_process(process_id who);
   /// All links between the two break. `late`: how long until the second of them knows.
   void break_links(process_id a, process_id b, duration late);
+  /// Likewise, and `first` knows first, for this reason.
+  void break_links_of(process_id first, process_id other, duration late, const std::string& reason);
   /// Nothing passes from one to the other, or passes again. Links that wait too long end.
   void block(process_id from, process_id to, bool blocked);
   /// Nothing reaches it, or reaches it again, whoever sends it …
@@ -71,6 +74,20 @@ public:
   void slow_down(duration extra) { extra_ = extra; }
   /// … and those of this process too.
   void slow_down(process_id who, duration extra) { slow_[who] = extra; }
+
+  /// A process that was stopped goes on: what has come meanwhile is handed over.
+  void proceed(process_id who);
+
+  // ---- handshakes ----
+
+  /// From now on whoever dials this process, or is dialled by it, ends up so.
+  void disturb(process_id who, handshake_verdict verdict);
+  /// Somebody who is none of the job listens there ("ip:port") where nobody else does.
+  void impersonate(const std::string& where, handshake_verdict verdict);
+  /// This many strangers connect to each listener of the process, and again when they have to go, until then.
+  void crowd(process_id who, std::size_t strangers, caf::actor_clock::time_point until, std::uint64_t pick);
+  /// It was told that the other end has not its secret, before any link of it had opened.
+  bool mistaken_at_first(process_id who) const { return mistaken_at_first_.contains(who); }
 
   bool ended(process_id who) const { return ended_.contains(who); }
   /// Messages that have arrived.
@@ -84,12 +101,29 @@ private:
   struct listener {
     process_id who = 0;
     caf::actor owner;
+    std::shared_ptr<simulated_listener> handshakes;
+  };
+  /// What dial() was asked for, and how long it has tried.
+  struct call {
+    process_id from = 0;
+    std::string where;
+    caf::actor owner;
+    link_id id = 0;
+    duration waited{0}; ///< for a connection
+    redial again{};     ///< after the peer hung up before the link was open
   };
   class maker;
 
-  void connect(process_id from, const std::string& where, caf::actor owner, link_id id, duration waited);
-  void open(process_id from, const listener& to, caf::actor owner, link_id id);
-  void break_wire(wire& which, duration late, int first);
+  void connect(call what);
+  void conclude(call what, handshake_verdict verdict);
+  void shake_hands(call what, const listener& to);
+  void dial_again(call what);
+  void fail(const call& what, const std::string& reason, bool untrusted = false);
+  handshake_verdict verdict_between(process_id from, process_id to) const;
+  void send_stranger(const std::string& where, process_id who, caf::actor_clock::time_point until,
+                     std::uint64_t pick);
+  void open(const call& what, const listener& to);
+  void break_wire(wire& which, duration late, int first, const std::string& reason);
   bool is_blocked(process_id from, process_id to) const {
     return blocked_.contains({from, to}) || deaf_.contains(to) || mute_.contains(from);
   }
@@ -103,6 +137,7 @@ private:
   duration takes(process_id from, process_id to);
   void later(duration when, std::function<void()> what);
 
+  simulation& world_;
   caf::actor_system& system_;
   net_options options_;
   net_watcher watcher_;
@@ -113,6 +148,11 @@ private:
   std::set<std::pair<process_id, process_id>> blocked_;
   std::set<process_id> deaf_;
   std::set<process_id> mute_;
+  std::map<process_id, std::vector<caf::actor>> for_stopped_; ///< lines, once for each message
+  std::map<process_id, handshake_verdict> disturbed_;
+  std::map<std::string, handshake_verdict> impostors_;
+  std::set<process_id> linked_; ///< a link of it has opened
+  std::set<process_id> mistaken_at_first_;
   /// By "ip:port"; whoever calls reaches any of them.
   std::map<std::string, std::vector<listener>> listeners_;
   std::uint16_t next_port_ = 1000;

@@ -43,30 +43,41 @@ public:
   simulated_scheduler(caf::actor_system& system, std::uint64_t seed)
       : abstract_coordinator(system), execution_unit(&system), draw_(seed) {}
 
-  void enqueue(caf::resumable* job) override { jobs_.push_back(job); }
-  void exec_later(caf::resumable* job) override { jobs_.push_back(job); }
+  void enqueue(caf::resumable* job) override {
+    if (processes_.told_apart())
+      if (auto* who = dynamic_cast<caf::scheduled_actor*>(job))
+        processes_.spawned(who->id());
+    jobs_.push_back(job);
+  }
+  void exec_later(caf::resumable* job) override { enqueue(job); }
   bool detaches_utility_actors() const override { return false; }
   void start() override {
     utility_actors_[printer_id] = make_silent_printer(abstract_coordinator::system(), this);
   }
   void stop() override {
+    take_up(processes_.proceed_all());
     while (step()) {
     }
     utility_actors_[printer_id] = nullptr;
   }
-  caf::detail::test_actor_clock& clock() noexcept override { return clock_; }
+  world_clock& clock() noexcept override { return clock_; }
+  caf::actor_clock::time_point world_time() const { return clock_.current_time; }
+  /// What actors of a process that was stopped would have done.
+  void take_up(const std::vector<caf::resumable*>& jobs) {
+    jobs_.insert(jobs_.end(), jobs.begin(), jobs.end());
+  }
 
   /// Lets one actor take one message.
   bool step() {
-    if (jobs_.empty())
+    auto process = no_process;
+    auto* job = next_job(process);
+    if (!job)
       return false;
-    std::swap(jobs_[next_random(draw_) % jobs_.size()], jobs_.back());
-    auto* job = jobs_.back();
-    jobs_.pop_back();
     ++steps_;
     if (auto* who = dynamic_cast<caf::scheduled_actor*>(job))
       trace_ = mixed(trace_, who->id());
-    trace_ = mixed(trace_, static_cast<std::uint64_t>(clock_.now().time_since_epoch().count()));
+    trace_ = mixed(trace_, static_cast<std::uint64_t>(world_time().time_since_epoch().count()));
+    const running_process scope(processes_, process);
     switch (run(job)) {
     case caf::resumable::resume_later:
       jobs_.push_back(job);
@@ -79,6 +90,7 @@ public:
     return true;
   }
 
+  processes processes_;
   std::unordered_set<caf::actor_id> watched_;
   std::unique_ptr<own_thread> apart_; ///< where the watched ones run
   std::chrono::nanoseconds watched_time_{0};
@@ -87,6 +99,23 @@ public:
   std::uint64_t limit_ = 50'000'000;
 
 private:
+  /// Drawn among those whose process is not stopped; null: there is none.
+  caf::resumable* next_job(process_id& process) {
+    while (!jobs_.empty()) {
+      std::swap(jobs_[next_random(draw_) % jobs_.size()], jobs_.back());
+      auto* job = jobs_.back();
+      jobs_.pop_back();
+      if (!processes_.told_apart())
+        return job;
+      if (auto* who = dynamic_cast<caf::scheduled_actor*>(job))
+        process = processes_.of(who->id());
+      if (!processes_.stopped(process))
+        return job;
+      processes_.hold(process, job);
+    }
+    return nullptr;
+  }
+
   caf::resumable::resume_result run(caf::resumable* job) {
     auto* who = watched_.empty() ? nullptr : dynamic_cast<caf::scheduled_actor*>(job);
     if (!who || !watched_.contains(who->id()))
@@ -102,7 +131,7 @@ private:
 
   std::uint64_t draw_;
   std::vector<caf::resumable*> jobs_;
-  caf::detail::test_actor_clock clock_;
+  world_clock clock_{processes_};
 };
 
 struct simulation::config final : caf::actor_system_config {
@@ -145,17 +174,17 @@ bool simulation::run_until_idle() {
 
 bool simulation::run_for(std::chrono::nanoseconds duration) {
   auto& clock = scheduler_->clock();
-  auto end = clock.now() + duration;
+  auto end = now() + duration;
   for (;;) {
     if (!run_until_quiet())
       return false;
     auto next = clock.schedule().empty() ? end : clock.schedule().begin()->first;
     if (next >= end)
       break;
-    clock.advance_time(next > clock.now() ? next - clock.now() : std::chrono::nanoseconds{0});
+    clock.advance_time(next > now() ? next - now() : std::chrono::nanoseconds{0});
   }
-  if (clock.now() < end)
-    clock.advance_time(end - clock.now());
+  if (now() < end)
+    clock.advance_time(end - now());
   return run_until_quiet();
 }
 
@@ -164,7 +193,16 @@ void simulation::jump(std::chrono::nanoseconds duration) {
 }
 
 caf::actor_clock::time_point simulation::now() const {
-  return scheduler_->clock().now();
+  return scheduler_->world_time();
+}
+processes& simulation::all_processes() {
+  return scheduler_->processes_;
+}
+void simulation::proceed(process_id process) {
+  scheduler_->take_up(scheduler_->processes_.proceed(process));
+}
+void simulation::proceed_all() {
+  scheduler_->take_up(scheduler_->processes_.proceed_all());
 }
 std::uint64_t simulation::trace_hash() const {
   return scheduler_->trace_;

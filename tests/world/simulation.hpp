@@ -4,7 +4,6 @@
 #pragma once
 
 #include <caf/all.hpp>
-#include <caf/detail/test_actor_clock.hpp>
 #include <caf/scheduler/abstract_coordinator.hpp>
 
 #include <chrono>
@@ -12,6 +11,8 @@
 #include <memory>
 #include <random>
 #include <vector>
+
+#include "tests/world/processes.hpp"
 
 namespace farandole::testing {
 
@@ -44,7 +45,12 @@ public:
   /// Time goes on at once, and nobody could do anything meanwhile. From within a run function, too.
   void jump(std::chrono::nanoseconds duration);
 
+  /// Of the world, whichever process runs.
   caf::actor_clock::time_point now() const;
+  processes& all_processes();
+  /// A process that was stopped goes on; or all of them do.
+  void proceed(process_id process);
+  void proceed_all();
   /// Depends on who ran when, and on nothing else. Two runs of one seed have equal hashes.
   std::uint64_t trace_hash() const;
   /// Messages delivered so far.

@@ -1,0 +1,118 @@
+// Elastic jobs with strangers at their listeners, members that are stopped, and clocks that differ.
+#include "tests/world/elastic_scenarios_testing.hpp"
+
+#include <set>
+
+using namespace farandole;
+using namespace farandole::testing;
+using namespace std::chrono_literals;
+
+TEST_CASE("elastic scenario: thousands of strangers do not keep members from coming together again") {
+  std::chrono::nanoseconds lost{}, together{};
+  auto crowded = once(1, a_request, [&](elastic_world& world, std::int32_t, std::int32_t) {
+    world.crowd_rendezvous(4096, 10s);
+    world.after(2s, [&world] { world.kill(1); });
+  });
+  auto hears = once(1, a_loss, [&](elastic_world& world, std::int32_t, std::int32_t) { lost = world.now(); });
+  auto starts =
+      once(2, a_welcome, [&](elastic_world& world, std::int32_t, std::int32_t) { together = world.now(); });
+  const auto report = played(calm(3), [=](elastic_world& world, std::int32_t from, std::int32_t to,
+                                          const envelope& message) mutable {
+    for (auto* each : {&crowded, &hears, &starts})
+      (*each)(world, from, to, message);
+  });
+  CHECK(report.code == 0);
+  CHECK(report.last_slots == slots{0, 2});
+  REQUIRE(together > lost);
+  // Strangers who share a member's address may hold every place for the second that a contended handshake
+  // has.
+  CHECK(together - lost < handshake_limits{}.contended + 100ms);
+}
+
+TEST_CASE("elastic scenario: members on one machine take the fast path, also after one of them has died") {
+  auto options = calm(3);
+  options.one_machine = true;
+  const auto report =
+      played(options, once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
+               world.after(1s, [&world] { world.kill(1); });
+             }));
+  CHECK(report.code == 0);
+  CHECK(report.last_slots == slots{0, 2});
+  CHECK(report.on_board > 100);
+}
+
+TEST_CASE("elastic scenario: a member that is stopped for a while is waited for, and nobody is lost") {
+  for (const bool one_machine : {false, true}) {
+    auto options = calm(3);
+    options.one_machine = one_machine;
+    options.stops_processes = true;
+    const auto report =
+        played(options, once(1, a_request,
+                             [](elastic_world& world, std::int32_t, std::int32_t) { world.stop(1, 40s); }));
+    CHECK(report.code == 0);
+    CHECK(report.generations == 1);
+    CHECK(report.last_slots == slots{0, 1, 2});
+  }
+}
+
+TEST_CASE(
+    "elastic scenario: a member that is stopped while others leave its generation comes late or goes on") {
+  auto options = calm(4);
+  options.stops_processes = true;
+  options = with_more(options, 1500ms, {{"host-a", 1}, {"host-b", 1}, {"host-c", 1}});
+  const auto report =
+      played(options, once(1, wire::Envelope::Body::CHANGED,
+                           [](elastic_world& world, std::int32_t, std::int32_t) { world.stop(1, 20s); }));
+  CHECK(report.code == 0);
+  CHECK(report.finished > 0);
+}
+
+TEST_CASE("elastic scenario: no rule compares the clocks of two processes") {
+  auto options = calm(3);
+  options.apart = true;
+  options.own_clocks = true;
+  auto gone = once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
+    world.service().end(false);
+    world.after(1500ms, [&world] { world.service().start(); });
+  });
+  auto lost = once(1, wire::Envelope::Body::RESUMED,
+                   [](elastic_world& world, std::int32_t, std::int32_t) { world.kill(1); });
+  const auto report = played(options, [=](elastic_world& world, std::int32_t from, std::int32_t to,
+                                          const envelope& message) mutable {
+    gone(world, from, to, message);
+    lost(world, from, to, message);
+  });
+  CHECK(report.code == 0);
+  CHECK(report.generations == 2);
+  CHECK(report.last_slots == slots{0, 2});
+}
+
+TEST_CASE("a process's clock shows what it is set to, and its timers end no earlier") {
+  using time_point = process_clock::time_point;
+  for (const std::int64_t ppm : {-1000, 0, 7, 1000})
+    for (const auto ahead : {0ns, 86'399'999'999'999ns})
+      for (const auto world : {1ns, 1'000'000'007ns, 3'600'000'000'001ns}) {
+        const process_clock clock{ahead, ppm};
+        const auto local = clock.local(time_point(world));
+        CHECK(local - time_point(world) - ahead <= world / 1000);
+        CHECK(clock.local(clock.world(local)) >= local);
+        CHECK(clock.world(local) - time_point(world) <= 3ns);
+      }
+}
+
+TEST_CASE("every kind of fault is drawn, and most jobs have only the usual ones") {
+  std::set<fault_kind> drawn;
+  int usual = 0;
+  constexpr int jobs = 1000;
+  for (std::uint64_t seed = 1; seed <= jobs; ++seed) {
+    const auto options = elastic_options::drawn(seed);
+    bool rare = options.one_machine || options.own_clocks;
+    for (const auto& one : options.faults) {
+      drawn.insert(one.kind);
+      rare = rare || one.kind >= fault_kind::stopped_process;
+    }
+    usual += !rare;
+  }
+  CHECK(drawn.size() == fault_kind_count);
+  CHECK(usual > jobs / 2);
+}

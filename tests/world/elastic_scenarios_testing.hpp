@@ -1,0 +1,76 @@
+// What scenarios of elastic jobs are written with.
+#pragma once
+
+#include <catch2/catch.hpp>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "messages/membership.hpp"
+#include "tests/world/elastic_job.hpp"
+
+namespace farandole::testing {
+
+using slots = std::vector<std::int32_t>;
+
+/// Four hosts of one slot each; as many rounds as a few virtual seconds have.
+inline elastic_options calm(std::int32_t processes) {
+  elastic_options options;
+  options.processes = options.most = processes;
+  options.rounds = 30;
+  options.think_us = 100'000;
+  options.delayed = 0;
+  std::vector<host_slots> hosts;
+  for (std::int32_t i = 0; i < processes; ++i)
+    hosts.push_back({std::string("host-") + static_cast<char>('a' + i), 1});
+  options.hosts.push_back({std::chrono::milliseconds(0), hosts});
+  return options;
+}
+
+/// More hosts, as discovery finds them later.
+inline elastic_options with_more(elastic_options options, std::chrono::milliseconds at,
+                                 std::vector<host_slots> hosts) {
+  options.hosts.push_back({at, std::move(hosts)});
+  return options;
+}
+
+inline bool is(const envelope& message, wire::Envelope::Body::Which kind) {
+  return message.kind() == kind;
+}
+
+inline elastic_report played(const elastic_options& options, const elastic_scenario& scenario) {
+  const auto report = run_elastic(options, true, scenario);
+  for (const auto& line : report.transcript)
+    UNSCOPED_INFO(line);
+  CHECK(report.problems.empty());
+  return report;
+}
+
+inline bool told(const elastic_report& report, const std::string& part) {
+  for (const auto& line : report.transcript)
+    if (line.find(part) != std::string::npos)
+      return true;
+  return false;
+}
+
+/// Does `what` once, when the first message of this kind in this generation passes.
+inline elastic_scenario once(std::uint64_t generation, wire::Envelope::Body::Which kind,
+                             std::function<void(elastic_world&, std::int32_t from, std::int32_t to)> what) {
+  return [=, done = false](elastic_world& world, std::int32_t from, std::int32_t to,
+                           const envelope& message) mutable {
+    if (!done && world.generation() == generation && is(message, kind)) {
+      done = true;
+      what(world, from, to);
+    }
+  };
+}
+
+inline constexpr auto a_request = wire::Envelope::Body::REQUESTS;
+inline constexpr auto a_hello = wire::Envelope::Body::HELLO;
+inline constexpr auto a_loss = wire::Envelope::Body::LOST;
+inline constexpr auto a_welcome = wire::Envelope::Body::WELCOME;
+
+} // namespace farandole::testing

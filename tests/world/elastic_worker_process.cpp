@@ -1,0 +1,55 @@
+// How the process of a simulated worker starts, takes signals and ends.
+#include <csignal>
+
+#include "tests/world/elastic_worker.hpp"
+
+namespace farandole::testing {
+
+void elastic_worker::start() {
+  if (gone_)
+    return;
+  const running_process scope(stage_.world.all_processes(), id_of(slot_));
+  started_ = true;
+  stage_.log.note([&] { return who() + " starts on " + host_; });
+  begin();
+}
+
+// A process that is stopped takes no signal but this.
+void elastic_worker::kill(int signal) {
+  if (gone_)
+    return;
+  if (signal != SIGKILL && stage_.world.all_processes().stopped(id_of(slot_)))
+    held_signal_ = signal;
+  else
+    exit(128 + signal, signal);
+}
+
+void elastic_worker::stop() {
+  stage_.world.all_processes().stop(id_of(slot_));
+}
+
+void elastic_worker::proceed() {
+  if (gone_)
+    return;
+  stage_.world.proceed(id_of(slot_));
+  stage_.net.proceed(id_of(slot_));
+  if (held_signal_ != 0)
+    kill(held_signal_);
+}
+
+void elastic_worker::exit(int code, int signal) {
+  stage_.log.note([&] {
+    return who() + " ends with code " + std::to_string(code) +
+           (failure_ ? " (" + std::string(to_string(failure_.kind)) + ": " + failure_.text + ")" : "");
+  });
+  gone_ = true;
+  stage_.net.end_process(id_of(slot_));
+  stage_.plane.end_process(id_of(slot_));
+  drop_runtime();
+  // Where processes are told apart, nothing that it was about to do is done any more.
+  if (stage_.world.all_processes().told_apart())
+    stop();
+  ended_({code, signal});
+}
+
+} // namespace farandole::testing
