@@ -69,6 +69,10 @@ membership_decision membership::join(route from, const hello& request) {
     out.superseded_by = request.epoch;
     return out;
   }
+  if (std::int32_t slot = 0; seat_of(from, &slot)) {
+    out.refusals.push_back({from, {"this connection has joined already, as slot " + std::to_string(slot)}});
+    return out;
+  }
   // A process that comes again may be faster than its own farewell, for two links keep no order between them.
   if (auto earlier = same_process(request)) {
     auto* seat = seat_of(*earlier);
@@ -122,7 +126,14 @@ std::optional<route> membership::same_process(const hello& request) const {
 
 membership_decision membership::leave(route from, std::uint64_t generation) {
   membership_decision out;
-  if (auto* seat = seat_of(from)) {
+  std::int32_t slot = 0;
+  if (auto* seat = seat_of(from, &slot)) {
+    // Were it only forgotten, nobody would notice that it goes.
+    if (running_ && seat->in_generation && generation != generation_)
+      end_running(slot,
+                  "left generation " + std::to_string(generation) + ", but is in generation " +
+                      std::to_string(generation_),
+                  out);
     seat->link.reset();
     if (generation == generation_ && std::exchange(seat->in_generation, false))
       ++revision_;
@@ -234,9 +245,16 @@ void membership::refuse_waiting(const std::string& reason, membership_decision& 
 
 membership_decision membership::report(route from, const lost& what) {
   membership_decision out;
-  auto known = what.rank >= 0 && what.rank < static_cast<std::int32_t>(slots_by_rank_.size());
-  if (seat_of(from) && known && what.generation == generation_)
+  std::int32_t slot = 0;
+  if (!seat_of(from, &slot) || what.generation != generation_)
+    return out;
+  if (what.rank >= 0 && what.rank < static_cast<std::int32_t>(slots_by_rank_.size()))
     end_generation(slots_by_rank_[static_cast<std::size_t>(what.rank)], what.reason, out);
+  else
+    end_generation(slot,
+                   "reported the loss of rank " + std::to_string(what.rank) +
+                       ", which its generation does not have",
+                   out);
   return out;
 }
 

@@ -98,6 +98,8 @@ membership_decision membership::come_back(route from, const returning& who) {
   const auto found = seats_.find(who.slot);
   if (found == seats_.end())
     return refuse(slot + " is not known to this rendezvous: was it started without its journal?");
+  if (const auto held = slot_of(from); held && *held != who.slot)
+    return refuse("this connection has joined already, as slot " + std::to_string(*held));
   auto& seat = found->second;
   if (seat.ended)
     return refuse(slot + " " + seat.end_reason + " and cannot come again");
