@@ -30,6 +30,11 @@ std::string not_below(std::int32_t rank) {
          " has no business here: it does not speak with the leader by this process";
 }
 
+std::string brought_for(std::int32_t source, std::int32_t neighbour) {
+  return "a message of rank " + std::to_string(source) + " came by the link of rank " +
+         std::to_string(neighbour);
+}
+
 } // namespace
 
 void post_state::begin(post_setup how) {
@@ -103,12 +108,38 @@ void post_state::enter(const generation_entered& what) {
                  peer_gone{above, "announced the address \"" + parent.address + "\", which is none"});
   }
   for (auto& [id, link] : links_)
-    if (link.rank >= 0 && tree_->branch(rank_, link.rank) != link.rank)
-      drop(id, not_below(link.rank));
+    if (link.rank >= 0 && tree_->branch(rank_, link.rank) != link.rank) {
+      // Whoever it is, it is not the member of this rank.
+      const auto claimed = std::exchange(link.rank, -1);
+      by_rank_.erase(claimed);
+      drop(id, not_below(claimed));
+    }
   enter(what.global);
-  for (auto& message : gate_.enter(what.generation))
-    if (tree_->below(rank_, message.source()))
-      take(parent_link, message);
+  take_early(gate_.enter(what.generation));
+}
+
+// Only now is it known whose messages a link may bring. Where a link brought somebody else's, all messages
+// of that sender are suspect; the link's own member ends the generation.
+void post_state::take_early(const std::vector<envelope>& messages) {
+  std::set<std::int32_t> forged;
+  for (const auto& [source, id] : std::exchange(early_sources_, {})) {
+    const auto link = links_.find(id);
+    if (link != links_.end() && link->second.rank >= 0 && tree_->below(link->second.rank, source))
+      continue;
+    forged.insert(source);
+    if (link != links_.end() && link->second.rank >= 0)
+      drop(id, brought_for(source, link->second.rank));
+  }
+  for (const auto& message : messages) {
+    const auto child = tree_->branch(rank_, message.source());
+    const auto link = by_rank_.find(child);
+    if (link == by_rank_.end() || links_.at(link->second).dropped || forged.count(message.source()))
+      continue;
+    if (const auto why = objection(child, message); !why.empty())
+      drop(link->second, why);
+    else
+      take(link->second, message);
+  }
 }
 
 void post_state::enter(const set_entered& what) {
@@ -179,10 +210,10 @@ void post_state::closed(const link_closed& what) {
   }
   auto rank = what.link == parent_link ? tree_->parent(rank_) : -1;
   if (auto link = links_.find(what.link); link != links_.end()) {
-    rank = link->second.rank;
+    rank = link->second.dropped ? -1 : link->second.rank; // of one that was dropped the member knows
+    by_rank_.erase(link->second.rank);
     links_.erase(link);
   }
-  by_rank_.erase(rank);
   if (!closing_ && rank >= 0)
     self->send(setup_.member, peer_gone{rank, what.reason});
   finish_if_closed();
@@ -190,10 +221,14 @@ void post_state::closed(const link_closed& what) {
 
 void post_state::drop(link_id link, const std::string& why) {
   auto& entry = links_.at(link);
+  if (std::exchange(entry.dropped, true))
+    return;
   if (setup_.log)
     setup_.log->warning("closing the link from " + entry.peer +
                         (entry.rank >= 0 ? " (rank " + std::to_string(entry.rank) + ")" : "") + ": " + why);
   caf::anon_send(entry.handle, close_atom::value);
+  if (!closing_ && entry.rank >= 0)
+    self->send(setup_.member, peer_gone{entry.rank, why});
 }
 
 // ---- in ------------------------------------------------------------------------------------------
@@ -204,25 +239,34 @@ void post_state::received(const link_received& what) {
     return;
   }
   auto position = links_.find(what.link);
-  if (position == links_.end())
+  if (position == links_.end() || position->second.dropped)
     return;
   auto& from = position->second;
   if (from.rank < 0)
     return greet(what.link, from, what.message);
-  if (tree_ && !may_bring(from.rank, what.message))
-    return drop(what.link, "a message of rank " + std::to_string(what.message.source()) +
-                               " came by the link of rank " + std::to_string(from.rank));
+  if (const auto why = tree_ ? objection(from.rank, what.message) : std::string(); !why.empty())
+    return drop(what.link, why);
   auto answer = gate_.offer(what.message);
   if (!answer)
     return drop(what.link, answer.error().text);
   if (*answer == generation_gate::answer::pass)
     take(what.link, what.message);
+  else if (*answer == generation_gate::answer::held && !tree_)
+    early_sources_.emplace(what.message.source(), what.link);
 }
 
 // From above comes what the leader said, from below what members there say.
-bool post_state::may_bring(std::int32_t neighbour, const envelope& message) const {
-  auto above = neighbour == tree_->parent(rank_);
-  return above ? message.source() == 0 : tree_->below(neighbour, message.source());
+std::string post_state::objection(std::int32_t neighbour, const envelope& message) const {
+  using body = wire::Envelope::Body;
+  const auto kind = message.kind();
+  const bool above = neighbour == tree_->parent(rank_);
+  if (above ? message.source() != 0 : !tree_->below(neighbour, message.source()))
+    return brought_for(message.source(), neighbour);
+  if (above ? kind == body::SCHEDULE || kind == body::INTRODUCTIONS
+            : kind == body::REQUESTS || kind == body::GATHERED || kind == body::INTRODUCTION)
+    return {};
+  return "a message of kind " + std::to_string(static_cast<int>(kind)) + " from rank " +
+         std::to_string(message.source()) + " has no place between members";
 }
 
 // Of the current generation.
@@ -279,10 +323,7 @@ void post_state::route(const envelope& message) {
       hand(set.mover);
     return from_leader ? send_down(message) : void();
   default:
-    if (setup_.log)
-      setup_.log->warning("a message of kind " + std::to_string(static_cast<int>(message.kind())) +
-                          " from rank " + std::to_string(message.source()) +
-                          " has no place between members; dropped");
+    return; // objection() let nothing else in
   }
 }
 

@@ -6,7 +6,9 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/interfaces.hpp"
@@ -47,6 +49,7 @@ private:
     caf::actor handle;
     std::int32_t rank = -1; ///< -1 until it has greeted
     std::string peer;
+    bool dropped = false; ///< for what it sent; it is closed soon, and nothing more is taken from it
   };
 
   /// A process set as it is known here.
@@ -61,7 +64,9 @@ private:
   void send_up(const envelope& message);
   void send_down(const envelope& message);
   void send_down(std::int32_t child, const envelope& message);
-  bool may_bring(std::int32_t neighbour, const envelope& message) const;
+  /// Why this neighbour may not send this message; empty: it may.
+  std::string objection(std::int32_t neighbour, const envelope& message) const;
+  void take_early(const std::vector<envelope>& messages);
   void greet(link_id link, neighbour& from, const envelope& message);
   void drop(link_id link, const std::string& why);
   void finish_if_closed();
@@ -78,6 +83,8 @@ private:
   std::map<link_id, neighbour> links_;
   std::map<std::int32_t, link_id> by_rank_;
   generation_gate gate_;
+  /// Whose messages have come by which link, of those that the gate has held since before there was a tree.
+  std::set<std::pair<std::int32_t, link_id>> early_sources_;
   set_gate sets_gate_;
   std::map<std::uint32_t, known_set> sets_; ///< by number
   std::shared_ptr<const relay_tree> tree_;  ///< from the generation's start
