@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/kit/handshake_table.hpp"
+#include "collectives/paths/connections/handshake_table.hpp"
 #include "elastic/host_slots.hpp"
 
 namespace farandole::testing {

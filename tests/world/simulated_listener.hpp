@@ -11,7 +11,7 @@
 #include <set>
 #include <string>
 
-#include "actors/kit/handshake_table.hpp"
+#include "collectives/paths/connections/handshake_table.hpp"
 
 namespace farandole::testing {
 
