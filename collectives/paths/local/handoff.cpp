@@ -1,8 +1,5 @@
 #include "collectives/paths/local/handoff.hpp"
 
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -10,40 +7,23 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cerrno>
 #include <cstring>
 #include <map>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "collectives/paths/connections/handshake_table.hpp"
 #include "collectives/paths/connections/sockets.hpp"
+#include "collectives/paths/local/handoff_packets.hpp"
 
 namespace farandole {
-
-// The exchange, one packet each (SOCK_SEQPACKET keeps their borders):
-//   peer  → offer   question  which member it is, and its nonce
-//   offer → peer    challenge the offer's nonce, and the offer's proof
-//   peer  → offer   proof     the peer's proof
-//   offer → peer    one byte with the descriptor
-// A proof is an HMAC under the job's secret over its own label, the socket's name, generation, set, member
-// and both nonces: neither side's proof can be replayed, nor sent back as the other's.
 
 namespace {
 
 using std::chrono::steady_clock;
-using bytes32 = std::array<unsigned char, 32>;
-
-struct question {
-  std::uint32_t member;
-  bytes32 nonce;
-};
-struct challenge {
-  bytes32 nonce;
-  bytes32 proof;
-};
 
 /// An abort has no descriptor to poll: no sleep here is longer. Only a start waits here, a few times.
 constexpr std::chrono::milliseconds longest_sleep{10};
@@ -60,41 +40,6 @@ std::optional<error> ended(const limits& until) {
     return error{error_kind::timed_out,
                  "the shared window was not handed over before the " + until.deadline_setting + " passed"};
   return std::nullopt;
-}
-
-bytes32 fresh_nonce() {
-  bytes32 nonce;
-  const auto got = getrandom(nonce.data(), nonce.size(), 0);
-  assert(got == static_cast<ssize_t>(nonce.size()));
-  return nonce;
-}
-
-bytes32 prove(std::string_view label, const std::string& name, const handoff_terms& terms,
-              std::uint32_t member, const bytes32& peer_nonce, const bytes32& offer_nonce) {
-  std::string text;
-  const auto add = [&](const void* data, std::size_t size) {
-    text.append(static_cast<const char*>(data), size);
-  };
-  add(label.data(), label.size());
-  add(name.data(), name.size());
-  add(&terms.generation, sizeof terms.generation);
-  add(&terms.set, sizeof terms.set);
-  add(&member, sizeof member);
-  add(peer_nonce.data(), peer_nonce.size());
-  add(offer_nonce.data(), offer_nonce.size());
-  bytes32 proof;
-  unsigned length = 0;
-  const auto* made =
-      HMAC(EVP_sha256(), terms.secret.data(), static_cast<int>(terms.secret.size()),
-           reinterpret_cast<const unsigned char*>(text.data()), text.size(), proof.data(), &length);
-  assert(made != nullptr && length == proof.size());
-  return proof;
-}
-constexpr std::string_view offer_label = "farandole window: offer";
-constexpr std::string_view take_label = "farandole window: taker";
-
-bool equal(const bytes32& a, const bytes32& b) {
-  return CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
 }
 
 /// The process at the other end, where the same user runs it.
@@ -119,52 +64,17 @@ struct abstract_address {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&where); }
 };
 
-template <class Packet>
-bool send_packet(int socket, const Packet& packet) {
-  return send(socket, &packet, sizeof packet, MSG_NOSIGNAL) == static_cast<ssize_t>(sizeof packet);
+bool send_packet(int socket, std::span<const std::byte> packet) {
+  return send(socket, packet.data(), packet.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(packet.size());
 }
 
-template <class Packet>
-bool receive_packet(int socket, Packet& packet) {
-  // MSG_TRUNC tells the true length: a longer packet is refused as a shorter one is.
-  return recv(socket, &packet, sizeof packet, MSG_TRUNC) == static_cast<ssize_t>(sizeof packet);
-}
-
-bool send_descriptor(int socket, int number) {
-  char byte = 0;
-  iovec part{&byte, 1};
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = space;
-  message.msg_controllen = sizeof space;
-  cmsghdr* control = CMSG_FIRSTHDR(&message);
-  control->cmsg_level = SOL_SOCKET;
-  control->cmsg_type = SCM_RIGHTS;
-  control->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(control), &number, sizeof number);
-  return sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
-}
-
-descriptor receive_descriptor(int socket) {
-  char byte = 0;
-  iovec part{&byte, 1};
-  alignas(cmsghdr) char space[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = space;
-  message.msg_controllen = sizeof space;
-  if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1)
-    return {};
-  const cmsghdr* control = CMSG_FIRSTHDR(&message);
-  if (!control || control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS ||
-      control->cmsg_len != CMSG_LEN(sizeof(int)))
-    return {};
-  int number = -1;
-  std::memcpy(&number, CMSG_DATA(control), sizeof number);
-  return descriptor(number);
+/// What has come, as far as a packet may be long; nothing where it is longer.
+std::vector<std::byte> receive_packet(int socket) {
+  std::vector<std::byte> packet(longest_handoff_packet);
+  const auto size = recv(socket, packet.data(), packet.size(), MSG_TRUNC); // tells the true length
+  packet.resize(size < 0 || static_cast<std::size_t>(size) > packet.size() ? 0
+                                                                           : static_cast<std::size_t>(size));
+  return packet;
 }
 
 /// Milliseconds to poll for: never past the deadline, never long.
@@ -178,25 +88,17 @@ int poll_time(const limits& until) {
 struct visitor {
   descriptor socket;
   bool asks = false; ///< its question has come, and is not answered yet
-  std::uint32_t member = 0;
-  std::optional<bytes32> expected_proof; ///< set once challenged
+  handoff_answerer exchange = {};
 
   enum class step { stay, refuse, served };
 
   step answer_question(const std::string& name, const handoff_terms& terms, std::uint32_t members) {
-    question asked;
-    if (!receive_packet(socket.get(), asked) || asked.member < 1 || asked.member >= members)
-      return step::refuse;
-    member = asked.member;
-    const bytes32 nonce = fresh_nonce();
-    expected_proof = prove(take_label, name, terms, member, asked.nonce, nonce);
-    const challenge answer{nonce, prove(offer_label, name, terms, member, asked.nonce, nonce)};
-    return send_packet(socket.get(), answer) ? step::stay : step::refuse;
+    const auto challenge = exchange.answer(receive_packet(socket.get()), name, terms, members);
+    return challenge && send_packet(socket.get(), *challenge) ? step::stay : step::refuse;
   }
 
-  step answer_proof(int shared) {
-    bytes32 proof;
-    if (!receive_packet(socket.get(), proof) || !equal(proof, *expected_proof))
+  step answer_proof(int shared) const {
+    if (!exchange.proves(receive_packet(socket.get())))
       return step::refuse;
     return send_descriptor(socket.get(), shared) ? step::served : step::refuse;
   }
@@ -208,11 +110,13 @@ expected<std::unique_ptr<window_offer>> window_offer::open() {
   descriptor listener(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener)
     return failed("socket");
-  const bytes32 random = fresh_nonce();
+  unsigned char random[16];
+  const auto got = getrandom(random, sizeof random, 0);
+  assert(got == static_cast<ssize_t>(sizeof random));
   std::string name = "farandole-";
-  for (std::size_t i = 0; i < 16; ++i) {
-    name += "0123456789abcdef"[random[i] >> 4];
-    name += "0123456789abcdef"[random[i] & 15];
+  for (const auto each : random) {
+    name += "0123456789abcdef"[each >> 4];
+    name += "0123456789abcdef"[each & 15];
   }
   const abstract_address where(name);
   if (bind(listener.get(), where.get(), where.size) != 0)
@@ -269,7 +173,7 @@ private:
   using number = handshake_table::connection;
 
   void hear(number which, visitor& from) {
-    if (from.expected_proof)
+    if (from.exchange.answered())
       return settle(which, from.answer_proof(shared_));
     from.asks = true;
     table_.ready(which);
@@ -278,7 +182,8 @@ private:
   void settle(number which, visitor::step step) {
     if (step == visitor::step::stay)
       return;
-    if (const auto member = all_.at(which).member; step == visitor::step::served && !has_it_[member]) {
+    if (const auto member = all_.at(which).exchange.member();
+        step == visitor::step::served && !has_it_[member]) {
       has_it_[member] = true;
       --missing_;
     }
@@ -351,19 +256,13 @@ expected<descriptor> ask_once(const std::string& name, const handoff_terms& term
     return descriptor(); // not there yet, or its queue is full
   if (!process_of_same_user(socket.get()))
     return error{error_kind::precondition, "the shared window is offered by another user"};
-  const question asked{member, fresh_nonce()};
-  if (!send_packet(socket.get(), asked) || !await_readable(socket.get(), until))
+  const handoff_asker exchange(name, terms, member);
+  if (!send_packet(socket.get(), exchange.question()) || !await_readable(socket.get(), until))
     return descriptor();
-  challenge answer;
-  if (!receive_packet(socket.get(), answer))
-    return descriptor();
-  if (!equal(answer.proof, prove(offer_label, name, terms, member, asked.nonce, answer.nonce)))
-    return error{
-        error_kind::precondition,
-        "the shared window is offered by a process that does not know this job's secret or belongs to "
-        "another generation or process set"};
-  const bytes32 proof = prove(take_label, name, terms, member, asked.nonce, answer.nonce);
-  if (!send_packet(socket.get(), proof) || !await_readable(socket.get(), until))
+  const auto proof = exchange.answer(receive_packet(socket.get()));
+  if (!proof)
+    return proof.error();
+  if (proof->empty() || !send_packet(socket.get(), *proof) || !await_readable(socket.get(), until))
     return descriptor();
   return receive_descriptor(socket.get());
 }

@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 #include <future>
 
+#include "collectives/paths/local/handoff_packets.hpp"
 #include "collectives/paths/paths_testing.hpp"
 
 using namespace farandole;
@@ -166,4 +167,48 @@ TEST_CASE("a crowd that connects and says nothing keeps no member out") {
   auto served = here.serve(2);
   CHECK(take_window(here.offer->name(), some_terms(), 1, here.until));
   CHECK_FALSE(served.get());
+}
+
+namespace {
+
+/// A packet of so many bytes and descriptors.
+void send_packet(int socket, std::size_t bytes, std::size_t descriptors, int number) {
+  const std::vector<char> text(bytes);
+  iovec part{const_cast<char*>(text.data()), text.size()};
+  alignas(cmsghdr) char space[CMSG_SPACE(16 * sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = space;
+  message.msg_controllen = CMSG_SPACE(descriptors * sizeof(int));
+  cmsghdr* control = CMSG_FIRSTHDR(&message);
+  control->cmsg_level = SOL_SOCKET;
+  control->cmsg_type = SCM_RIGHTS;
+  control->cmsg_len = CMSG_LEN(descriptors * sizeof(int));
+  for (std::size_t i = 0; i < descriptors; ++i)
+    std::memcpy(CMSG_DATA(control) + i * sizeof number, &number, sizeof number);
+  REQUIRE(sendmsg(socket, &message, MSG_NOSIGNAL) == static_cast<ssize_t>(bytes));
+}
+
+/// Its number is the lowest that is free.
+int lowest_free_descriptor() {
+  return descriptor(dup(STDERR_FILENO)).get();
+}
+
+} // namespace
+
+TEST_CASE("of descriptors that come otherwise than one with one byte, none is taken and none stays open") {
+  int sockets[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0);
+  const descriptor ours(sockets[0]), theirs(sockets[1]);
+  const int free_before = lowest_free_descriptor();
+  for (const auto& [bytes, descriptors] :
+       {std::pair<std::size_t, std::size_t>{1, 2}, {1, 9}, {1, 16}, {0, 1}, {2, 1}}) {
+    INFO(bytes << " bytes, " << descriptors << " descriptors");
+    send_packet(theirs.get(), bytes, descriptors, STDERR_FILENO);
+    CHECK_FALSE(receive_descriptor(ours.get()));
+    CHECK(lowest_free_descriptor() == free_before);
+  }
+  send_packet(theirs.get(), 1, 1, STDERR_FILENO);
+  CHECK(receive_descriptor(ours.get()).get() == free_before);
 }
