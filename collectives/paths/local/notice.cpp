@@ -81,12 +81,14 @@ expected<taking> plan_taking(operation what, std::span<const notice> all, std::u
   const dealing deal{what, all, row_bytes};
   const auto members = static_cast<std::uint32_t>(all.size());
   taking plan;
+  std::size_t all_rows = 0; // rows may have no bytes: they must be countable all the same
   plan.pieces.resize(members);
   for (std::uint32_t from = 0; from < members; ++from) {
     std::size_t before = 0;
     const auto at = plan.bytes;
     const auto rows = deal.rows(from, rank);
-    if (!deal.before(from, rank, before) || !add_rows(rows, row_bytes, plan.bytes))
+    if (!deal.before(from, rank, before) || !add_rows(rows, 1, all_rows) ||
+        !add_rows(rows, row_bytes, plan.bytes))
       return error{error_kind::unknown, "local member " + std::to_string(from) + " offers " +
                                             std::to_string(rows) + " rows of " + std::to_string(row_bytes) +
                                             " bytes, which cannot be"};

@@ -132,3 +132,16 @@ TEST_CASE("of an allgather everybody writes all of its tensor into every place")
   REQUIRE(plan->gifts.size() == 1);
   CHECK(is(plan->gifts[0], 0, 2000, 124, 8));
 }
+
+TEST_CASE("rows without bytes are refused too where they cannot be counted") {
+  CHECK(planned(operation::allgather, {{1000, 0, 0, 3, 3}, {2000, 0, 0, 1, 1}}, 0, 0));
+  // 2^64 - 1 rows would be -1 of them, and two times 2^62 … more than an extent holds.
+  const auto minus_one = ~std::uint64_t{0}, half = std::uint64_t{1} << 62;
+  for (const auto& rows : {std::pair(minus_one, std::uint64_t{1}), std::pair(half, half)}) {
+    const auto plan =
+        planned(operation::allgather,
+                {{1000, 0, 0, rows.first, rows.first}, {2000, 0, 0, rows.second, rows.second}}, 0, 0);
+    REQUIRE_FALSE(plan);
+    CHECK(plan.error().text.find("local member") == 0);
+  }
+}
