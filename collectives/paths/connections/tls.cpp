@@ -137,6 +137,7 @@ tls_session::tls_session(std::shared_ptr<const tls_credentials> credentials, tls
     SSL_set_connect_state(ssl_);
   else
     SSL_set_accept_state(ssl_);
+  awaits_hello_ = !client;
 }
 
 tls_session::~tls_session() {
@@ -172,8 +173,27 @@ error tls_session::feed(std::span<const std::byte> received, std::vector<std::by
     assert(put == static_cast<int>(received.size()));
   }
   auto problem = advance(plain);
+  const auto before = wire.size();
   take_wire(wire);
+  if (!problem && awaits_hello_)
+    problem = look_for_hello(received, wire.size() > before);
   return problem;
+}
+
+// OpenSSL waits for the rest of a record of any kind, and of a hello that its record does not hold as a
+// whole. A listener does not: every hello of a member is its first record, and others must not keep a place.
+error tls_session::look_for_hello(std::span<const std::byte> received, bool answered) {
+  const auto known = std::min(received_bytes_, first_.size());
+  std::copy_n(received.begin(), std::min(received.size(), first_.size() - known), first_.begin() + known);
+  received_bytes_ += received.size();
+  awaits_hello_ = !answered;
+  const auto first = std::span(first_).first(std::min(received_bytes_, first_.size()));
+  if (answered || received_bytes_ < first_record_bytes(first))
+    return {};
+  state_ = tls_state::failed;
+  return {
+      error_kind::disconnected,
+      "the peer does not know the job's secret or does not speak TLS 1.3: it does not begin with a hello"};
 }
 
 error tls_session::advance(std::vector<std::byte>& plain) {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/paths/connections/first_record.hpp"
 #include "messages/error.hpp"
 
 struct ssl_ctx_st;
@@ -80,12 +81,17 @@ public:
 
 private:
   error advance(std::vector<std::byte>& plain);
+  error look_for_hello(std::span<const std::byte> received, bool answered);
   error fail(std::string_view what);
   void take_wire(std::vector<std::byte>& wire);
 
   std::shared_ptr<const tls_credentials> credentials_;
   ssl_st* ssl_ = nullptr;
   tls_state state_ = tls_state::handshaking;
+  // Of a server that has not answered its peer's hello: what has come, and how it began.
+  bool awaits_hello_ = false;
+  std::size_t received_bytes_ = 0;
+  std::array<std::byte, record_header_bytes> first_{};
 };
 
 } // namespace farandole

@@ -159,4 +159,35 @@ TEST_CASE("a peer that finishes is told apart from one that vanishes") {
 }
 
 } // namespace
+
+TEST_CASE(
+    "a server waits neither for the rest of what is no hello, nor for one that its record does not hold") {
+  const auto fed = [](const std::vector<unsigned char>& bytes) {
+    tls_session server{credentials("the job's secret"), tls_side::server};
+    std::vector<std::byte> plain, wire;
+    const auto problem = server.feed(std::as_bytes(std::span{bytes}), plain, wire);
+    CHECK(static_cast<bool>(problem) == (server.state() == tls_state::failed));
+    CHECK(plain.empty());
+    return server.state();
+  };
+  CHECK(fed({0, 3, 0, 1, 0}) == tls_state::failed);      // a record of no kind, 256 bytes of it to come
+  CHECK(fed({23, 3, 3, 64, 0, 1}) == tls_state::failed); // data before the handshake
+  CHECK(fed({22, 3, 1, 0, 4, 1, 0, 63, 0}) == tls_state::failed); // a hello of 16,128 bytes in a record of 4
+  CHECK(fed({22, 3, 1, 0, 4, 1, 0, 63}) == tls_state::handshaking); // the record is not whole
+  CHECK(fed({22, 3}) == tls_state::handshaking);
+}
+
+TEST_CASE("a hello that comes byte by byte is answered when it is whole") {
+  const auto secret = credentials("the job's secret");
+  tls_session client{secret, tls_side::client}, server{secret, tls_side::server};
+  std::vector<std::byte> hello, plain, wire;
+  REQUIRE_FALSE(client.feed({}, plain, hello));
+  for (std::size_t at = 0; at < hello.size(); ++at) {
+    CHECK(wire.empty());
+    REQUIRE_FALSE(server.feed(std::span{hello}.subspan(at, 1), plain, wire));
+  }
+  CHECK_FALSE(wire.empty());
+  CHECK(server.state() == tls_state::handshaking);
+}
+
 } // namespace farandole
