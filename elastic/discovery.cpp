@@ -18,13 +18,6 @@ error wrong(std::size_t number, std::string_view line, const std::string& proble
           "line " + std::to_string(number) + " of the discovered hosts, " + quoted(line) + ", " + problem};
 }
 
-std::int32_t slots_of(const std::vector<host_slots>& hosts, std::string_view name) {
-  for (const auto& host : hosts)
-    if (host.name == name)
-      return host.slots;
-  return 0;
-}
-
 error take_line(std::size_t number, std::string_view line, std::optional<std::int32_t> slots_per_host,
                 discovered_hosts& into) {
   const auto entry = parse_host_entry(line);

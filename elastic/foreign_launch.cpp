@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <initializer_list>
+#include <limits>
 #include <set>
 #include <vector>
 
@@ -115,6 +116,14 @@ std::optional<std::int64_t> number_in(const environment_lookup& environment, std
   return problem == std::errc() && stop == end && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
+/// A rank or a size. What no job has is as good as not set: cut to 32 bits it would name another rank.
+std::optional<std::int32_t> place_in(const environment_lookup& environment, std::string_view name) {
+  const auto number = number_in(environment, name);
+  return number && *number <= std::numeric_limits<std::int32_t>::max()
+             ? std::optional(static_cast<std::int32_t>(*number))
+             : std::nullopt;
+}
+
 bool is_set(const environment_lookup& environment, std::string_view name) {
   const auto text = environment(name);
   if (!text || text->empty())
@@ -131,16 +140,16 @@ std::optional<foreign_launch> described_by(const launcher_row& row, const enviro
       return std::nullopt;
   if (!row.not_set.empty() && is_set(environment, row.not_set))
     return std::nullopt;
-  const auto rank = number_in(environment, row.rank_variable);
+  const auto rank = place_in(environment, row.rank_variable);
   foreign_launch found{row.launcher, row.rank_variable, {}, -1, 0, row.by, row.remedy};
   if (rank)
-    found.rank = static_cast<std::int32_t>(*rank);
+    found.rank = *rank;
   if (row.size_variables.empty())
     return rank ? std::optional(found) : std::nullopt;
   for (const auto name : row.size_variables)
-    if (const auto size = number_in(environment, name); size && *size > 0) {
+    if (const auto size = place_in(environment, name); size && *size > 0) {
       found.size_variable = name;
-      found.size = static_cast<std::int32_t>(*size);
+      found.size = *size;
       return rank || row.size_suffices ? std::optional(found) : std::nullopt;
     }
   return std::nullopt;

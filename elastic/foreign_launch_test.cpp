@@ -146,3 +146,10 @@ TEST_CASE("a process with another place than its parent is told apart by what la
     CHECK(place({{name, "0"}}) != place({}));
   }
 }
+
+TEST_CASE("a rank or a size that no job has is not cut to one that a job has", "[foreign_launch]") {
+  // 2^32 + 1 and 2^32 + 2.
+  CHECK(launch_in({{"OMPI_COMM_WORLD_RANK", "4294967297"}, {"OMPI_COMM_WORLD_SIZE", "4"}}) ==
+        "mpirun of Open MPI -1/4");
+  CHECK(launch_in({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4294967298"}}) == "none");
+}

@@ -55,6 +55,13 @@ std::optional<host_entry> parse_host_entry(std::string_view text) {
   return rest.front() == ':' && entry.slots ? std::optional(entry) : std::nullopt;
 }
 
+std::int32_t slots_of(const std::vector<host_slots>& hosts, std::string_view name) {
+  for (const auto& host : hosts)
+    if (host.name == name)
+      return host.slots;
+  return 0;
+}
+
 bool add_slots(std::vector<host_slots>& hosts, std::string_view name, std::int32_t slots) {
   const auto known =
       std::find_if(hosts.begin(), hosts.end(), [&](const host_slots& host) { return host.name == name; });

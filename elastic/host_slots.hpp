@@ -33,7 +33,11 @@ std::optional<std::int32_t> parse_slots(std::string_view digits);
 /// Without blanks around it.
 std::string_view trimmed(std::string_view text);
 
+/// Of a host; 0 if it is not in the list.
+std::int32_t slots_of(const std::vector<host_slots>& hosts, std::string_view name);
+
 /// A host that is in the list keeps its place and gets these slots too. Whether it was in the list.
+/// Together they must be `most_slots` at the most.
 bool add_slots(std::vector<host_slots>& hosts, std::string_view name, std::int32_t slots);
 
 } // namespace farandole

@@ -21,6 +21,15 @@ error wrong(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
 }
 
+/// A host may be named again, but has no more slots for it than any host may have.
+error add(std::vector<host_slots>& hosts, std::string_view name, std::int32_t slots) {
+  if (slots_of(hosts, name) > most_slots - slots)
+    return wrong("host '" + printable_name(name) + "' has more than " + std::to_string(most_slots) +
+                 " slots altogether; name it once, with fewer");
+  add_slots(hosts, name, slots);
+  return {};
+}
+
 } // namespace
 
 expected<std::vector<host_slots>> parse_hosts(std::string_view list) {
@@ -32,7 +41,8 @@ expected<std::vector<host_slots>> parse_hosts(std::string_view list) {
     if (!host || !host->slots)
       return wrong("'" + printable_name(entry) +
                    "' is no host and its slots; write name:slots, as in localhost:4");
-    add_slots(hosts, host->name, *host->slots);
+    if (auto problem = add(hosts, host->name, *host->slots))
+      return problem;
     if (comma == std::string_view::npos)
       return hosts;
     list.remove_prefix(comma + 1);
@@ -55,7 +65,8 @@ expected<std::vector<host_slots>> parse_hostfile(std::string_view content) {
     if (!slots || name.find('=') != std::string_view::npos)
       return wrong("line " + std::to_string(number) + " of the host file, '" + printable_name(line) +
                    "', is not of the form: name slots=number");
-    add_slots(hosts, name, *slots);
+    if (auto problem = add(hosts, name, *slots))
+      return problem;
   }
   return hosts;
 }

@@ -98,3 +98,12 @@ TEST_CASE("this machine is known by its names and loopback addresses", "[hosts]"
   CHECK(is_this_host("127.0.0.7"));
   CHECK_FALSE(is_this_host("192.0.2.1")); // set aside for documentation
 }
+
+TEST_CASE("a host that is named again and again does not get more slots than a host may have", "[hosts]") {
+  const auto list = parse_hosts("a:65536,b:1,a:1");
+  REQUIRE_FALSE(list);
+  CHECK(list.error().text.find("host 'a' has more than 65536 slots") != std::string::npos);
+  const auto file = parse_hostfile("a slots=65535\na slots=1\na slots=1\n");
+  REQUIRE_FALSE(file);
+  CHECK(file.error().text.find("host 'a' has more than 65536 slots") != std::string::npos);
+}
