@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -172,3 +174,32 @@ def unused_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
+
+
+def test_whatever_the_store_holds_is_an_address_or_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody who reaches torch's store can write into it, and torch's client hands over the bytes as they are."""
+    from farandole import torchrun
+    from farandole.common.exceptions import HorovodInternalError
+
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", "29500")
+    right = b"10.0.0.1 40123 " + 32 * b"0f"
+    assert torchrun._parsed(right.decode()) == ("10.0.0.1", "40123", 32 * "0f")
+    for wrong in (b"", b"10.0.0.1 40123", b"10.0.0.256 40123 ", b"10.0.0.1 65536 ", b"10.0.0.1 0 ", 1000 * b"9"):
+        with pytest.raises(HorovodInternalError, match="holds no address of a rendezvous"):
+            torchrun._parsed(wrong.decode())
+    generator = random.Random(4711)
+    accepted = 0
+    for _ in range(20_000):
+        entry = bytearray(right)
+        for _ in range(generator.randint(1, 3)):
+            at = generator.randrange(len(entry))
+            entry[at : at + generator.randint(0, 2)] = generator.choice((b"9", b" ", b".", b"\xff", b"\n", b"\0", b"f"))
+        try:
+            ip, port, secret = torchrun._parsed(bytes(entry).decode("ascii", "replace"))
+        except HorovodInternalError:
+            continue
+        accepted += 1
+        ipaddress.IPv4Address(".".join(str(int(part)) for part in ip.split(".")))
+        assert 0 < int(port) < 65536 and (secret == "" or len(bytes.fromhex(secret)) == 32)
+    assert 0 < accepted < 20_000

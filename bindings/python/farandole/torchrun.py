@@ -163,9 +163,13 @@ def meeting(rank: int, size: int, patience_s: float, patience: str, joined: int)
 
 def _parsed(entry: str) -> Any:
     match = _ENTRY.fullmatch(entry)
-    if match is None:
+    if match is None or not _is_address(match.group(1)) or not 0 < int(match.group(2)) < 65536:
         raise _refusal(
             f"torch's store at {_store_address()} holds no address of a rendezvous of this version of Farandole: "
             "install the same version on all hosts"
         )
     return match.group(1), match.group(2), match.group(3) or ""
+
+
+def _is_address(text: str) -> bool:
+    return all(int(part) < 256 for part in text.split("."))
