@@ -244,7 +244,7 @@ error settings::load_environment(const environment_lookup& lookup) {
 error settings::load_file(const std::map<std::string, std::string>& file) {
   const auto table = setting_table();
   for (const auto& [key, text] : file) {
-    const auto row = std::find_if(table.begin(), table.end(), [&](const setting_row& candidate) {
+    const auto row = std::find_if(table.begin(), table.end(), [&key = key](const setting_row& candidate) {
       return !candidate.yaml_key.empty() && candidate.yaml_key == key;
     });
     if (row == table.end()) {
@@ -268,7 +268,7 @@ error settings::load_file(const std::map<std::string, std::string>& file) {
 error settings::load_flags(const std::map<std::string, std::string>& flags) {
   const auto table = setting_table();
   for (const auto& [name, text] : flags) {
-    const auto row = std::find_if(table.begin(), table.end(), [&](const setting_row& candidate) {
+    const auto row = std::find_if(table.begin(), table.end(), [&name = name](const setting_row& candidate) {
       return !name.empty() && (candidate.flag == name || candidate.flag_off == name);
     });
     if (row == table.end())
@@ -395,7 +395,7 @@ settings::override_with(std::span<const std::pair<std::string, std::string>> val
   std::vector<std::string> lines;
   const auto table = setting_table();
   for (const auto& [name, text] : values) {
-    const auto row = std::find_if(table.begin(), table.end(), [&](const setting_row& candidate) {
+    const auto row = std::find_if(table.begin(), table.end(), [&name = name](const setting_row& candidate) {
       return candidate.job_wide && candidate.name == name;
     });
     if (row == table.end()) {

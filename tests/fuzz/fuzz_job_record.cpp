@@ -1,0 +1,26 @@
+// Any bytes, as the file in which a launcher tells where its job is: reading answers with a job that drain
+// can call, or an error; what is written of it reads the same.
+#include "tests/fuzz/choices.hpp"
+#include "tools/farandole/job_record.hpp"
+
+using namespace farandole;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const auto job = parse_job_record(text_of(std::as_bytes(std::span(data, size))));
+  if (!job) {
+    require(!job.error().text.empty());
+    return 0;
+  }
+  require(!job->name.empty());
+  require(!job->elastic || (!job->ip.empty() && job->port != 0 && !job->secret.empty()));
+  // Only an elastic one says where it is, and the command is one line of bounded length.
+  const auto text = to_text(*job);
+  const auto again = parse_job_record(text);
+  require(again && to_text(*again) == text && again->name == job->name && again->elastic == job->elastic &&
+          again->launcher == job->launcher);
+  if (job->elastic)
+    require(again->ip == job->ip && again->port == job->port && again->secret == job->secret);
+  const auto chosen = choose_job({*job}, {});
+  require(chosen ? job->elastic : !chosen.error().text.empty());
+  return 0;
+}

@@ -1,0 +1,350 @@
+// Sequences of well-formed messages, as the input chooses them, into the leader of a process set and a relay
+// below it: from members that follow no rule, by themselves and by way of the relay, and from a relay that
+// follows none either. Whatever comes, the leader answers with schedules that every member can read, blames
+// nobody but a member, and keeps its tables within their bounds; and as long as nobody has broken a rule,
+// joined or ended the set, a new tensor for which all ask moves.
+#include <chrono>
+#include <deque>
+
+#include "collectives/plan/fusion.hpp"
+#include "collectives/plan/negotiation.hpp"
+#include "collectives/plan/paging.hpp"
+#include "collectives/plan/relay.hpp"
+#include "tests/fuzz/choices.hpp"
+
+using namespace farandole;
+
+namespace {
+
+// Ranks 0, 1 and 2 speak with the leader; 2 is a relay for 2 … 5, and below it 4 one for 4 and 5.
+constexpr std::int32_t members = 6, relay_rank = 2, lower_relay = 4;
+constexpr std::size_t id_capacity = 4, cells = 3, cell_footprint = 256;
+constexpr std::uint32_t highest_id = 24;
+constexpr const char* names[] = {"a", "b", "c", "d", "grad.0", "grad.1", "grad.2", "\x1b[2J"};
+using namespace std::chrono_literals;
+
+const std::vector<shape>& shapes() {
+  static const std::vector<shape> all = {{},
+                                         {4},
+                                         {4},
+                                         {2, 3},
+                                         {3, 3},
+                                         {3, 0},
+                                         {0, 3},
+                                         {std::int64_t{1} << 40},
+                                         {1, 1},
+                                         {1LL << 59, 0},
+                                         {1LL << 58, 2}};
+  return all;
+}
+
+class job {
+public:
+  explicit job(choices& input) : input_(input), leader_(options(input)), relay_(rules()) {}
+
+  void run() {
+    for (int steps = 0; steps < 400 && !input_.done(); ++steps)
+      step();
+    if (!broken_ && !joins_ && !leader_.ended())
+      everybody_asks();
+  }
+
+private:
+  static negotiation_options options(choices& input) {
+    negotiation_options made;
+    const auto flags = input.byte();
+    for (std::int32_t rank = 0; rank < members; ++rank)
+      made.members.push_back(rank);
+    made.cache_capacity = (flags & 1) != 0 ? id_capacity : 1024;
+    made.board.on = made.board.one_host = (flags & 2) != 0;
+    made.board.area_bytes = cells * cell_footprint;
+    made.board.limit_bytes = 64;
+    made.board.notice_bytes = 64;
+    made.board.footprint = [](std::size_t) { return cell_footprint; };
+    made.keeps_sets = (flags & 4) != 0;
+    made.branches = {{relay_rank, {2, 3, 4, 5}}};
+    made.buckets = flags >> 3 & 3;
+    return made;
+  }
+
+  static relay_rules rules() {
+    relay_rules made;
+    made.ranks = {2, 3, 4, 5};
+    made.branches = {{lower_relay, {4, 5}}};
+    return made;
+  }
+
+  void step() {
+    now_ += input_.byte() % 4 == 0 ? 60ms : 100us;
+    switch (input_.below(8)) {
+    case 0:
+    case 1:
+      return to_leader(input_.below(2), random_requests());
+    case 2:
+    case 3:
+      return to_relay(2 + input_.below(2), random_requests());
+    case 4:
+      return to_relay(random_gathered());
+    case 5:
+      return to_leader(random_gathered());
+    case 6:
+      return relay_due();
+    default:
+      return everybody_asks_for_id();
+    }
+  }
+
+  // ---- what is said ------------------------------------------------------------------------------
+
+  request random_request() {
+    request made;
+    made.name = input_.among(names);
+    auto& what = made.signature;
+    const auto kind = input_.byte();
+    what.operation = static_cast<operation>(kind % operation_count);
+    what.dtype = kind / 16 % 4 == 0 ? dtype::float16 : dtype::float32;
+    what.reduce_op = kind / 64 == 3 ? reduce_op::adasum : reduce_op::sum;
+    what.root = what.operation == operation::broadcast ? input_.below(members) : -1;
+    what.shape = input_.among(std::span<const shape>(shapes()));
+    if (input_.one_in(4)) {
+      made.group = static_cast<std::uint32_t>(1 + input_.below(2));
+      made.group_size = static_cast<std::uint32_t>(1 + input_.below(3));
+    }
+    made.seatless = input_.one_in(8);
+    return made;
+  }
+
+  std::uint32_t random_id() { return 1 + static_cast<std::uint32_t>(input_.below(highest_id)); }
+
+  requests random_requests() {
+    requests made;
+    const auto parts = input_.byte();
+    for (int i = 0; i < parts % 4; ++i)
+      made.ids.push_back(random_id());
+    for (int i = 0; i < parts / 4 % 4; ++i)
+      made.full.push_back(random_request());
+    if ((parts & 16) != 0 && input_.one_in(4))
+      made.left.push_back({random_id(), input_.byte()});
+    if ((parts & 32) != 0)
+      made.buckets.push_back(1 + static_cast<std::uint32_t>(input_.below(4)));
+    if ((parts & 64) != 0 && input_.one_in(4))
+      made.withdraw.emplace_back(input_.among(names));
+    if ((parts & 128) != 0)
+      add_rare(made);
+    return made;
+  }
+
+  void add_rare(requests& made) {
+    switch (input_.below(8)) {
+    case 0:
+      made.join = joins_ = true;
+      return;
+    case 1:
+      if (input_.one_in(8))
+        made.leaves = {departure_kind::uncaught_exception, "KeyError: 'labels'", 17};
+      return;
+    case 2: {
+      set_change change;
+      change.kind = static_cast<set_change_kind>(input_.below(set_change_kind_count));
+      change.id = static_cast<std::uint32_t>(input_.below(4));
+      if (change.kind != set_change_kind::remove)
+        for (auto count = input_.below(3); count > 0; --count)
+          change.sets.push_back(random_ranks());
+      made.change = change;
+      return;
+    }
+    case 3:
+      made.faults.push_back({static_cast<std::uint32_t>(input_.below(4)), "connection reset"});
+      return;
+    default:
+      made.finished = input_.byte();
+    }
+  }
+
+  std::vector<std::int32_t> random_ranks() {
+    std::vector<std::int32_t> ranks;
+    const auto chosen = input_.byte();
+    for (std::int32_t rank = 0; rank < 8; ++rank)
+      if ((chosen >> rank & 1) != 0)
+        ranks.push_back(rank);
+    return ranks;
+  }
+
+  rank_runs random_runs() {
+    if (input_.one_in(2))
+      return {};
+    rank_runs runs{{input_.below(members), static_cast<std::uint32_t>(1 + input_.below(3))}};
+    if (input_.one_in(3))
+      runs.push_back({runs[0].first + 3, 1});
+    return runs;
+  }
+
+  gathered random_gathered() {
+    gathered made;
+    const auto parts = input_.byte();
+    for (int i = 0; i < parts % 4; ++i)
+      made.ids.push_back({{random_id(), random_id()}, random_runs()});
+    for (int i = 0; i < parts / 4 % 4; ++i)
+      made.full.push_back({random_request(), random_runs()});
+    for (int i = 0; i < parts / 16 % 4; ++i)
+      made.buckets.push_back(1 + static_cast<std::uint32_t>(input_.below(4)));
+    if ((parts & 128) != 0)
+      made.apart.push_back({input_.below(8), random_requests()});
+    return made;
+  }
+
+  // ---- who hears it ------------------------------------------------------------------------------
+
+  /// As it comes over a link; nothing where no link would carry it.
+  static std::optional<requests> carried(std::int32_t rank, const requests& what) {
+    auto said = decode_requests(encode(address{1, 0, rank}, what));
+    return said ? std::optional(std::move(*said)) : std::nullopt;
+  }
+  static std::optional<gathered> carried(std::int32_t rank, const gathered& what) {
+    auto said = decode_gathered(encode(address{1, 0, rank}, what));
+    return said ? std::optional(std::move(*said)) : std::nullopt;
+  }
+
+  void to_leader(std::int32_t rank, const requests& what) {
+    if (const auto said = carried(rank, what))
+      decided(leader_.receive(rank, *said, now_));
+  }
+
+  /// From a relay that follows no rule.
+  void to_leader(const gathered& what) {
+    if (const auto said = carried(relay_rank, what))
+      taken(*said);
+  }
+
+  void taken(const gathered& what) {
+    decided(leader_.receive(relay_rank, what, now_));
+    for (const auto& one : what.apart)
+      if (leader_.speaks_for(relay_rank, one.rank))
+        decided(leader_.receive(one.rank, one.what, now_));
+      else
+        broken_ = true;
+  }
+
+  void to_relay(std::int32_t rank, const requests& what) {
+    if (const auto said = carried(rank, what); said && relay_.take(rank, *said, now_))
+      broken_ = true;
+  }
+
+  void to_relay(const gathered& what) {
+    if (const auto said = carried(lower_relay, what); said && relay_.take(lower_relay, *said, now_))
+      broken_ = true;
+  }
+
+  /// What a relay says that follows the rules can always be read.
+  void relay_due() {
+    const auto up = relay_.due(now_);
+    if (up.empty())
+      return;
+    const auto said = carried(relay_rank, up);
+    require(said.has_value());
+    taken(*said);
+  }
+
+  void decided(const verdict& what) {
+    require(leader_.ids() <= (id_capacity + cells) + 1024);
+    if (what.breach) {
+      require(what.broken_by >= 0 && what.broken_by < members && !what.breach.text.empty());
+      broken_ = true;
+    }
+    for (const auto& one : what.refusals)
+      require(one.rank >= 0 && one.rank < members && !one.failure.reason.text.empty());
+    for (const auto& one : what.questions)
+      require(one.rank >= 0 && one.rank < members && one.id != 0);
+    fusion_.push(what.ready, now_);
+    schedule plan;
+    plan.assignments = what.assignments;
+    plan.forget = what.forget;
+    plan.retract = what.retract;
+    plan.failures = what.failures;
+    plan.joined = what.joined;
+    plan.changed = what.changed;
+    plan.sets = what.sets;
+    plan.restarts = what.restarts;
+    plan.dissolved = what.dissolved;
+    plan.buckets = what.buckets;
+    plan.end = what.end;
+    plan.departed = what.departed;
+    plan.bundles = fusion_.flush();
+    if (!plan.empty())
+      for (const auto& part : paged(std::move(plan)))
+        heard(part);
+  }
+
+  void heard(const schedule& what) {
+    const auto read = decode_schedule(encode(address{1, 0, 0}, what), members);
+    require(read && *read == what);
+    for (const auto& one : read->assignments)
+      if (one.name == fresh)
+        fresh_id_ = one.id;
+    for (const auto& moved : read->bundles)
+      for (const auto& entry : moved.entries)
+        fresh_moves_ += entry.name == fresh || (fresh_id_ != 0 && entry.id == fresh_id_);
+    relay_.hear(*read);
+  }
+
+  // ---- members that follow the rules -------------------------------------------------------------
+
+  /// One id, by all, so that tensors come again and buckets are planned.
+  void everybody_asks_for_id() {
+    requests what;
+    for (auto count = 1 + input_.below(4); count > 0; --count)
+      what.ids.push_back(random_id());
+    ask_all(what);
+  }
+
+  void ask_all(const requests& what) {
+    for (std::int32_t rank : {0, 1})
+      to_leader(rank, what);
+    for (std::int32_t rank : {2, 3})
+      to_relay(rank, what);
+    gathered below;
+    if (!what.ids.empty())
+      below.ids.push_back({what.ids, {}});
+    for (const auto& one : what.full)
+      below.full.push_back({one, {}});
+    to_relay(below);
+    now_ += 100us;
+    relay_due();
+  }
+
+  void everybody_asks() {
+    request wanted;
+    wanted.name = fresh;
+    wanted.signature.shape = {7};
+    requests what;
+    what.full = {wanted};
+    ask_all(what);
+    now_ += 1s;
+    relay_due();
+    // It may get an id under which some have asked before it was given, and seem to be asked for again.
+    require(fresh_moves_ >= 1 || broken_ || leader_.ended());
+    for (const auto& late : leader_.stalled(now_ + 1s, 1ms))
+      for (const auto rank : late.missing)
+        require(rank >= 0 && rank < members);
+  }
+
+  static constexpr const char* fresh = "a tensor that nobody knows yet";
+
+  choices& input_;
+  negotiation leader_;
+  relay relay_;
+  fusion fusion_{fusion_options{}};
+  std::chrono::nanoseconds now_ = 1s;
+  bool broken_ = false; ///< a rule, by somebody: the generation would end
+  bool joins_ = false;  ///< somebody has joined
+  std::uint32_t fresh_id_ = 0;
+  int fresh_moves_ = 0;
+};
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  choices input{{data, size}};
+  job(input).run();
+  return 0;
+}

@@ -1,0 +1,53 @@
+// Any bytes, as what a worker prints, in pieces: every byte of it goes out, in order, behind its prefixes;
+// what is kept for a report is bounded; and what is printable of any text stays so. The first byte says how
+// the stream is cut.
+#include "actors/launch/last_lines.hpp"
+#include "actors/launch/output_prefix.hpp"
+#include "messages/printable.hpp"
+#include "tests/fuzz/choices.hpp"
+
+using namespace farandole;
+
+namespace {
+
+constexpr std::string_view prefix = "[1]<stdout>:";
+
+std::string without_prefixes(std::string text) {
+  for (auto at = text.find(prefix); at != std::string::npos; at = text.find(prefix, at))
+    text.erase(at, prefix.size());
+  return text;
+}
+
+bool has_control(std::string_view text, std::string_view but) {
+  return std::any_of(text.begin(), text.end(), [&](char each) {
+    const auto byte = static_cast<unsigned char>(each);
+    return (byte < 0x20 || byte == 0x7f) && but.find(each) == std::string_view::npos;
+  });
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  choices input{{data, size}};
+  const std::size_t piece = std::size_t{input.byte()} + 1;
+  const auto stream = text_of(input.rest());
+  output_prefix lines{std::string(prefix)};
+  last_lines last;
+  std::string out;
+  for (std::size_t at = 0; at < stream.size(); at += piece) {
+    out += lines.take(stream.substr(at, piece), "");
+    last.take(stream.substr(at, piece));
+    const auto kept = last.lines();
+    require(kept.size() <= last_lines::most_lines + 1);
+    for (const auto& line : kept)
+      require(line.size() <= last_lines::longest_line);
+  }
+  out += lines.end("");
+  if (stream.find(prefix) == std::string_view::npos) {
+    const auto plain = without_prefixes(out);
+    require(plain.starts_with(stream) && plain.size() <= stream.size() + 1);
+  }
+  require(!has_control(printable_name(stream), "") && !has_control(printable(stream), "\n\t"));
+  require(printable_name(printable_name(stream)).size() >= printable_name(stream).size());
+  return 0;
+}
