@@ -28,7 +28,10 @@ bool describe_ready(const signature& what, const std::vector<std::int64_t>& firs
     for (auto extent : first_dims)
       if (__builtin_add_overflow(rows, extent, &rows))
         return false;
-    if (__builtin_mul_overflow(rows, row_elements, &out.elements))
+    // Members count rows as if each held an element, also where it holds none.
+    if (std::int64_t bytes = 0;
+        __builtin_mul_overflow(rows, static_cast<std::int64_t>(size_of(what.dtype)), &bytes) ||
+        __builtin_mul_overflow(rows, row_elements, &out.elements))
       return false;
   }
   return !__builtin_mul_overflow(out.elements, static_cast<std::int64_t>(size_of(what.dtype)), &out.bytes);

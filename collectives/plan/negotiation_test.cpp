@@ -143,3 +143,17 @@ TEST_CASE("a process set that fails on a member is answered to all, in the globa
   CHECK(out.broken_by == 1);
   CHECK(out.restarts.empty());
 }
+
+TEST_CASE("rows without elements that a schedule cannot carry fail instead of becoming ready") {
+  negotiation leader(members(2));
+  auto gathers = ask("a");
+  gathers.signature.operation = operation::allgather;
+  // Each request is sound; together they hold 2^61 rows, one more than a member reads of float32.
+  gathers.signature.shape = {std::int64_t{1} << 60, 0};
+  REQUIRE(decode_requests(encode(address{1, 0, 0}, full({gathers}))));
+  leader.receive(0, full({gathers}), 0ns);
+  const auto decided = leader.receive(1, full({gathers}), 0ns);
+  CHECK(decided.ready.empty());
+  REQUIRE(decided.failures.size() == 1);
+  CHECK(decided.failures[0].reason.text.find("hold more than can be counted") != std::string::npos);
+}

@@ -33,7 +33,7 @@ const std::vector<shape>& shapes() {
                                          {0, 3},
                                          {std::int64_t{1} << 40},
                                          {1, 1},
-                                         {1LL << 59, 0},
+                                         {1LL << 60, 0},
                                          {1LL << 58, 2}};
   return all;
 }
