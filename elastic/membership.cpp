@@ -245,16 +245,21 @@ void membership::refuse_waiting(const std::string& reason, membership_decision& 
 
 membership_decision membership::report(route from, const lost& what) {
   membership_decision out;
-  std::int32_t slot = 0;
-  if (!seat_of(from, &slot) || what.generation != generation_)
+  std::int32_t reporter = 0;
+  if (!seat_of(from, &reporter) || what.generation != generation_)
     return out;
-  if (what.rank >= 0 && what.rank < static_cast<std::int32_t>(slots_by_rank_.size()))
-    end_generation(slots_by_rank_[static_cast<std::size_t>(what.rank)], what.reason, out);
-  else
-    end_generation(slot,
+  if (what.rank < 0 || what.rank >= static_cast<std::int32_t>(slots_by_rank_.size())) {
+    end_generation(reporter,
                    "reported the loss of rank " + std::to_string(what.rank) +
                        ", which its generation does not have",
                    out);
+    return out;
+  }
+  const auto slot = slots_by_rank_[static_cast<std::size_t>(what.rank)];
+  // One that has said hello again meanwhile is alive, and its place in the next generation is its own.
+  if (auto& gone = seats_.at(slot); rules_.elastic && what.stuck && running_ && gone.in_generation)
+    gone.awaited = false;
+  end_generation(slot, what.reason, out);
   return out;
 }
 

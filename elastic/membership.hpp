@@ -114,7 +114,8 @@ public:
   membership_decision exit(std::int32_t slot, const std::string& reason);
 
   /// A member reports that `what.rank` (itself, or another whose link it has lost) cannot be reached or
-  /// cannot go on. A loss unless that one had left, or the reporter is no member of that generation.
+  /// cannot go on. A loss unless that one had left, or the reporter is no member of that generation. Elastic:
+  /// one that is `stuck` is not waited for, and may come later, as a new one.
   membership_decision report(route from, const lost& what);
 
   /// A member of the running generation has lost its link, and has another one now. Resumed, or told that its

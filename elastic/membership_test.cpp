@@ -333,6 +333,48 @@ TEST_CASE("a member that was reported but lives is waited for; one whose link en
   CHECK(slots_of(job.join(301, from_slot(1, 1))) == std::vector{0, 1});
 }
 
+TEST_CASE("a member that is stuck is not waited for, and comes later as a new one") {
+  auto job = elastic_running(3, 3);
+  CHECK(job.report(101, lost{1, 0, "has made no progress", true}).notices.size() == 3);
+  CHECK(job.join(202, from_slot(2, 1)).admissions.empty());
+  CHECK(missing_slots(job) == std::vector<std::int32_t>{1});
+  CHECK(slots_of(job.join(201, from_slot(1, 1))) == std::vector{1, 2});
+  // It continues, learns that it is out, and comes again.
+  CHECK(job.disconnect(100, "closed its connection").notices.empty());
+  CHECK(job.join(300, from_slot(0, 1)).warnings.size() == 2);
+  job.leave(201, 2);
+  job.leave(202, 2);
+  job.join(301, from_slot(1, 1));
+  CHECK(slots_of(job.join(302, from_slot(2, 1))) == std::vector{1, 2, 0});
+}
+
+TEST_CASE(
+    "one that was taken for stuck, but answers before the others have come, is in the next generation") {
+  auto job = elastic_running(3, 3);
+  job.report(101, lost{1, 0, "has made no progress", true});
+  CHECK(job.join(200, from_slot(0, 1)).admissions.empty());
+  CHECK(job.join(201, from_slot(1, 1)).admissions.empty());
+  CHECK(slots_of(job.join(202, from_slot(2, 1))) == std::vector{1, 2, 0});
+}
+
+TEST_CASE("one that has left and said hello again is not taken for stuck by a late report") {
+  auto job = elastic_running(2, 2);
+  auto again = from_slot(0, 1);
+  job.leave(100, 1);
+  job.join(200, again);
+  CHECK(job.report(101, lost{1, 0, "has made no progress", true}).notices.empty());
+  job.leave(101, 1);
+  CHECK(slots_of(job.join(201, from_slot(1, 1))) == std::vector{0, 1});
+}
+
+TEST_CASE("a job that is not elastic ends with a member that is stuck") {
+  auto job = three_running();
+  CHECK(job.report(101, lost{1, 0, "has made no progress", true}).notices.size() == 3);
+  job.join(201, from_slot(1, 3));
+  CHECK(job.join(202, from_slot(2, 3)).admissions.empty());
+  CHECK(missing_slots(job) == std::vector<std::int32_t>{0});
+}
+
 TEST_CASE("who does not come again in time is not waited for any more, and comes later as a new one") {
   auto job = elastic_running(3, 3);
   job.exit(0, "was killed by signal 9");

@@ -18,6 +18,7 @@ using Cxx = import "/capnp/c++.capnp";
 $Cxx.namespace("farandole::wire");
 
 using Drain = import "drain.capnp";
+using Heartbeat = import "heartbeat.capnp";
 using Membership = import "membership.capnp";
 using Reunion = import "reunion.capnp";
 using Negotiation = import "negotiation.capnp";
@@ -59,5 +60,8 @@ struct Envelope {
     requests @12 :Negotiation.Requests;
     schedule @13 :Negotiation.Schedule;
     gathered @14 :Negotiation.Gathered;
+
+    # Between the two members at the ends of a link.
+    heartbeat @26 :Heartbeat.Heartbeat;
   }
 }

@@ -139,6 +139,8 @@ struct Lost {
   # -1 when the generation ends for a reason that is no member's loss.
   reason @2 :Text;
   # "was killed by signal 9", to follow "rank 2 on host a".
+  stuck @3 :Bool;
+  # Elastic jobs: its process makes no progress. The next generation does not wait for it.
 }
 
 struct Changed {

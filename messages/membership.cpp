@@ -122,6 +122,7 @@ envelope encode(const address& from, const lost& value) {
     to.setGeneration(value.generation);
     to.setRank(value.rank);
     to.setReason(text_of(reason));
+    to.setStuck(value.stuck);
   });
 }
 
@@ -232,6 +233,7 @@ expected<lost> decode_lost(const envelope& message) {
     value.generation = from.getGeneration();
     value.rank = from.getRank();
     value.reason = read_text(from.getReason(), text_limit_bytes, "its reason is too long", so_far);
+    value.stuck = from.getStuck();
     so_far.require(value.rank == -1 || is_rank(value.rank), rank_rule);
   });
 }

@@ -67,6 +67,7 @@ struct lost {
   std::uint64_t generation = 0;
   std::int32_t rank = -1;
   std::string reason;
+  bool stuck = false; ///< elastic: its process makes no progress, so the next generation does not wait for it
 
   friend bool operator==(const lost&, const lost&) = default;
 };

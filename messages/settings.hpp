@@ -75,6 +75,7 @@ enum class setting : std::uint16_t {
   elastic,
   elastic_timeout,
   regroup_timeout,
+  stuck_timeout,
   rendezvous_timeout,
   dynamic_process_sets,
   hierarchical_allreduce,

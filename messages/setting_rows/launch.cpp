@@ -60,6 +60,17 @@ constexpr setting_row rows[] = {
      .doc = "How long the members of an elastic job wait, after a loss, for a survivor that does not come "
             "again; later it comes as a new one. As long waits a rendezvous that was started again for those "
             "who were in."},
+    {.id = setting::stuck_timeout,
+     .name = "stuck timeout",
+     .type = duration,
+     .unit = "s",
+     .built_in = "0",
+     .most = largest_timeout_s,
+     .environment = "FARANDOLE_STUCK_TIMEOUT",
+     .doc =
+         "How long the process of a worker of an elastic job may make no progress (it is stopped, waits for "
+         "a disk, or is swapped out) before it is lost and the others go on without it, instead of failing "
+         "after the operation timeout and then waiting for it. 0: it is not taken for lost."},
     {.id = setting::rendezvous_timeout,
      .name = "rendezvous timeout",
      .type = duration,

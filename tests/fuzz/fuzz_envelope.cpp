@@ -5,6 +5,7 @@
 
 #include "messages/drain.hpp"
 #include "messages/gathered.hpp"
+#include "messages/heartbeat.hpp"
 #include "messages/membership.hpp"
 #include "messages/negotiation.hpp"
 #include "messages/reunion.hpp"
@@ -50,6 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(*message, decode_drain);
   check(*message, decode_draining);
   check(*message, decode_greeting);
+  check(*message, decode_heartbeat);
   check(*message, decode_introduction);
   check(*message, decode_introductions);
   check(*message, decode_returning);

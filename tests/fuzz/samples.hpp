@@ -5,6 +5,7 @@
 
 #include "messages/drain.hpp"
 #include "messages/gathered.hpp"
+#include "messages/heartbeat.hpp"
 #include "messages/membership.hpp"
 #include "messages/negotiation.hpp"
 #include "messages/reunion.hpp"
@@ -80,6 +81,7 @@ inline std::vector<envelope> samples() {
       encode(from, drain{wire_version, {0, 2}, {"alpha"}}),
       encode(from, draining{"there is no rank 7", {{2, 3, "alpha"}}, true}),
       encode(from, greeting{wire_version, 1}),
+      encode(from, heartbeat{{{1, std::chrono::milliseconds(1500)}}}),
       encode(from, all.members[1]),
       encode(from, all),
       encode(from, sample_requests()),

@@ -1,0 +1,88 @@
+#include "elastic/heartbeat_monitor.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole;
+using namespace std::chrono_literals;
+
+namespace {
+
+using instant = heartbeat_monitor::time_point;
+using silences = std::vector<silence>;
+
+constexpr auto period = 100ms;
+
+/// Looks once a period, for so long, and observes these words before each look.
+void look_for(heartbeat_monitor& monitor, instant& now, std::chrono::nanoseconds time) {
+  for (auto end = now + time; now < end;)
+    monitor.look(now += period);
+}
+
+} // namespace
+
+TEST_CASE("a member is silent for as long as its word has stood still, by this process' own looks") {
+  heartbeat_monitor monitor(period);
+  instant now{};
+  monitor.look(now);
+  monitor.observe(1, 7);
+  monitor.observe(2, 7);
+  look_for(monitor, now, 500ms);
+  monitor.observe(1, 8);
+  monitor.observe(2, 7);
+  CHECK(monitor.silent(1ms) == silences{{2, 500ms}});
+  CHECK(monitor.silent(501ms).empty());
+  look_for(monitor, now, 200ms);
+  CHECK(monitor.silent(1ms) == silences{{1, 200ms}, {2, 700ms}});
+  monitor.observe(2, 6); // any other number will do
+  CHECK(monitor.silent(1ms) == silences{{1, 200ms}});
+}
+
+TEST_CASE("a member that has never given a sign of life is silent from when it is watched") {
+  heartbeat_monitor monitor(period);
+  instant now{};
+  monitor.look(now);
+  look_for(monitor, now, 1s);
+  monitor.watch(3);
+  look_for(monitor, now, 300ms);
+  monitor.watch(3);
+  CHECK(monitor.silent(1ms) == silences{{3, 300ms}});
+  monitor.beat(3);
+  CHECK(monitor.silent(1ms).empty());
+}
+
+TEST_CASE("a process that was stopped itself does not take the others for stopped") {
+  heartbeat_monitor monitor(period);
+  instant now{};
+  monitor.watch(1);
+  monitor.look(now);
+  monitor.look(now += 1h);
+  CHECK(monitor.silent(1ms) == silences{{1, 2 * period}});
+}
+
+TEST_CASE("what this process sees itself counts for more than what it is told") {
+  heartbeat_monitor monitor(period);
+  instant now{};
+  monitor.watch(1);
+  monitor.look(now);
+  look_for(monitor, now, 200ms);
+  monitor.told(0, {{1, 5s}, {4, 3s}});
+  monitor.told(2, {{4, 2s}, {5, 1s}});
+  CHECK(monitor.silent(1ms) == silences{{1, 200ms}, {4, 3s}, {5, 1s}});
+  CHECK(monitor.silent(2s) == silences{{4, 3s}});
+  monitor.told(0, {}); // it has heard of them since
+  CHECK(monitor.silent(1ms) == silences{{1, 200ms}, {4, 2s}, {5, 1s}});
+}
+
+TEST_CASE("nobody is told what it said itself, nor that it is silent") {
+  heartbeat_monitor monitor(period);
+  instant now{};
+  monitor.watch(1);
+  monitor.look(now);
+  look_for(monitor, now, 200ms);
+  monitor.told(0, {{4, 3s}});
+  monitor.told(2, {{5, 1s}});
+  CHECK(monitor.news_for(0, 1ms) == silences{{1, 200ms}, {5, 1s}});
+  CHECK(monitor.news_for(2, 1ms) == silences{{1, 200ms}, {4, 3s}});
+  CHECK(monitor.news_for(1, 1ms) == silences{{4, 3s}, {5, 1s}});
+  CHECK(monitor.news_for(0, 1s) == silences{{5, 1s}});
+}
