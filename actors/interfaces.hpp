@@ -19,6 +19,7 @@
 #include "messages/drain.hpp"
 #include "messages/envelope.hpp"
 #include "messages/failed_host.hpp"
+#include "messages/heartbeat.hpp"
 #include "messages/membership.hpp"
 #include "messages/negotiation.hpp"
 
@@ -57,12 +58,15 @@ struct peers_expected {
 };
 
 using close_atom = caf::atom_constant<caf::atom("close")>;
+using cut_atom = caf::atom_constant<caf::atom("cut")>;
 
 using link_actor = caf::typed_actor<
     /// Send this to the peer; messages keep their order. A full queue closes the link.
     caf::reacts_to<envelope>,
     /// Send what is queued, then close; the owner hears link_closed.
-    caf::reacts_to<close_atom>>;
+    caf::reacts_to<close_atom>,
+    /// The same, without waiting until the peer has taken it.
+    caf::reacts_to<cut_atom>>;
 
 using link_owner_actor = caf::typed_actor<
     /// A link is up.
@@ -114,6 +118,18 @@ struct generation_entered {
   std::vector<member> members;
   std::shared_ptr<const relay_tree> tree;
   set_entered global;
+  envelope_actor heartbeats; ///< of members at the other ends of links; may be null
+};
+
+/// Deliver to the member at the other end of a link, if there is such a link now.
+struct outbound_to_neighbour {
+  std::int32_t rank = -1;
+  envelope message;
+};
+
+/// These members are lost or silent: nobody waits until they have taken what was sent to them.
+struct neighbours_given_up {
+  std::vector<std::int32_t> ranks;
 };
 
 /// A link to another member ended although nobody had asked for it.
@@ -139,6 +155,10 @@ using post_actor = caf::typed_actor<
     caf::reacts_to<outbound>,
     /// Send this to the rendezvous, as soon as its link is up.
     caf::reacts_to<outbound_to_rendezvous>,
+    /// Send this by a link, or drop it.
+    caf::reacts_to<outbound_to_neighbour>,
+    /// Close the links to these.
+    caf::reacts_to<neighbours_given_up>,
     /// There is no link to the rendezvous: open one.
     caf::reacts_to<rendezvous_call>,
     /// Dial the member above, expect those below, and route by this from now on.
@@ -160,6 +180,7 @@ using leave_atom = caf::atom_constant<caf::atom("leave")>;
 using look_atom = caf::atom_constant<caf::atom("look")>;
 using retry_atom = caf::atom_constant<caf::atom("retry")>;
 using ready_atom = caf::atom_constant<caf::atom("ready")>;
+using tick_atom = caf::atom_constant<caf::atom("tick")>;
 using drained_atom = caf::atom_constant<caf::atom("drained")>;
 using withdraw_atom = caf::atom_constant<caf::atom("withdraw")>;
 
@@ -209,6 +230,22 @@ struct set_broken {
   bool looked_at = false; ///< nobody has said why in the meantime
 };
 
+/// Members whose processes have made no progress for longer than a late core explains, ascending.
+struct processes_silent {
+  std::vector<silence> ranks;
+};
+
+/// Operations have waited for a silent member for longer than they may.
+struct operations_held_up {
+  silence by;
+};
+
+using heartbeats_actor = caf::typed_actor<
+    /// A heartbeat of the member at the other end of a link.
+    caf::reacts_to<envelope>,
+    /// INTERNAL: it is time to give a sign of life, and to look for those of the others.
+    caf::reacts_to<tick_atom>>;
+
 /// How far a process set on this member is.
 struct set_told {
   enum class what : std::uint8_t {
@@ -235,6 +272,8 @@ using sets_actor = caf::typed_actor<
     caf::reacts_to<generation_ended>,
     /// Make all sets give up.
     caf::reacts_to<generation_over>,
+    /// Ask all sets whether their operations wait for these.
+    caf::reacts_to<processes_silent>,
     /// INTERNAL: a door was busy; try again.
     caf::reacts_to<retry_atom>>;
 
@@ -243,7 +282,6 @@ struct stall_list {
 };
 
 using stalled_atom = caf::atom_constant<caf::atom("stalled")>;
-using tick_atom = caf::atom_constant<caf::atom("tick")>;
 
 using worker_actor = caf::typed_actor<
     /// A framework thread has queued operations at the door.
@@ -260,6 +298,8 @@ using worker_actor = caf::typed_actor<
     caf::reacts_to<look_atom>,
     /// INTERNAL: something may have waited long enough for the rest of its bucket.
     caf::reacts_to<tick_atom>,
+    /// Tell the member if operations have waited for these for too long.
+    caf::reacts_to<processes_silent>,
     /// From the lane of the member that tells the leader how far it is.
     caf::reacts_to<bundle_finished>,
     /// What has waited on the board longer than this, and for whom? Answered by the first of those who wait.
@@ -298,6 +338,10 @@ using member_actor = caf::typed_actor<
     caf::reacts_to<member_fault>,
     /// The lane or an actor of the generation broke.
     caf::reacts_to<generation_broken>,
+    /// From the actor of heartbeats, as long as there are any.
+    caf::reacts_to<processes_silent>,
+    /// From a worker.
+    caf::reacts_to<operations_held_up>,
     /// A framework thread wants to leave in order.
     caf::reacts_to<leave_request>,
     /// Elastic jobs: this process was told to end; tell the rendezvous that it leaves by plan.
@@ -474,6 +518,10 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::sets_restarted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::set_broken)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_entered)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::peer_gone)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::outbound_to_neighbour)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::neighbours_given_up)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::processes_silent)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::operations_held_up)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::rendezvous_gone)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::rendezvous_call)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::lane_job_ptr)

@@ -147,6 +147,7 @@ void member_state::start_generation() {
     setup_.simulate(how);
   sets_ = self->spawn(set_keeper, how);
   self->monitor(sets_);
+  start_heartbeats();
   how.place = setup_.shared->global;
   how.sets = sets_;
   how.ready = [me] { caf::anon_send(me, ready_atom::value); };
@@ -156,8 +157,9 @@ void member_state::start_generation() {
     worker_ = actors.worker;
     mover_ = actors.mover;
     auto& shared = *setup_.shared;
-    caf::anon_send(post_, generation_entered{generation_, shared.rank, shared.members, shared.tree,
-                                             actors.entered(0, {})});
+    caf::anon_send(post_,
+                   generation_entered{generation_, shared.rank, shared.members, shared.tree,
+                                      actors.entered(0, {}), caf::actor_cast<envelope_actor>(heartbeats_)});
   };
   tree_ = self->spawn(supervisor, set_tree(how, entered));
   self->monitor(tree_);
@@ -210,15 +212,15 @@ void member_state::lost_peer(const peer_gone& what) {
   if (stage_ == stage::leaving) {
     return leave_if_done();
   }
-  // The rendezvous knows better why, for it watches the process; but it must say so soon.
-  suspect_ = what;
-  report_suspect();
-  self->delayed_send(self, suspicion, retry_atom::value);
+  suspect({generation_, what.rank,
+           "closed its connection" + (what.reason.empty() ? "" : " (" + what.reason + ")")});
 }
 
-void member_state::report_suspect() {
-  const auto& reason = suspect_.reason;
-  report(suspect_.rank, "closed its connection" + (reason.empty() ? "" : " (" + reason + ")"));
+// The rendezvous knows better why, for it watches the process; but it must say so soon.
+void member_state::suspect(lost what) {
+  suspect_ = std::move(what);
+  report(suspect_);
+  self->delayed_send(self, suspicion, retry_atom::value);
 }
 
 void member_state::broke(const std::string& reason, error_kind kind) {
@@ -228,13 +230,15 @@ void member_state::broke(const std::string& reason, error_kind kind) {
     setup_.log->error(reason);
   // Whoever could not be reached is lost, or about to be: those who can be are in the next generation.
   const bool lost_another = kind == error_kind::disconnected || kind == error_kind::timed_out;
+  const lost own{generation_, setup_.shared->rank, "cannot go on: " + reason};
   if (stage_ == stage::joining && elastic() && tree_ && lost_another) {
-    report(setup_.shared->rank, "cannot go on: " + reason);
+    report(own);
     return fail_start({error_kind::disconnected, reason});
   }
   if (stage_ == stage::joining)
     return fail_start({error_kind::unknown, reason});
-  report(setup_.shared->rank, "cannot go on: " + reason);
+  const auto silent = kind == error_kind::timed_out ? longest_silent() : std::nullopt;
+  report(silent ? lost{generation_, silent->rank, stuck_rules::complaint(*silent)} : own);
   over({kind == error_kind::timed_out ? kind : error_kind::unknown, reason});
 }
 
@@ -243,14 +247,14 @@ void member_state::faulted(const member_fault& what) {
   auto reason = "sent requests that break the protocol: " + what.reason;
   if (setup_.log)
     setup_.log->error("rank " + std::to_string(what.rank) + " " + reason);
-  report(what.rank, reason);
+  report({generation_, what.rank, reason});
   if (setup_.rendezvous_ip.empty())
     broke("this rank " + reason);
 }
 
-void member_state::report(std::int32_t rank, const std::string& reason) {
+void member_state::report(const lost& what) {
   address from{generation_, 0, setup_.shared->rank};
-  self->send(post_, outbound_to_rendezvous{encode(from, lost{generation_, rank, reason})});
+  self->send(post_, outbound_to_rendezvous{encode(from, what)});
 }
 
 void member_state::down(const caf::down_msg& what) {
@@ -319,21 +323,25 @@ void member_state::say_farewell() {
   address from{generation_, 0, setup_.shared->rank};
   self->send(post_, outbound_to_rendezvous{
                         encode(from, farewell{generation_, ended_->departed, ended_->interrupted})});
-  over(ended_->why);
+  over(ended_->why, true);
 }
 
 void member_state::deadline() {
   if (stage_ == stage::leaving && now(self) >= leave_until_)
     return say_farewell();
   if (stage_ == stage::in && suspect_.rank >= 0)
-    lost_member({generation_, suspect_.rank, "closed its connection"});
+    lost_member(suspect_);
 }
 
 // The end, whatever came before: what is not settled fails with `why`, links close.
-void member_state::over(const error& why) {
+void member_state::over(const error& why, bool in_order) {
   if (stage_ == stage::out)
     return;
   stage_ = stage::out;
+  if (heartbeats_)
+    self->send_exit(heartbeats_, caf::exit_reason::user_shutdown);
+  heartbeats_ = nullptr;
+  give_up_neighbours(in_order);
   setup_.shared->alive = false;
   if (worker_)
     self->send(worker_, generation_over{why});
@@ -367,6 +375,8 @@ member_actor::behavior_type member_root(member_actor::stateful_pointer<member_st
       [&state](ready_atom) { state.connected(); },
       [&state](const member_fault& what) { state.faulted(what); },
       [&state](const generation_broken& what) { state.broke(what.reason, what.kind); },
+      [&state](const processes_silent& what) { state.hear_of_silence(what); },
+      [&state](const operations_held_up& what) { state.held_up(what); },
       [&state](const leave_request& what) { state.leave(what.how); },
       [&state](withdraw_atom) { state.withdraw(); },
       [&state](const generation_ended& what) { state.ended_in_order(what); },

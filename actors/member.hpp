@@ -20,6 +20,7 @@
 #include "actors/kit/log.hpp"
 #include "actors/standing.hpp"
 #include "elastic/redial.hpp"
+#include "elastic/stuck_rules.hpp"
 #include "messages/membership.hpp"
 #include "messages/reunion.hpp"
 #include "messages/settings.hpp"
@@ -42,6 +43,8 @@ struct member_setup {
   logger* log = nullptr;
   /// In the simulated world: replaces what would block or move data.
   std::function<void(set_setup&)> simulate = {};
+  /// No: in the simulated world, where who does something again and again lets no job come to rest.
+  bool heartbeats = true;
 };
 
 struct member_state {
@@ -57,6 +60,8 @@ struct member_state {
   void connected();
   void broke(const std::string& reason, error_kind kind = error_kind::unknown);
   void faulted(const member_fault& what);
+  void hear_of_silence(const processes_silent& what);
+  void held_up(const operations_held_up& what);
   void leave(departure how);
   void withdraw();
   void ended_in_order(const generation_ended& what);
@@ -81,9 +86,13 @@ private:
   void warned(const changed& what);
   bool elastic() const { return setup_.settings.flag(setting::elastic); }
   void fail_start(error why);
-  void over(const error& why);
-  void report_suspect();
-  void report(std::int32_t rank, const std::string& reason);
+  /// `in_order`: what has been said must reach the others.
+  void over(const error& why, bool in_order = false);
+  void suspect(lost what);
+  void report(const lost& what);
+  void start_heartbeats();
+  std::optional<silence> longest_silent() const;
+  void give_up_neighbours(bool in_order);
   void leave_if_done();
   void say_farewell();
 
@@ -104,9 +113,11 @@ private:
   worker_actor worker_;
   mover_actor mover_;
   std::set<std::int32_t> still_linked_; ///< leaving: members below whose links are up
-  peer_gone suspect_;                   ///< waiting for the rendezvous' word on it
-  std::string refusal_told_;            ///< by a rendezvous that this member came back to
-  redial calls_;                        ///< of a rendezvous that went away
+  lost suspect_;                        ///< waiting for the rendezvous' word on it
+  stuck_rules stuck_;
+  heartbeats_actor heartbeats_; ///< may be null
+  std::string refusal_told_;    ///< by a rendezvous that this member came back to
+  redial calls_;                ///< of a rendezvous that went away
 };
 
 member_actor::behavior_type member_root(member_actor::stateful_pointer<member_state> self, member_setup how);

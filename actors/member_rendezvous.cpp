@@ -73,7 +73,7 @@ void member_state::resumed_by(const resumed& what) {
     warned({what.generation, what.changes, what.removals_only});
   // The report may have been lost with the link; who is joining waits for the answer.
   if (stage_ == stage::joining && suspect_.rank >= 0)
-    report_suspect();
+    report(suspect_);
 }
 
 // Who is in needs no rendezvous to train on; one that does not know this process is not the one that it waits

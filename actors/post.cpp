@@ -93,10 +93,35 @@ void post_state::send_to_rendezvous(const envelope& message) {
     for_rendezvous_.push_back(message);
 }
 
+// Null where there is none, or none any more.
+caf::actor post_state::link_to(std::int32_t neighbour) const {
+  auto link = parent_link;
+  if (!tree_ || tree_->parent(rank_) != neighbour) {
+    const auto known = by_rank_.find(neighbour);
+    if (known == by_rank_.end())
+      return {};
+    link = known->second;
+  }
+  const auto found = links_.find(link);
+  return found == links_.end() ? caf::actor{} : found->second.handle;
+}
+
+void post_state::send(const outbound_to_neighbour& what) {
+  if (auto link = link_to(what.rank))
+    caf::anon_send(link, what.message);
+}
+
+void post_state::give_up(const neighbours_given_up& what) {
+  for (auto rank : what.ranks)
+    if (auto link = link_to(rank))
+      caf::anon_send(caf::actor_cast<link_actor>(link), cut_atom::value);
+}
+
 void post_state::enter(const generation_entered& what) {
   generation_ = what.generation;
   rank_ = what.rank;
   tree_ = what.tree;
+  heartbeats_ = what.heartbeats;
   if (auto above = tree_->parent(rank_); above >= 0) {
     auto& parent = what.members[static_cast<std::size_t>(above)];
     std::string ip;
@@ -244,6 +269,8 @@ void post_state::received(const link_received& what) {
   auto& from = position->second;
   if (from.rank < 0)
     return greet(what.link, from, what.message);
+  if (what.message.kind() == wire::Envelope::Body::HEARTBEAT)
+    return hear_heartbeat(what.link, what.message);
   if (const auto why = tree_ ? objection(from.rank, what.message) : std::string(); !why.empty())
     return drop(what.link, why);
   auto answer = gate_.offer(what.message);
@@ -253,6 +280,17 @@ void post_state::received(const link_received& what) {
     take(what.link, what.message);
   else if (*answer == generation_gate::answer::held && !tree_)
     early_sources_.emplace(what.message.source(), what.link);
+}
+
+// It is about now: of another generation it is worth nothing, and what is between two members goes no
+// further.
+void post_state::hear_heartbeat(link_id link, const envelope& message) {
+  const auto rank = links_.at(link).rank;
+  if (message.source() != rank)
+    return drop(link, "a heartbeat of rank " + std::to_string(message.source()) +
+                          " came by the link of rank " + std::to_string(rank));
+  if (message.generation() == generation_ && heartbeats_)
+    self->send(heartbeats_, message);
 }
 
 // From above comes what the leader said, from below what members there say.
@@ -333,6 +371,8 @@ post_actor::behavior_type post(post_actor::stateful_pointer<post_state> self, po
   return {
       [&state](const outbound& what) { state.send(what); },
       [&state](const outbound_to_rendezvous& what) { state.send_to_rendezvous(what.message); },
+      [&state](const outbound_to_neighbour& what) { state.send(what); },
+      [&state](const neighbours_given_up& what) { state.give_up(what); },
       [&state](const rendezvous_call& what) { state.call(what); },
       [&state](const generation_entered& what) { state.enter(what); },
       [&state](const set_entered& what) { state.enter(what); },

@@ -35,6 +35,8 @@ struct post_state {
 
   void send(const outbound& what);
   void send_to_rendezvous(const envelope& message);
+  void send(const outbound_to_neighbour& what);
+  void give_up(const neighbours_given_up& what);
   void call(const rendezvous_call& what);
   void enter(const generation_entered& what);
   void enter(const set_entered& what);
@@ -59,6 +61,8 @@ private:
   };
 
   bool leads() const { return rank_ == 0; }
+  caf::actor link_to(std::int32_t neighbour) const;
+  void hear_heartbeat(link_id link, const envelope& message);
   void take(link_id link, const envelope& message);
   void route(const envelope& message);
   void send_up(const envelope& message);
@@ -88,6 +92,7 @@ private:
   set_gate sets_gate_;
   std::map<std::uint32_t, known_set> sets_; ///< by number
   std::shared_ptr<const relay_tree> tree_;  ///< from the generation's start
+  envelope_actor heartbeats_;               ///< likewise; may be null
   bool closing_ = false;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "elastic/stuck_rules.hpp"
+
 namespace farandole {
 
 void set_table::built(set_ptr set) {
@@ -144,6 +146,36 @@ void standing::changed(std::uint64_t now_waiting) {
 void standing::await_change(std::chrono::nanoseconds longest) {
   std::unique_lock lock(change_guard_);
   change_came_.wait_for(lock, longest, [this] { return changes != 0; });
+}
+
+void standing::heartbeats(std::shared_ptr<heartbeat_words> words) {
+  std::lock_guard guard(heartbeat_guard_);
+  heartbeats_ = std::move(words);
+}
+
+std::shared_ptr<heartbeat_words> standing::heartbeats() const {
+  std::lock_guard guard(heartbeat_guard_);
+  return heartbeats_;
+}
+
+void standing::silent(std::vector<silence> ranks) {
+  std::lock_guard guard(heartbeat_guard_);
+  silent_ = std::move(ranks);
+}
+
+std::vector<silence> standing::silent() const {
+  std::lock_guard guard(heartbeat_guard_);
+  return silent_;
+}
+
+std::string standing::silence_notice(const std::set<std::int32_t>& ranks) const {
+  std::string text;
+  for (const auto& each : silent())
+    if (ranks.contains(each.rank))
+      text += "; " + name_of(each.rank) + " " + stuck_rules::complaint(each);
+  return text.empty() ? "; no member is known whose process makes no progress, so one is late or stuck in "
+                        "something else"
+                      : text;
 }
 
 void standing::missing(std::string text) {

@@ -18,7 +18,9 @@
 #include "actors/set/injected_fault.hpp"
 #include "actors/set/lane.hpp"
 #include "collectives/paths/local/board.hpp"
+#include "collectives/paths/local/heartbeat_words.hpp"
 #include "collectives/plan/relay_tree.hpp"
+#include "messages/heartbeat.hpp"
 #include "messages/membership.hpp"
 
 namespace farandole {
@@ -128,6 +130,16 @@ struct standing {
   void unconnected(std::string text);
   std::string unconnected() const;
 
+  /// Of the members on this host, once connected; null where they share no memory. From the lane to the loop.
+  void heartbeats(std::shared_ptr<heartbeat_words> words);
+  std::shared_ptr<heartbeat_words> heartbeats() const;
+  /// Members whose processes make no progress, as was seen last. Any thread.
+  void silent(std::vector<silence> ranks);
+  std::vector<silence> silent() const;
+  /// What is known of these members, to follow the error of an operation that has waited for them for too
+  /// long. Who makes progress may still be late.
+  std::string silence_notice(const std::set<std::int32_t>& ranks) const;
+
   std::atomic<bool> alive{false};
   /// How members wait to change: twice the number of changes, plus one if nobody waits to come in.
   std::atomic<std::uint64_t> changes{0};
@@ -138,6 +150,9 @@ struct standing {
   std::atomic<std::uint64_t> bytes_moved{0};
 
 private:
+  mutable std::mutex heartbeat_guard_; ///< held for copies only
+  std::shared_ptr<heartbeat_words> heartbeats_;
+  std::vector<silence> silent_;
   mutable std::mutex missing_guard_; ///< held for a copy only
   std::string missing_;
   std::string unconnected_;

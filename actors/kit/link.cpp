@@ -143,6 +143,15 @@ public:
     flush();
   }
 
+  /// What the socket takes at once goes out; nobody waits for the peer.
+  void cut() {
+    if (phase_ == phase::open) {
+      phase_ = phase::closing;
+      flush();
+    }
+    end("cut off", true);
+  }
+
   void connect_overdue() {
     if (phase_ == phase::connecting || phase_ == phase::shaking)
       end(std::string{calls_.searching()            ? "the peer hung up each time before the link was open"
@@ -385,6 +394,7 @@ caf::behavior link(link_self* self, const link_start& start) {
   return {
       [run = on([](link_state& s, const envelope& m) { s.queue(m); })](const envelope& m) { run(m); },
       [run = on([](link_state& s) { s.close(); })](close_atom) { run(); },
+      [run = on([](link_state& s) { s.cut(); })](cut_atom) { run(); },
       [run = on([](link_state& s) { s.readable(); })](readable_atom) { run(); },
       [run = on([](link_state& s) { s.writable(); })](writable_atom) { run(); },
       [run = on([](link_state& s) { s.hangup(); })](hangup_atom) { run(); },

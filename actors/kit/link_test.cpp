@@ -526,9 +526,8 @@ TEST_CASE("a peer that knows the secret and sends nonsense is shut out") {
   CHECK(right.said.warnings() == 1);
 }
 
-TEST_CASE("a peer that does not read costs a bounded queue, then its link") {
-  party right;
-  right.settings.queue_bytes = 1 << 20;
+/// The other end of a link, whose process then stops: it neither reads nor closes.
+stranger stopped_peer(party& right) {
   auto door = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
   REQUIRE(door);
   stranger peer{door->port};
@@ -545,6 +544,38 @@ TEST_CASE("a peer that does not read costs a bounded queue, then its link") {
     REQUIRE(!tls.feed(std::span{buffer}.first(static_cast<std::size_t>(got)), plain, wire));
   }
   peer.say(wire);
+  return peer;
+}
+
+TEST_CASE("a link that is cut does not wait for a peer that has stopped, nor for what it has not taken") {
+  party right;
+  right.settings.close_timeout = 1h;
+  const auto peer = stopped_peer(right);
+  const auto opened = right.next<link_opened>();
+  const bool full = GENERATE(false, true);
+  const auto big = numbered(1, 100'000);
+  for (int i = 0; full && i < 200; ++i) // 20 MB: more than any socket buffer
+    caf::anon_send(opened.handle, big);
+  if (full)
+    caf::anon_send(opened.handle, close_atom::value); // asked to close in order before
+  caf::anon_send(opened.handle, cut_atom::value);
+  CHECK(right.next<link_closed>().reason.empty());
+  CHECK(right.said.warnings() == 0);
+}
+
+TEST_CASE("a peer hears what was sent before a link was cut, and that its end was wanted") {
+  connected both;
+  caf::anon_send(both.at_left.handle, numbered(5));
+  caf::anon_send(both.at_left.handle, cut_atom::value);
+  CHECK(both.right.next<link_received>().message.generation() == 5);
+  CHECK(both.right.next<link_closed>().reason.empty());
+  CHECK(both.left.next<link_closed>().reason.empty());
+}
+
+TEST_CASE("a peer that does not read costs a bounded queue, then its link") {
+  party right;
+  right.settings.queue_bytes = 1 << 20;
+  const auto peer = stopped_peer(right);
   auto opened = right.next<link_opened>();
   auto big = numbered(1, 100'000);
   for (int i = 0; i < 2000; ++i) // 200 MB: more than any socket buffer

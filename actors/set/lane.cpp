@@ -147,9 +147,15 @@ void lane_thread::execute(lane_job& job) {
   if (!why && !paths_)
     why = {error_kind::unknown, "the data paths are not connected"};
   if (!why)
-    why = cause_of(move(job));
+    why = cause_of(explained(move(job)));
   job.settle(why);
   wiring_.finished(sequence, bytes, why);
+}
+
+error lane_thread::explained(error seen) const {
+  if (seen.kind == error_kind::timed_out && wiring_.remark)
+    seen.text += wiring_.remark();
+  return seen;
 }
 
 // Another member's part of the set, or the member itself, may have ended: its path then broke for a reason

@@ -63,6 +63,9 @@ public:
     /// before the patience ends.
     std::function<void(const error& what)> broke = {};
     std::chrono::nanoseconds patience{};
+    /// What is known of the other members, to follow the error of a bundle that has waited for too long. From
+    /// the lane's thread.
+    std::function<std::string()> remark = {};
   };
   explicit lane_thread(wiring how);
   ~lane_thread() override { stop(); }
@@ -96,6 +99,7 @@ private:
   error exchange_splits(lane_job& job, const limits& until);
   error run_work(work& what, const limits& until);
   error reason() const;
+  error explained(error seen) const;
   error cause_of(error seen);
   void push(std::function<void()> task);
 

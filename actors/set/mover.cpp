@@ -51,7 +51,7 @@ void mover_state::connect(std::vector<introduction> all) {
       return;
     }
     if (connected)
-      connected(lane->paths()->board());
+      connected(lane->paths()->board(), lane->paths()->heartbeats());
     caf::anon_send(me, ready_atom::value);
   });
   connecting_ = true;

@@ -27,7 +27,7 @@ struct mover_setup {
   std::chrono::nanoseconds connect_timeout{};
   std::string connect_citation;
   /// Once connected, from the lane's thread.
-  std::function<void(std::shared_ptr<board>)> connected;
+  std::function<void(std::shared_ptr<board>, std::shared_ptr<heartbeat_words>)> connected;
   logger* log = nullptr;
 };
 

@@ -225,6 +225,12 @@ void set_keeper_state::end(const error& why) {
   }
 }
 
+void set_keeper_state::ask_about(const processes_silent& what) {
+  for (auto& [number, one] : running_)
+    if (one.actors->worker)
+      self->send(one.actors->worker, what);
+}
+
 void set_keeper_state::down(const caf::down_msg& what) {
   for (auto& one : abandoned_)
     one.stopped = one.stopped || one.tree == what.source;
@@ -259,6 +265,7 @@ sets_actor::behavior_type set_keeper(sets_actor::stateful_pointer<set_keeper_sta
       [&state](const set_told& what) { state.told(what); },
       [&state](const generation_ended& what) { state.leave(what.why); },
       [&state](const generation_over& what) { state.end(what.why); },
+      [&state](const processes_silent& what) { state.ask_about(what); },
       [&state](retry_atom) { state.retry(); },
   };
 }

@@ -40,6 +40,7 @@ struct set_keeper_state {
   void told(const set_told& what);
   void leave(const error& why);
   void end(const error& why);
+  void ask_about(const processes_silent& what);
   void down(const caf::down_msg& what);
   void take_down(const caf::error& why);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "actors/door/request_check.hpp"
@@ -143,6 +144,15 @@ struct growing_tree {
 
   farandole::address self() const { return {how.generation, how.place->number, how.shared->rank}; }
 
+  // Whose processes operations of this set need: its members, and who stands between them and the leader.
+  std::set<std::int32_t> depends_on() const {
+    std::set<std::int32_t> ranks;
+    for (auto rank : how.ranks())
+      while (rank >= 0 && ranks.insert(rank).second)
+        rank = how.shared->tree->parent(rank);
+    return ranks;
+  }
+
   // Who tells the leader how far the lanes are, where it has none of this set.
   std::int32_t reporter() const {
     auto first = how.ranks().front();
@@ -220,6 +230,10 @@ struct growing_tree {
       wiring.patience = patience;
     }
     wiring.finished = bundle_news();
+    wiring.remark = [shared = std::weak_ptr(how.shared), ranks = depends_on()] {
+      const auto all = shared.lock();
+      return all ? all->silence_notice(ranks) : std::string{};
+    };
     return std::make_shared<lane_thread>(std::move(wiring));
   }
 
@@ -246,9 +260,13 @@ struct growing_tree {
     setup.lane = how.place->lane;
     setup.connect_timeout = how.settings.duration(setting::start_timeout);
     setup.connect_citation = how.settings.cited(setting::start_timeout);
-    setup.connected = [place = std::weak_ptr(how.place)](std::shared_ptr<board> connected) {
+    setup.connected = [place = std::weak_ptr(how.place), shared = std::weak_ptr(how.shared)](
+                          std::shared_ptr<board> connected, std::shared_ptr<heartbeat_words> words) {
       if (auto standing = place.lock())
         standing->board(std::move(connected));
+      // The global set's, which all members of this host are in.
+      if (auto all = shared.lock(); all && place.lock() == all->global)
+        all->heartbeats(std::move(words));
     };
     setup.log = how.log;
     actors.mover = parent->spawn(mover, std::move(setup));
@@ -287,6 +305,8 @@ struct growing_tree {
       setup.lane = how.place->lane;
     setup.member = how.member;
     setup.sets = how.sets;
+    setup.stuck = stuck_rules::of(how.settings);
+    setup.depends_on = depends_on();
     setup.ended = how.ended;
     setup.settled = how.settled;
     setup.name_of = [shared = std::weak_ptr(how.shared)](std::int32_t rank) {

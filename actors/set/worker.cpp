@@ -428,6 +428,7 @@ worker_actor::behavior_type worker(worker_actor::stateful_pointer<worker_state> 
       [&state](retry_atom) { state.retry(); },
       [&state](look_atom) { state.look(); },
       [&state](tick_atom) { state.tick(); },
+      [&state](const processes_silent& what) { state.judge(what); },
       [&state](const bundle_finished& what) { state.report(what); },
       [&state](stalled_atom, std::chrono::nanoseconds limit) { return state.stalled(limit); },
   };

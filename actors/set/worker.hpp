@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "actors/set/lane.hpp"
 #include "collectives/paths/local/board.hpp"
 #include "collectives/plan/bucket_shelf.hpp"
+#include "elastic/stuck_rules.hpp"
 
 namespace farandole {
 
@@ -30,8 +32,12 @@ struct worker_setup {
   post_actor post;
   mover_actor mover;
   std::shared_ptr<farandole::lane> lane; ///< that the mover feeds; may be null in tests
-  member_actor member;                   ///< hears of an orderly end of the global set; may be null in tests
-  sets_actor sets;                       ///< of the global set: hears of changes of the process sets
+  member_actor member; ///< hears of an orderly end of the global set, and of who holds operations up; may be
+                       ///< null in tests
+  stuck_rules stuck;
+  std::set<std::int32_t>
+      depends_on;  ///< global ranks of those without whom no operation of this set completes
+  sets_actor sets; ///< of the global set: hears of changes of the process sets
   /// Of a process set: its last schedule has come, and nothing is in the way of ending it; end() follows.
   std::function<void()> ended;
   /// All that was held when it ended is settled.
@@ -61,6 +67,7 @@ struct worker_state {
   void report(const bundle_finished& what);
   void tick();
   stall_list stalled(std::chrono::nanoseconds limit);
+  void judge(const processes_silent& what);
 
 private:
   using by_name = std::unordered_map<std::string, pending_ptr>;
@@ -84,6 +91,7 @@ private:
   void retract(board_round what);
   pending_ptr claim(const bundle_entry& entry);
   void settle_all(const error& why);
+  std::chrono::nanoseconds longest_wait();
   std::shared_ptr<board_seat> seat_for(const assignment& what, const signature& own);
   void try_later();
   void finish_generation();
@@ -109,6 +117,8 @@ private:
   std::chrono::microseconds look_interval_{};
   caf::actor_clock::time_point next_look_; ///< what comes before has been replaced by one that came sooner
   std::vector<boarded_one> slow_;          ///< waited for, for `slow_wait` at least
+  caf::actor_clock::time_point judged_at_; ///< the last time that some member was silent
+  std::optional<caf::actor_clock::time_point> asked_since_; ///< then something had been asked of the leader
 };
 
 worker_actor::behavior_type worker(worker_actor::stateful_pointer<worker_state> self, worker_setup how);

@@ -327,6 +327,13 @@ error data_paths::share_window(std::span<const introduction> all, const limits& 
   return {};
 }
 
+std::shared_ptr<heartbeat_words> data_paths::heartbeats() const {
+  if (!window_)
+    return nullptr;
+  return std::make_shared<heartbeat_words>(window_, static_cast<std::uint32_t>(levels_.place),
+                                           levels_.neighbours());
+}
+
 path& data_paths::choose(const work& bundle) {
   switch (routes_[static_cast<std::size_t>(bundle.operation)]) {
   case path_kind::hierarchical:

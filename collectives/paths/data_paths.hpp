@@ -12,6 +12,7 @@
 
 #include "collectives/paths/hierarchical/hierarchy.hpp"
 #include "collectives/paths/local/board.hpp"
+#include "collectives/paths/local/heartbeat_words.hpp"
 #include "collectives/paths/local/window.hpp"
 #include "collectives/paths/path.hpp"
 #include "collectives/paths/path_table.hpp"
@@ -80,6 +81,10 @@ public:
 
   /// Null where there is none: several hosts, or switched off. Thread-safe once connected.
   std::shared_ptr<farandole::board> board() const { return board_; }
+
+  /// Of the members on this host, by rank within the set; null where they share no memory. For one thread,
+  /// once connected.
+  std::shared_ptr<heartbeat_words> heartbeats() const;
 
 private:
   data_paths(const set_view& set, const path_options& how, const path_routes& routes);

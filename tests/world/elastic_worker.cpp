@@ -118,6 +118,7 @@ void elastic_worker::init() {
   setup.rendezvous_port = stage_.rendezvous_port;
   setup.bind_ip = simulated_net::address_of(me);
   setup.links.simulated = stage_.net.links_of(me);
+  setup.heartbeats = false;
   setup.simulate = [&stage = stage_, me](set_setup& how) {
     how.simulated_mover = [&stage, me](caf::event_based_actor* parent, const set_setup& set,
                                        set_setup::bundle_ended ended) {

@@ -52,7 +52,7 @@ public:
                                cost_.welcome_bytes += message.bytes().size();
                              }
                            },
-                           [](close_atom) {}};
+                           [](close_atom) {}, [](cut_atom) {}};
     });
     for (std::int32_t slot = 0; slot < members; ++slot)
       caf::anon_send(rendezvous_, slot_started{slot});

@@ -280,6 +280,7 @@ void simulated_net::open(const call& what, const listener& to) {
               [&state](const envelope& message) { state.send(message); },
               [&state](tick_atom) { state.tick(); },
               [&state](close_atom) { state.close(); },
+              [&state](cut_atom) { state.close(); },
           };
         });
   for (int i : {0, 1}) {

@@ -44,6 +44,7 @@ caf::actor wire(caf::actor_system& system, const set_options& how, std::uint64_t
             problem("a message was not understood: " + arrived.error().text);
         },
         [](close_atom) {},
+        [](cut_atom) {},
     };
   });
 }

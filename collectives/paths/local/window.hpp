@@ -43,6 +43,8 @@ struct member_counters {
   shared_counter released; ///< it reads no slot of step s any more: s + 1
   /// Where its lane works: the first step of the bundle plus one in the upper half, the core in the lower.
   alignas(64) std::atomic<std::uint64_t> place;
+  /// Counts up while its process makes progress; see heartbeat_words.hpp.
+  alignas(64) std::atomic<std::uint32_t> heartbeat;
 };
 
 class window {

@@ -1,0 +1,79 @@
+#include "actors/heartbeats.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/kit/clock.hpp"
+
+namespace farandole {
+
+void heartbeats_state::begin(heartbeats_setup how) {
+  setup_ = std::move(how);
+  monitor_ = heartbeat_monitor(setup_.rules.period());
+  const auto& shared = *setup_.shared;
+  const auto below = shared.tree->children(shared.rank);
+  neighbours_.assign(below.begin(), below.end());
+  if (const auto above = shared.tree->parent(shared.rank); above >= 0)
+    neighbours_.push_back(above);
+  for (const auto rank : neighbours_)
+    monitor_.watch(rank);
+  beat();
+}
+
+void heartbeats_state::hear(const envelope& message) {
+  monitor_.beat(message.source());
+  if (auto said = decode_heartbeat(message))
+    monitor_.told(message.source(), std::move(said->silent));
+}
+
+void heartbeats_state::beat() {
+  self->delayed_send(self, setup_.rules.period(), tick_atom::value);
+  monitor_.look(now(self));
+  look_at_words();
+  for (const auto rank : neighbours_)
+    tell(rank);
+  auto silent = monitor_.silent(setup_.rules.least());
+  if (silent.empty() && !some_are_silent_)
+    return;
+  some_are_silent_ = !silent.empty();
+  setup_.shared->silent(silent);
+  if (some_are_silent_)
+    caf::anon_send(setup_.member, processes_silent{std::move(silent)});
+}
+
+void heartbeats_state::look_at_words() {
+  if (!words_)
+    words_ = setup_.shared->heartbeats();
+  if (!words_)
+    return;
+  words_->beat();
+  words_->each_other([this](std::int32_t rank, std::uint32_t word) { monitor_.observe(rank, word); });
+}
+
+// Who shares memory sees this process' word, but not what this process knows of members on other hosts.
+void heartbeats_state::tell(std::int32_t neighbour) {
+  heartbeat news{monitor_.news_for(neighbour, setup_.rules.least())};
+  const bool withdraws = news.silent.empty() && told_.erase(neighbour) > 0;
+  if (!news.silent.empty())
+    told_.insert(neighbour);
+  else if (!withdraws && shares_memory_with(neighbour))
+    return;
+  const address from{setup_.shared->generation, 0, setup_.shared->rank};
+  caf::anon_send(setup_.post, outbound_to_neighbour{neighbour, encode(from, news)});
+}
+
+bool heartbeats_state::shares_memory_with(std::int32_t rank) const {
+  return words_ && std::ranges::find(words_->ranks(), rank) != words_->ranks().end();
+}
+
+heartbeats_actor::behavior_type heartbeats(heartbeats_actor::stateful_pointer<heartbeats_state> self,
+                                           heartbeats_setup how) {
+  auto& state = self->state;
+  state.begin(std::move(how));
+  return {
+      [&state](const envelope& message) { state.hear(message); },
+      [&state](tick_atom) { state.beat(); },
+  };
+}
+
+} // namespace farandole

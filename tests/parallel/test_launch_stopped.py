@@ -1,0 +1,202 @@
+"""Workers whose processes stop (SIGSTOP): who is told, by which names, and who goes on without them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Callable, List
+
+import pytest
+from elastic_jobs import beginnings
+from launched import PRELUDE, Job, launch, needs_launcher, wait_until
+
+__all__ = ["launch"]  # the fixture
+
+pytestmark = needs_launcher
+
+# One rank stops where the others wait until it asks for "last" ("between"), or in a bundle ("within"): the leader knows
+# that it has asked for "last" once "both" is done, and the others ask when it has stopped.
+STOPPED = """
+victim, manner, folder = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+if hvd.rank() == victim:
+    print(f"VICTIM {os.getpid()}.", flush=True)
+try:
+    for _ in range(5):
+        hvd.allreduce(numpy.ones(4), name="last")
+    if manner == "within":
+        large = numpy.ones(1 << 20)
+        early = hvd.allreduce_async(large, name="large") if hvd.rank() == victim else None
+        hvd.allreduce(numpy.ones(4), name="both")
+        if hvd.rank() == victim:
+            os.kill(os.getpid(), signal.SIGSTOP)
+            hvd.synchronize(early)
+        else:
+            open(f"{folder}/pipe.{hvd.rank()}").close()
+            hvd.allreduce(large, name="large")
+    else:
+        if hvd.rank() == victim:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        hvd.allreduce(numpy.ones(4), name="last")
+    print("went on", flush=True)
+except hvd.HorovodInternalError as end:
+    print(f"TOLD {hvd.rank()} {type(end).__name__}: {end}", flush=True)
+    raise
+"""
+
+TWO_HOSTS = """
+import os
+os.environ["FARANDOLE_HOST_ID"] = "host" + str(int(os.environ["HOROVOD_RANK"]) % 2)
+"""
+
+
+def is_stopped(pid: int) -> bool:
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+
+
+def await_stop(job: Job) -> int:
+    """The process id of the one that stops."""
+    job.read_until(lambda text: re.search(r"VICTIM \d+\.", text) is not None)
+    pid = int(re.findall(r"VICTIM (\d+)\.", job.text)[-1])
+    wait_until(lambda: is_stopped(pid), f"process {pid} stops")
+    return pid
+
+
+@pytest.mark.parametrize(
+    ("ranks", "victim", "manner", "hosts", "board"),
+    [
+        pytest.param(3, 1, "between", "", "1", id="on-the-board"),
+        pytest.param(3, 0, "between", "", "1", id="on-the-board-the-leader"),
+        pytest.param(2, 1, "between", "", "0", id="at-the-leader"),
+        pytest.param(3, 2, "within", "", "1", id="in-shared-memory"),
+        pytest.param(4, 3, "between", TWO_HOSTS, "1", id="between-hosts"),
+        pytest.param(4, 0, "between", TWO_HOSTS, "1", id="between-hosts-the-leader"),
+        pytest.param(4, 3, "within", TWO_HOSTS, "1", id="between-hosts-in-a-bundle"),
+    ],
+)
+def test_operations_that_wait_for_a_stopped_rank_time_out_and_name_it(
+    ranks: int,
+    victim: int,
+    manner: str,
+    hosts: str,
+    board: str,
+    tmp_path: Path,
+    launch: Callable[..., Job],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FARANDOLE_BOARD", board)
+    others = [rank for rank in range(ranks) if rank != victim]
+    for rank in others:
+        os.mkfifo(tmp_path / f"pipe.{rank}")
+    flags = ["--gloo-timeout-seconds", "1", "--no-stall-check"]
+    job = launch(ranks, hosts + PRELUDE + STOPPED, str(victim), manner, str(tmp_path), flags=flags)
+    pid = await_stop(job)
+    if manner == "within":
+        for rank in others:
+            (tmp_path / f"pipe.{rank}").open("w").close()  # waits for the reader
+
+    def told(text: str) -> List[str]:
+        return [line for rank in others for line in re.findall(rf"TOLD {rank} .*", text)]
+
+    job.read_until(lambda text: len(told(text)) == len(others))
+    os.kill(pid, signal.SIGCONT)
+    assert job.end() != 0
+    for line in told(job.text):
+        assert re.search(rf"\brank {victim} on \S+", line), job.text
+    silent = re.findall(rf"OperationTimeoutError: .*rank {victim} on .* has made no progress for ([\d.]+) s", job.text)
+    assert silent and all(float(each) >= 0.3 for each in silent), job.text
+    assert "operation timeout (HOROVOD_GLOO_TIMEOUT_SECONDS) = 1 s" in job.text
+    assert "went on" not in job.text
+
+
+# Trains until a file says that it is enough. One slot stops at its step 30.
+TRAINING = """
+import os, signal, sys
+import numpy, farandole.numpy as hvd
+
+victim, enough = int(sys.argv[1]), sys.argv[2]
+slot = int(os.environ["HOROVOD_RANK"])
+hvd.init()
+state = hvd.elastic.NumPyState(weight=numpy.zeros(2), step=0)
+stopped = False
+
+@hvd.elastic.run
+def train(state):
+    global stopped
+    print(f"BEGIN slot {slot} rank {hvd.rank()} of {hvd.size()} step {state.step} pid {os.getpid()}", flush=True)
+    done = False
+    while not done:
+        if slot == victim and state.step == 30 and not stopped:
+            stopped = True
+            print(f"VICTIM {os.getpid()}.", flush=True)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        asked = numpy.array([float(os.path.exists(enough))])
+        done = bool(hvd.allreduce(asked, op=hvd.Max, name="done"))
+        state.weight += 1.0
+        state.step += 1
+        state.commit()
+    weights = hvd.allgather(state.weight.reshape(1, 2), name="weights")
+    assert (weights == float(state.step)).all(), (weights, state.step)
+    print(f"DONE slot {slot} of {hvd.size()}", flush=True)
+
+train(state)
+"""
+
+LONG = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "600", "FARANDOLE_REGROUP_TIMEOUT": "600"}
+SIZES = ["-np", "3", "--min-np", "1", "-H", "localhost:3"]
+
+
+@pytest.mark.parametrize(
+    ("victim", "hosts"),
+    [
+        pytest.param(1, "", id="one-host"),
+        pytest.param(0, "", id="one-host-the-leader"),
+        pytest.param(1, TWO_HOSTS, id="two-hosts"),
+    ],
+)
+def test_a_stuck_worker_is_lost_after_its_timeout_and_comes_back_as_a_new_one(
+    victim: int, hosts: str, tmp_path: Path, elastic: Callable[..., Job]
+) -> None:
+    # Neither of the two waits that there are without the setting would end before the test does.
+    enough = tmp_path / "enough"
+    job = elastic(hosts + TRAINING, SIZES, str(victim), str(enough), FARANDOLE_STUCK_TIMEOUT="1", **LONG)
+    pid = await_stop(job)
+    job.read_until(lambda text: len([each for each in beginnings(text) if each.size == 2]) == 2)
+    assert {each.slot for each in beginnings(job.text) if each.size == 2} == {0, 1, 2} - {victim}
+    os.kill(pid, signal.SIGCONT)
+    job.read_until(lambda text: len([each for each in beginnings(text) if each.size == 3]) == 6)
+    again = [each for each in beginnings(job.text) if each.slot == victim][-1]
+    assert (again.rank, again.size, again.pid) == (2, 3, pid), job.text
+    assert again.step > 30, "it has been brought to the state of those who went on"
+    enough.touch()
+    assert job.end() == 0, job.text
+    assert len(re.findall(r"DONE slot \d of 3", job.text)) == 3, job.text
+
+
+def test_without_the_timeout_a_stuck_worker_costs_two_waits(tmp_path: Path, elastic: Callable[..., Job]) -> None:
+    enough = tmp_path / "enough"
+    waits = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "1", "FARANDOLE_REGROUP_TIMEOUT": "1"}
+    job = elastic(TRAINING, SIZES, "1", str(enough), **waits)
+    pid = await_stop(job)
+    job.read_until(lambda text: len([each for each in beginnings(text) if each.size == 2]) == 2)
+    assert "operations wait for rank 1 on localhost, which has made no progress for" in job.text
+    os.kill(pid, signal.SIGCONT)
+    enough.touch()
+    assert job.end() == 0, job.text
+
+
+def test_a_stopped_neighbour_holds_nobody_in_a_generation_that_is_over(
+    tmp_path: Path, elastic: Callable[..., Job]
+) -> None:
+    # One is stopped, another dies: the one that is left closes its links without waiting for either.
+    enough = tmp_path / "enough"
+    waits = {"HOROVOD_GLOO_TIMEOUT_SECONDS": "600", "FARANDOLE_REGROUP_TIMEOUT": "1"}
+    job = elastic(TRAINING, [*SIZES, "--log-level", "debug"], "2", str(enough), **waits)
+    pid = await_stop(job)
+    os.kill(next(each.pid for each in beginnings(job.text) if each.slot == 1), signal.SIGKILL)
+    job.read_until(lambda text: any((each.slot, each.size) == (0, 1) for each in beginnings(text)))
+    assert "the peer did not take what was queued in time to close" not in job.text
+    os.kill(pid, signal.SIGCONT)
+    enough.touch()
+    job.end()
