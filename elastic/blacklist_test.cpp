@@ -126,3 +126,20 @@ TEST_CASE("who was on the list for a while comes back where there is no cooldown
   CHECK(next.next_return(start) == start + 5s);
   CHECK_FALSE(next.holds("a", start + 5s));
 }
+
+TEST_CASE("the next to come back is the earliest, wherever it stands in the list") {
+  blacklist list({{10s, 60s}});
+  list.add("a", start, 0.1);
+  list.add("b", start, 0.9);
+  list.add("c", start, 0.5);
+  CHECK(list.next_return(start) == start + 11s);
+  CHECK(list.next_return(start + 11s) == start + 15s);
+}
+
+TEST_CASE("a host of a launcher before is held no longer than the range allows now") {
+  const wall_time wall{std::chrono::seconds{1'800'000'000}};
+  blacklist list({{10s, 60s}});
+  list.restore({{"a", 1, wall + 1000s, false}, {"b", 1, wall - 5s, false}}, start, wall);
+  CHECK(list.returns_at("a", start) == start + 60s);
+  CHECK_FALSE(list.holds("b", start));
+}

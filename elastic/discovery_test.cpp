@@ -67,3 +67,18 @@ TEST_CASE("too many lines, or too many slots, are refused") {
   CHECK_THAT(refusal(many), Catch::Contains("line 10001") && Catch::Contains("one too many"));
   CHECK_THAT(refusal("a:65536\na:1\n"), Catch::Contains("more than 65536"));
 }
+
+TEST_CASE("a line is quoted up to its 120th letter, and what cannot be printed as a question mark") {
+  const std::string as_long_as_fits(119, 'x');
+  CHECK(refusal(as_long_as_fits + "!").find("'" + as_long_as_fits + "!',") != std::string::npos);
+  CHECK(refusal(as_long_as_fits + "!!").find("'" + as_long_as_fits + "!…',") != std::string::npos);
+  CHECK(refusal("a\x7f"
+                "b\tc!")
+            .find("'a?b?c!'") != std::string::npos);
+}
+
+TEST_CASE("a host may have as many slots as there can be, on one line or on two") {
+  const auto most = std::to_string(most_slots);
+  CHECK(hosts_of("a:" + most) == std::vector<host_slots>{{"a", most_slots}});
+  CHECK(refusal("a:1\na:" + most).find("more than " + most + " slots") != std::string::npos);
+}

@@ -153,3 +153,26 @@ TEST_CASE("a rank or a size that no job has is not cut to one that a job has", "
         "mpirun of Open MPI -1/4");
   CHECK(launch_in({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "4294967298"}}) == "none");
 }
+
+TEST_CASE("without a rank, the size alone tells of a launcher only where no other sets it",
+          "[foreign_launch]") {
+  CHECK(launch_in({{"OMPI_COMM_WORLD_SIZE", "3"}}) == "mpirun of Open MPI -1/3");
+  CHECK(launch_in({{"MV2_COMM_WORLD_SIZE", "3"}}) == "mpirun of MVAPICH -1/3");
+  CHECK(launch_in({{"JSM_NAMESPACE_SIZE", "3"}}) == "jsrun -1/3");
+  CHECK(launch_in({{"PMI_SIZE", "3"}}) == "mpirun of MPICH or Intel MPI, or srun -1/3");
+  CHECK(launch_in({{"WORLD_SIZE", "3"}}) == "none");
+}
+
+TEST_CASE("a rank is a whole number that is not negative", "[foreign_launch]") {
+  for (const auto* text : {"1x", "-1", "x", "", "99999999999999999999"})
+    CHECK(launch_in({{"PMIX_RANK", text}}) == "none");
+  CHECK(launch_in({{"PMIX_RANK", "0"}}) == "a launcher that speaks PMIx 0/0");
+}
+
+TEST_CASE("variables that are set to nothing, and Slurm's pseudo-steps, tell of no launcher",
+          "[foreign_launch]") {
+  CHECK(launch_in({{"SLURM_STEP_ID", ""}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}}) == "none");
+  CHECK(launch_in({{"SLURM_STEP_ID", "4294967279"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}}) ==
+        "srun 0/2");
+  CHECK(launch_in({{"SLURM_STEP_ID", "4294967280"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}}) == "none");
+}
