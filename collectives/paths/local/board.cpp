@@ -11,6 +11,7 @@
 #include "collectives/math/reduce.hpp"
 #include "collectives/operation.hpp"
 #include "collectives/paths/bulk_copy.hpp"
+#include "collectives/paths/local/board_mark.hpp"
 #include "collectives/paths/local/elbow_room.hpp"
 #include "collectives/paths/waiting/cores.hpp"
 
@@ -21,27 +22,13 @@ namespace farandole {
 // is written again, for r+2, nobody reads r any more, and no member is ever more than one round ahead of
 // another.
 //
-// A word says in one store whose bytes stand in a half: the id, the round and the state. It holds the id
-// because the leader may grant the place of a forgotten id again: what the old one left there is then never
-// taken for new.
-//
-// Whether a round ended well does not follow from these words, which a member reads one after the other while
-// others change them: the outcome of a round stands in a word of its own (round_outcome.hpp), in the half of
-// member 0, whose cache line every member reads anyway.
+// Whether a round ended well does not follow from the words of the marks (board_mark.hpp), which a member
+// reads one after the other while others change them: the outcome of a round stands in a word of its own
+// (round_outcome.hpp), in the half of member 0, whose cache line every member reads anyway.
 
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "sleepers watch the low half of a word");
-
-enum class cell_state : std::uint32_t { empty = 0, published = 1, retracted = 2 };
-
-/// id in the high half; round (modulo 2^30) and state in the low half, which is what sleepers watch. The low
-/// half is spread by the id, so that two ids' rounds in one place look different there as well.
-constexpr std::uint64_t make_word(std::uint32_t id, std::uint64_t round, cell_state state) {
-  const std::uint32_t low =
-      ((static_cast<std::uint32_t>(round) + id * 0x9e3779b1u) << 2) | static_cast<std::uint32_t>(state);
-  return (std::uint64_t{id} << 32) | low;
-}
 
 /// After so many bytes a member looks whether they are still lent.
 constexpr std::size_t look_bytes = std::size_t{16} << 20;
@@ -50,20 +37,15 @@ constexpr std::size_t worth_moving_bytes = std::size_t{1} << 20;
 
 } // namespace
 
-/// How far a member has come with a half of a cell, as it stands in shared memory. One begins each half, with
-/// the round's outcome; behind them are the tensor's bytes, or a second mark and the notice.
-struct board::mark {
-  std::atomic<std::uint64_t> word;
-  std::atomic<std::uint32_t> waiters;
-  /// Of what is lent: on which core its member was when it showed its notice; behind it, whether something
-  /// that it had for others could not be given.
-  std::atomic<std::uint32_t> note;
-
-  /// Store, then look for sleepers; they announce themselves, then look at the word.
+/// One begins each half, with the round's outcome; behind them are the tensor's bytes, or a second mark and
+/// the notice. The note of what is lent says on which core its member was when it showed its notice; that of
+/// the second mark, whether something that it had for others could not be given.
+struct board::mark : basic_board_mark<machine_atomics> {
   void show(std::uint64_t next) {
-    word.store(next, std::memory_order_seq_cst);
-    if (waiters.load(std::memory_order_seq_cst) != 0)
-      wake_shared(&word);
+    basic_board_mark::show(next, [this] { wake_shared(&word); });
+  }
+  void withdraw(std::uint64_t retracted) {
+    basic_board_mark::withdraw(retracted, [this] { wake_shared(&word); });
   }
   static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(std::atomic<std::uint64_t>) == 8);
 };
@@ -116,9 +98,7 @@ void board::publish(const board_cell& cell, std::uint64_t round, const std::byte
   mark& own = mark_of(cell, rank_, round, board_stage::shown);
   const std::uint64_t word = make_word(cell.id_, round, cell_state::published);
   assert(own.word.load(std::memory_order_relaxed) != word && "a round is published once");
-  // Whoever still read this half, against the rule, finds the word changed when it has read.
-  own.word.store(make_word(cell.id_, round, cell_state::empty), std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
+  own.hide(make_word(cell.id_, round, cell_state::empty));
   const auto& task = cell.task_;
   const bool brings =
       task.operation != operation::barrier &&
@@ -133,8 +113,12 @@ void board::publish(const board_cell& cell, std::uint64_t round, const std::byte
 
 bool board::has_come(const board_cell& cell, std::uint32_t member, std::uint64_t round,
                      board_stage stage) const {
-  return mark_of(cell, member, round, stage).word.load(std::memory_order_acquire) ==
-         make_word(cell.id_, round, cell_state::published);
+  return mark_of(cell, member, round, stage).has_come(make_word(cell.id_, round, cell_state::published));
+}
+
+bool board::still_stands(const board_cell& cell, std::uint32_t member, std::uint64_t round) const {
+  return mark_of(cell, member, round, board_stage::shown)
+      .still_stands(make_word(cell.id_, round, cell_state::published));
 }
 
 bool board::ready(const board_cell& cell, std::uint64_t round, board_stage stage) const {
@@ -185,9 +169,10 @@ error board::collect(const board_cell& cell, std::uint64_t round, std::byte* out
   } else if (task.operation == operation::broadcast && task.bytes > 0) {
     std::memcpy(output, bytes_of(cell, static_cast<std::uint32_t>(task.root), round), task.bytes);
   }
-  // What was read was whole if the words still stand: a writer changes its word before it touches the bytes.
-  std::atomic_thread_fence(std::memory_order_acquire);
-  if (ready(cell, round))
+  bool whole = true;
+  for (std::uint32_t member = 0; member < members_; ++member)
+    whole = whole && still_stands(cell, member, round);
+  if (whole)
     return {};
   return {error_kind::unknown, "the board's cell of id " + std::to_string(cell.id_) +
                                    " was overwritten in round " + std::to_string(round)};
@@ -214,15 +199,16 @@ round_outcome board::give_up(const board_cell& cell, std::uint64_t round) {
 }
 
 bool board::retract(const board_cell& cell, std::uint64_t round) {
-  auto& own = mark_of(cell, rank_, round, board_stage::shown).word;
+  mark& own = mark_of(cell, rank_, round, board_stage::shown);
+  const auto published = make_word(cell.id_, round, cell_state::published);
   const auto retracted = make_word(cell.id_, round, cell_state::retracted);
-  auto seen = own.load(std::memory_order_acquire);
+  const auto seen = own.word.load(std::memory_order_relaxed);
   if (seen == retracted)
     return true;
-  if (seen != make_word(cell.id_, round, cell_state::published) || ready(cell, round, last_stage(cell)) ||
+  if (seen != published || ready(cell, round, last_stage(cell)) ||
       give_up(cell, round) == round_outcome::complete)
     return false;
-  return own.compare_exchange_strong(seen, retracted, std::memory_order_seq_cst);
+  return own.take_back(published, retracted);
 }
 
 board_stage board::last_stage(const board_cell& cell) {
@@ -346,7 +332,7 @@ error board::copy(const board_cell& cell, std::uint64_t round, const taking::pie
   for (std::size_t done = 0; done < what.bytes;) {
     const auto next = std::min(look_bytes, what.bytes - done);
     const int why = lender.copy(what.from + done, {to + done, next});
-    if (!has_come(cell, what.member, round, board_stage::shown))
+    if (!still_stands(cell, what.member, round))
       return gone(what.member);
     if (why)
       return lender.lives()
@@ -360,8 +346,7 @@ error board::copy(const board_cell& cell, std::uint64_t round, const taking::pie
 
 // The word changes before its owner gives the memory back; who has read looks at the word afterwards.
 void board::withdraw(const board_cell& cell, std::uint64_t round) {
-  mark_of(cell, rank_, round, board_stage::shown).show(make_word(cell.id_, round, cell_state::retracted));
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  mark_of(cell, rank_, round, board_stage::shown).withdraw(make_word(cell.id_, round, cell_state::retracted));
 }
 
 } // namespace farandole

@@ -151,6 +151,8 @@ private:
   }
   static board_stage last_stage(const board_cell& cell);
   bool has_come(const board_cell& cell, std::uint32_t member, std::uint64_t round, board_stage stage) const;
+  /// Whether what was read of that member's cell, or of what it lends, was this round's.
+  bool still_stands(const board_cell& cell, std::uint32_t member, std::uint64_t round) const;
   mark& mark_of(const board_cell& cell, std::uint32_t member, std::uint64_t round, board_stage stage) const;
   round_decision& decision_of(const board_cell& cell, std::uint64_t round) const;
   std::byte* bytes_of(const board_cell& cell, std::uint32_t member, std::uint64_t round) const;

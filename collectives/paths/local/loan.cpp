@@ -10,6 +10,8 @@
 #include <cstring>
 #include <utility>
 
+#include "collectives/paths/waiting/lock_free.hpp"
+
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
 #endif
@@ -33,9 +35,8 @@ lender_card lender::card() const {
 }
 
 void lender::lend(std::uint64_t loan) {
-  // Ordered before whatever the owner writes into the memory afterwards.
-  beacon_->loan.store(loan, std::memory_order_seq_cst);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  beacon_->loan.store(loan, std::memory_order_relaxed);
+  order_word_before_foreign_bytes<machine_atomics>();
 }
 
 bool borrower::reaches() const {
@@ -43,8 +44,7 @@ bool borrower::reaches() const {
 }
 
 int borrower::look(lender::beacon& seen) const {
-  // What was copied before is not fetched after this look.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
+  order_bytes_before_word<machine_atomics>();
   return copy(other_.beacon, std::as_writable_bytes(std::span(&seen, 1)));
 }
 

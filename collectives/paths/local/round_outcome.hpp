@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "collectives/paths/waiting/lock_free.hpp"
 #include "collectives/paths/waiting/word_mix.hpp"
 
 namespace farandole {
@@ -18,7 +19,8 @@ enum class round_outcome : std::uint32_t {
 /// The outcome of the latest round in one half of a cell. It lives in shared memory; zero bytes are a valid
 /// initial value. Any thread of any member may call it. The word changes by compare-and-exchange only, and at
 /// most once a round, so a member that crashes leaves a round either undecided or decided for all.
-class round_decision {
+template <class Atomics>
+class basic_round_decision {
 public:
   /// Decides the round unless it has been decided already; returns the outcome that holds. A caller that
   /// proposes `complete` has seen (acquire) that every member came to the last stage; whoever gets `complete`
@@ -36,7 +38,7 @@ public:
         if (ahead != 0 && ahead <= round_mask / 2)
           return round_outcome::complete;
       }
-      if (word_.compare_exchange_weak(seen, proposed, std::memory_order_acq_rel, std::memory_order_acquire))
+      if (word_.compare_exchange_weak(seen, proposed, std::memory_order_release, std::memory_order_acquire))
         return proposal;
     }
   }
@@ -58,8 +60,10 @@ private:
   }
   static constexpr std::uint64_t outcome_of(std::uint64_t word) { return word & 3; }
 
-  std::atomic<std::uint64_t> word_{0};
+  typename Atomics::template atomic<std::uint64_t> word_{0};
 };
+
+using round_decision = basic_round_decision<machine_atomics>;
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(round_decision) == 8);
 
 } // namespace farandole

@@ -68,9 +68,7 @@ void wake_local(const std::atomic<std::uint32_t>& word) {
 
 void shared_counter::publish(std::uint32_t next) {
   proof.store(std::uint64_t{mix_word(next)} << 32 | next, std::memory_order_release);
-  value.store(next, std::memory_order_seq_cst);
-  if (waiters.load(std::memory_order_seq_cst) != 0)
-    wake_shared(&value);
+  basic_shared_counter::publish(next, [this] { wake_shared(&value); });
 }
 
 // As long as a sleeper takes to wake on another core: who looks for less meets peers that have just fallen
@@ -86,10 +84,6 @@ waiting waiting::decide(unsigned local_members) {
           yield_ledger(cores >= local_members, meetings)};
 }
 
-std::uint32_t waiting::load(const void* word) {
-  return __atomic_load_n(static_cast<const std::uint32_t*>(word), __ATOMIC_ACQUIRE);
-}
-
 void waiting::relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();
@@ -99,7 +93,8 @@ void waiting::relax() {
 }
 
 wait_end waiting::sleep(const watched& what, std::uint32_t value) const {
-  if (what.local.load(std::memory_order_acquire) != what.seen)
+  // Who changes it may look for sleepers before it wakes: the same exclusion as for the shared word.
+  if (what.local.load(std::memory_order_seq_cst) != what.seen)
     return wait_end::noticed;
   const auto now = steady_clock::now();
   if (now >= what.deadline)

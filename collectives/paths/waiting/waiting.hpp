@@ -13,20 +13,15 @@
 #include <cstdint>
 
 #include "collectives/paths/waiting/cores.hpp"
+#include "collectives/paths/waiting/lock_free.hpp"
 #include "collectives/paths/waiting/word_mix.hpp"
 #include "collectives/paths/waiting/yield_ledger.hpp"
 
 namespace farandole {
 
 /// A number in shared memory that one member raises and others wait for. Its owner makes no system call when
-/// nobody sleeps on it. Padded to two cache lines, for neighbours are prefetched in pairs.
-struct alignas(128) shared_counter {
-  std::atomic<std::uint32_t> value{0};
-  std::atomic<std::uint32_t> waiters{0};
-  /// The number, and its checksum in the upper half: stored before `value`, so whoever has seen a value finds
-  /// here the same or a later one.
-  std::atomic<std::uint64_t> proof{0};
-
+/// nobody sleeps on it.
+struct shared_counter : basic_shared_counter<machine_atomics> {
   /// Stores `next` and wakes who sleeps.
   void publish(std::uint32_t next);
   /// Whether its owner has published `wanted` or a later number. False when `value` says so and another
@@ -35,15 +30,10 @@ struct alignas(128) shared_counter {
 };
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free && sizeof(std::atomic<std::uint32_t>) == 4);
 
-/// Whether `value` has come to `wanted`, on counters that only grow and may wrap around.
-constexpr bool has_reached(std::uint32_t value, std::uint32_t wanted) {
-  return static_cast<std::int32_t>(value - wanted) >= 0;
-}
-
 inline bool shared_counter::proves(std::uint32_t wanted) const {
   const std::uint64_t seen = proof.load(std::memory_order_acquire);
   const auto number = static_cast<std::uint32_t>(seen);
-  return seen >> 32 == mix_word(number) && has_reached(number, wanted);
+  return seen >> 32 == mix_word(number) && farandole::has_reached(number, wanted);
 }
 
 /// Wakes every sleeper on a word of shared memory, or of this process only.
@@ -95,13 +85,9 @@ public:
     if (ready() || found(what, ready, std::max(patience, patience_)))
       return wait_end::reached;
     for (;;) {
-      // Announce, then look once more, then sleep: a publisher stores, then looks for sleepers.
-      what.waiters.fetch_add(1, std::memory_order_seq_cst);
-      const std::uint32_t value = load(what.word);
-      wait_end end = wait_end::reached;
-      if (!ready())
-        end = sleep(what, value);
-      what.waiters.fetch_sub(1, std::memory_order_relaxed);
+      const auto end = announced_sleep<machine_atomics>(
+          what.word, what.waiters, ready, [&](std::uint32_t value) { return sleep(what, value); },
+          wait_end::reached);
       if (ready())
         return wait_end::reached;
       if (end != wait_end::reached)
@@ -114,11 +100,10 @@ public:
                          const std::atomic<std::uint32_t>& abort,
                          std::chrono::steady_clock::time_point deadline) const {
     return until(watched{&counter.value, counter.waiters, abort, 0, deadline},
-                 [&] { return has_reached(counter.value.load(std::memory_order_acquire), wanted); });
+                 [&] { return counter.has_reached(wanted); });
   }
 
 private:
-  static std::uint32_t load(const void* word);
   /// One sleep while `word` holds `value`. `reached` stands for "look again".
   wait_end sleep(const watched& what, std::uint32_t value) const;
   static void relax();

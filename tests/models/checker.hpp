@@ -1,0 +1,166 @@
+// Explores every execution of a few threads that the C++20 memory model allows, and says which of them breaks
+// a claim. The product's own lock-free code is compiled against `model_atomics` (below) instead of
+// std::atomic; then each load may return any value that coherence and happens-before allow, each store may
+// come anywhere in its location's modification order that they allow, and the threads take turns in every
+// order. Executions are enumerated by depth-first search with replay; of orders that differ only in
+// independent operations, one is played (sleep sets).
+//
+// The semantics are those of RC11 (no load reads from a store that program order and reads-from put after
+// it), stated as views: each thread and each message knows, for each location, the newest message that it
+// must not read behind. See Norris and Demsky, CDSChecker (OOPSLA 2013), and Kang et al., A promising
+// semantics (POPL 2017), section 4.
+#pragma once
+
+#include <atomic>
+#include <compare>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <source_location>
+#include <string>
+#include <vector>
+
+namespace farandole::models {
+
+enum class access : std::uint8_t { load, store, read_modify_write, failed_exchange, fence };
+
+/// An atomic operation in the source. A compare-and-exchange has two: one for when it succeeds and one for
+/// when not.
+struct site {
+  std::string file;
+  unsigned line = 0;
+  unsigned column = 0;
+  access kind = access::load;
+
+  friend auto operator<=>(const site&, const site&) = default;
+};
+std::string to_string(const site& place);
+std::string to_string(std::memory_order order);
+
+/// Every order that is weaker than `order` and that this kind of operation may have. Fences: relaxed stands
+/// for none.
+std::vector<std::memory_order> weaker_orders(access kind, std::memory_order order);
+
+/// The threads of one execution, made afresh for each. Threads must leave nothing on their stacks that needs
+/// a destructor while they access atomics: an execution that is not worth finishing is dropped where it
+/// stands.
+struct scenario {
+  std::vector<std::function<void()>> threads; ///< at most 3
+  std::function<void()> at_end = [] {};       ///< when all have returned; atomics have their newest values
+};
+using program = std::function<scenario()>;
+
+struct weakening {
+  site place;
+  std::memory_order order;
+};
+
+struct exploration {
+  std::uint64_t executions = 0;                 ///< that were played to their end
+  std::string failure;                          ///< of the first that failed; empty: none did
+  std::map<site, std::memory_order> operations; ///< that were met, with their orders in the source
+};
+
+/// Plays every execution of `which`, or up to the first that fails, with one operation weakened if that is
+/// asked for.
+exploration explore(const program& which, const std::optional<weakening>& changed = std::nullopt);
+
+/// In a thread or at_end: ends the execution as failed unless `holds`.
+void require(bool holds, const char* claim);
+
+/// Sleeps while `word` has this value (FUTEX_WAIT); wakes all who sleep there (FUTEX_WAKE). As futex(2)
+/// promises, these calls are totally ordered for one word, and nothing more: the kernel's own barriers are
+/// not counted on.
+class atomic_word;
+void sleep_while(const atomic_word& word, std::uint64_t mask, std::uint64_t value);
+void wake_sleepers(const atomic_word& word);
+
+class atomic_word {
+public:
+  atomic_word(const atomic_word&) = delete;
+  atomic_word& operator=(const atomic_word&) = delete;
+
+protected:
+  using place = std::source_location;
+  explicit atomic_word(std::uint64_t initial);
+  std::uint64_t read(std::memory_order order, const place& from) const;
+  void write(std::uint64_t value, std::memory_order order, const place& from);
+  /// Adds to it (modulo 2^64), or puts `value` in its place. Returns what it was.
+  enum class change : std::uint8_t { add, replace };
+  std::uint64_t modify(change how, std::uint64_t value, std::memory_order order, const place& from);
+  bool exchange_if(std::uint64_t& expected, std::uint64_t desired, std::memory_order success,
+                   std::memory_order failure, const place& from);
+
+private:
+  friend void sleep_while(const atomic_word& word, std::uint64_t mask, std::uint64_t value);
+  friend void wake_sleepers(const atomic_word& word);
+  std::size_t location_;
+};
+
+/// Stands in for std::atomic of an integer.
+template <class T>
+class atomic : public atomic_word {
+public:
+  atomic(T initial = {}) : atomic_word(static_cast<std::uint64_t>(initial)) {}
+  T load(std::memory_order order, place from = place::current()) const {
+    return static_cast<T>(read(order, from));
+  }
+  void store(T value, std::memory_order order, place from = place::current()) {
+    write(static_cast<std::uint64_t>(value), order, from);
+  }
+  T fetch_add(T value, std::memory_order order, place from = place::current()) {
+    return static_cast<T>(modify(change::add, static_cast<std::uint64_t>(value), order, from));
+  }
+  T fetch_sub(T value, std::memory_order order, place from = place::current()) {
+    return static_cast<T>(modify(change::add, -static_cast<std::uint64_t>(value), order, from));
+  }
+  T exchange(T value, std::memory_order order, place from = place::current()) {
+    return static_cast<T>(modify(change::replace, static_cast<std::uint64_t>(value), order, from));
+  }
+  bool compare_exchange_strong(T& expected, T desired, std::memory_order success, std::memory_order failure,
+                               place from = place::current()) {
+    auto seen = static_cast<std::uint64_t>(expected);
+    const bool done = exchange_if(seen, static_cast<std::uint64_t>(desired), success, failure, from);
+    expected = static_cast<T>(seen);
+    return done;
+  }
+  /// Never fails spuriously: whoever uses it tries again.
+  bool compare_exchange_weak(T& expected, T desired, std::memory_order success, std::memory_order failure,
+                             place from = place::current()) {
+    return compare_exchange_strong(expected, desired, success, failure, from);
+  }
+};
+
+void fence(std::memory_order order, std::source_location from = std::source_location::current());
+
+/// Memory that is not atomic. Two accesses of which one writes, and neither happens before the other, are a
+/// failure.
+class plain {
+public:
+  plain();
+  plain(const plain&) = delete;
+  plain& operator=(const plain&) = delete;
+  std::uint64_t read() const;
+  void write(std::uint64_t value);
+
+private:
+  std::size_t cell_;
+  std::uint64_t value_ = 0;
+};
+
+/// What the product's protocol templates are instantiated with here; machine_atomics is its counterpart.
+struct model_atomics {
+  template <class T>
+  using atomic = models::atomic<T>;
+  static void fence(std::memory_order order, std::source_location from = std::source_location::current()) {
+    models::fence(order, from);
+  }
+  template <class T>
+  static std::uint32_t load_low_half(const models::atomic<T>& word, std::memory_order order,
+                                     std::source_location from = std::source_location::current()) {
+    return static_cast<std::uint32_t>(word.load(order, from));
+  }
+};
+
+} // namespace farandole::models

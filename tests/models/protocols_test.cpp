@@ -1,0 +1,301 @@
+// The protocols by which members of one host exchange tensors without locks: no execution breaks one, and
+// with any memory order weakened some execution does.
+#include <catch2/catch.hpp>
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "collectives/paths/local/board_mark.hpp"
+#include "collectives/paths/local/round_outcome.hpp"
+#include "collectives/paths/waiting/lock_free.hpp"
+#include "tests/models/checker.hpp"
+
+using namespace farandole;
+using namespace farandole::models;
+
+namespace {
+
+using mark = basic_board_mark<model_atomics>;
+using counter = basic_shared_counter<model_atomics>;
+using decision = basic_round_decision<model_atomics>;
+
+constexpr std::uint32_t id = 5;
+constexpr std::uint64_t published(std::uint64_t round) {
+  return make_word(id, round, cell_state::published);
+}
+constexpr std::uint64_t retracted(std::uint64_t round) {
+  return make_word(id, round, cell_state::retracted);
+}
+constexpr std::uint64_t low_half = 0xffff'ffff;
+
+void show(mark& own, std::uint64_t word) {
+  own.show(word, [&own] { wake_sleepers(own.word); });
+}
+void publish(counter& own, std::uint32_t next) {
+  own.publish(next, [&own] { wake_sleepers(own.value); });
+}
+
+/// waiting::until, without a limit: a sleep that only a deadline would end counts as endless.
+template <class Word, class Waiters, class Ready>
+void wait_until(const Word& word, Waiters& waiters, const Ready& ready) {
+  while (!ready())
+    announced_sleep<model_atomics>(
+        word, waiters, ready,
+        [&](std::uint32_t value) {
+          sleep_while(word, low_half, value);
+          return true;
+        },
+        true);
+}
+void wait_for(mark& theirs, std::uint64_t wanted) {
+  wait_until(theirs.word, theirs.waiters, [&] { return theirs.has_come(wanted); });
+}
+void wait_for(counter& theirs, std::uint32_t wanted) {
+  wait_until(theirs.value, theirs.waiters, [&] { return theirs.has_reached(wanted); });
+}
+
+template <class Shared, class... Threads>
+scenario threads_on(const std::shared_ptr<Shared>& shared, const Threads&... threads) {
+  scenario now;
+  (now.threads.push_back([shared, threads] { threads(*shared); }), ...);
+  return now;
+}
+
+// ---- the models ----------------------------------------------------------------------------------
+
+/// Whoever sleeps until a mark shows a round is woken, and reads what its owner wrote before.
+scenario a_sleeper_is_woken() {
+  struct shared {
+    mark board;
+    plain tensor;
+  };
+  return threads_on(
+      std::make_shared<shared>(),
+      [](shared& m) {
+        m.tensor.write(7);
+        show(m.board, published(0));
+      },
+      [](shared& m) {
+        wait_for(m.board, published(0));
+        require(m.tensor.read() == 7, "the bytes that were shown");
+      });
+}
+
+/// A channel of the window: a slot is written again only when its reader has released it.
+scenario a_slot_is_written_again_when_it_was_released() {
+  struct shared {
+    counter packed, released;
+    plain slot;
+  };
+  return threads_on(
+      std::make_shared<shared>(),
+      [](shared& m) {
+        for (std::uint32_t step = 0; step < 2; ++step) {
+          wait_for(m.released, step);
+          m.slot.write(step + 1);
+          publish(m.packed, step + 1);
+        }
+      },
+      [](shared& m) {
+        for (std::uint32_t step = 0; step < 2; ++step) {
+          wait_for(m.packed, step + 1);
+          require(m.slot.read() == step + 1, "the bytes of this step");
+          publish(m.released, step + 1);
+        }
+      });
+}
+
+/// Rounds on the board: no member writes a half that another still reads, and nobody reads an older round's
+/// bytes.
+scenario two_halves_are_enough() {
+  struct shared {
+    mark marks[2][2];
+    plain halves[2][2];
+  };
+  const auto member = [](std::size_t rank) {
+    return [rank](shared& m) {
+      for (std::uint64_t round = 0; round < 3; ++round) {
+        const auto half = round & 1;
+        auto& own = m.marks[rank][half];
+        own.hide(make_word(id, round, cell_state::empty));
+        m.halves[rank][half].write(10 * rank + round);
+        own.show(published(round), [&own] { wake_sleepers(own.word); });
+        auto& theirs = m.marks[1 - rank][half];
+        if (!theirs.has_come(published(round)))
+          return; // it would wait; what it does then does not depend on when it began to
+        require(m.halves[1 - rank][half].read() == 10 * (1 - rank) + round,
+                "the other's bytes of this round");
+        require(theirs.still_stands(published(round)), "nobody is ahead by two rounds");
+      }
+    };
+  };
+  return threads_on(std::make_shared<shared>(), member(0), member(1));
+}
+
+/// What is read under a word that still stands afterwards is what that word told of, however the owner takes
+/// it back.
+template <class TakeBack>
+scenario what_was_taken_back_is_not_believed(const TakeBack& take_back) {
+  struct shared {
+    mark board{make_word(id, 0, cell_state::published), 0, 0};
+    models::atomic<int> bytes[2]{1, 1};
+  };
+  return threads_on(
+      std::make_shared<shared>(),
+      [take_back](shared& m) {
+        take_back(m.board);
+        for (auto& each : m.bytes)
+          each.store(2, std::memory_order_relaxed);
+      },
+      [](shared& m) {
+        const auto first = m.bytes[1].load(std::memory_order_relaxed);
+        const auto second = m.bytes[0].load(std::memory_order_relaxed);
+        if (m.board.still_stands(published(0)))
+          require(first == 1 && second == 1, "the bytes that the word told of");
+      });
+}
+
+/// The outcome of a round is the same for all, and whoever learns that it is complete may read all cells.
+scenario a_round_has_one_outcome() {
+  struct shared {
+    mark marks[3];
+    plain cells[3];
+    decision outcome;
+    round_outcome ends[3]{};
+  };
+  const auto now = std::make_shared<shared>();
+  const auto member = [](std::size_t rank, bool leaves) {
+    return [rank, leaves](shared& m) {
+      m.cells[rank].write(rank + 1);
+      show(m.marks[rank], published(0));
+      bool all_came = !leaves;
+      for (std::size_t i = 0; i < 3 && all_came; ++i)
+        all_came = m.marks[i].has_come(published(0));
+      m.ends[rank] = m.outcome.decide(id, 0, all_came ? round_outcome::complete : round_outcome::given_up);
+      if (m.ends[rank] == round_outcome::complete)
+        for (std::size_t i = 0; i < 3; ++i)
+          require(m.cells[i].read() == i + 1, "the cells of all members");
+    };
+  };
+  auto threads = threads_on(now, member(0, false), member(1, true), member(2, true));
+  threads.at_end = [now] {
+    require(now->ends[0] == now->ends[1] && now->ends[1] == now->ends[2], "one outcome for all members");
+  };
+  return threads;
+}
+
+/// A thread that was interrupted in a round learns its outcome although its half was decided for a later one
+/// since.
+scenario an_earlier_outcome_stands() {
+  struct shared {
+    plain cell;
+    decision outcome;
+  };
+  return threads_on(
+      std::make_shared<shared>(),
+      [](shared& m) {
+        m.cell.write(3);
+        if (m.outcome.decide(id, 0, round_outcome::complete) == round_outcome::complete)
+          m.outcome.decide(id, 2, round_outcome::complete);
+      },
+      [](shared& m) {
+        if (m.outcome.decide(id, 0, round_outcome::given_up) == round_outcome::complete)
+          require(m.cell.read() == 3, "what a complete round showed");
+      });
+}
+
+/// What a member writes into another's place is there when it has said that it has done its part.
+scenario a_gift_arrives_whole() {
+  struct shared {
+    mark taken;
+    plain place;
+  };
+  return threads_on(
+      std::make_shared<shared>(),
+      [](shared& m) {
+        m.place.write(9);
+        m.taken.note.store(1, std::memory_order_relaxed);
+        show(m.taken, published(0));
+      },
+      [](shared& m) {
+        if (!m.taken.has_come(published(0)))
+          return;
+        require(m.taken.note.load(std::memory_order_relaxed) == 1, "what the giver said of it");
+        require(m.place.read() == 9, "the bytes that were given");
+      });
+}
+
+struct model {
+  const char* claim;
+  program play;
+};
+
+std::vector<model> all_models() {
+  return {
+      {"a sleeper is woken", a_sleeper_is_woken},
+      {"a slot is written again when it was released", a_slot_is_written_again_when_it_was_released},
+      {"two halves are enough", two_halves_are_enough},
+      {"what is hidden is not believed",
+       [] {
+         return what_was_taken_back_is_not_believed(
+             [](mark& own) { own.hide(make_word(id, 2, cell_state::empty)); });
+       }},
+      {"what was withdrawn is not believed",
+       [] {
+         return what_was_taken_back_is_not_believed([](mark& own) { own.withdraw(retracted(0), [] {}); });
+       }},
+      {"what was retracted is not believed",
+       [] {
+         return what_was_taken_back_is_not_believed(
+             [](mark& own) { own.take_back(published(0), retracted(0)); });
+       }},
+      {"a round has one outcome", a_round_has_one_outcome},
+      {"an earlier outcome stands", an_earlier_outcome_stands},
+      {"a gift arrives whole", a_gift_arrives_whole},
+  };
+}
+
+/// Stronger than the memory model asks for, with its reason in the source: order_word_before_foreign_bytes().
+bool stronger_for_this_machine(const site& place, std::memory_order declared, std::memory_order weaker) {
+  return place.kind == access::fence && declared == std::memory_order_seq_cst &&
+         (weaker == std::memory_order_acq_rel || weaker == std::memory_order_release);
+}
+
+bool is_of_product(const site& place) {
+  return std::string_view(place.file).find("collectives/") != std::string_view::npos;
+}
+
+} // namespace
+
+TEST_CASE("no execution breaks a lock-free protocol") {
+  for (const auto& each : all_models()) {
+    INFO(each.claim);
+    const auto found = explore(each.play);
+    CHECK(found.failure == "");
+    CHECK(found.executions > 1);
+  }
+}
+
+TEST_CASE("every weaker memory order breaks a lock-free protocol") {
+  const auto models = all_models();
+  std::map<site, std::pair<std::memory_order, std::vector<const model*>>> operations;
+  for (const auto& each : models)
+    for (const auto& [place, order] : explore(each.play).operations)
+      if (is_of_product(place)) {
+        operations[place].first = order;
+        operations[place].second.push_back(&each);
+      }
+  std::size_t tried = 0;
+  for (const auto& [place, used] : operations)
+    for (const auto weaker : weaker_orders(place.kind, used.first)) {
+      std::string broken;
+      for (const auto* each : used.second)
+        if (broken.empty())
+          broken = explore(each->play, weakening{place, weaker}).failure;
+      INFO(to_string(place) << ": " << to_string(used.first) << " weakened to " << to_string(weaker));
+      CHECK(broken.empty() == stronger_for_this_machine(place, used.first, weaker));
+      ++tried;
+    }
+  CHECK(tried > 20);
+}
