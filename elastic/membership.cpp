@@ -97,6 +97,8 @@ membership_decision membership::join(route from, const hello& request) {
   auto& seat = seats_[request.slot];
   seat.link = from;
   seat.announced = request;
+  if (seat.earlier)
+    ++revision_; // image() tells of it as of a member
   // It has never been told of any generation, so it was not in the last one either; in the first, nobody was
   // before anybody else.
   if (std::exchange(seat.untold, false) && request.epoch == 0 && generation_ > 1) {

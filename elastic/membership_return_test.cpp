@@ -1,6 +1,6 @@
 #include <catch2/catch.hpp>
 
-#include "elastic/membership.hpp"
+#include "elastic/membership_testing.hpp"
 
 using namespace farandole;
 
@@ -230,4 +230,22 @@ TEST_CASE("a link that is replaced before its end is explained is no loss") {
   CHECK(job.disconnect(101, "closed its connection").notices.empty());
   CHECK(job.running());
   CHECK(job.disconnect(201, "closed its connection").notices.size() == 2);
+}
+
+TEST_CASE("another process in a slot whose farewell is awaited is a change of the image", "[membership]") {
+  membership job{{.size = 2}, 1};
+  const auto process = [](std::int64_t number) {
+    auto value = from_slot(0, 2);
+    value.process = number;
+    return value;
+  };
+  job.join(100, process(200));
+  job.join(101, from_slot(1, 2));
+  job.join(102, process(200)); // comes again before its farewell
+  job.leave(102, 0);
+  const auto before = job.image();
+  const auto revision = job.revision();
+  job.join(103, process(300));
+  REQUIRE_FALSE(job.image() == before);
+  CHECK(job.revision() > revision);
 }
