@@ -3,6 +3,7 @@
 // and a rendezvous that ends and is started again from its journal. Whatever comes, only those are told
 // something who have said something, every message can be read by who gets it, a generation has as many
 // members as it must, and none leaves out anybody who waits and has a right to be in.
+#include <map>
 #include <set>
 
 #include "elastic/drain.hpp"
@@ -40,14 +41,14 @@ private:
     made.size = 1 + flags % 3;
     made.elastic = (flags & 4) != 0;
     made.least = 1 + (flags >> 3) % made.size;
-    made.most = made.size + (flags >> 6);
+    made.most = made.elastic ? made.size + (flags >> 6) : made.size;
     return made;
   }
 
   void step() {
     switch (input_.below(16)) {
     case 0:
-      return members_.expect(input_.below(most_slot), input_.among(hosts));
+      return members_.expect(input_.below(rules_.elastic ? most_slot : rules_.size), input_.among(hosts));
     case 1:
       return obey(members_.retire(input_.below(most_slot)));
     case 2:
@@ -203,7 +204,7 @@ private:
   void check_generation(const membership_decision& what) {
     require(members_.running() && members_.generation() == generation_ + 1);
     const auto count = static_cast<std::int32_t>(what.admissions.size());
-    require(count >= rules_.least && count <= (rules_.elastic ? rules_.most : rules_.size));
+    require(count >= rules_.least && count <= rules_.most);
     require(what.roster.members.size() == what.admissions.size() && what.roster.generation > 0);
     std::set<std::int32_t> ranks;
     std::set<route> links;
@@ -215,11 +216,10 @@ private:
       require(read && read->rank == one.rank && static_cast<const roster&>(*read) == what.roster);
       require(members_.slot_of(one.to) == what.roster.members[static_cast<std::size_t>(one.rank)].slot);
     }
-    // Who is left waiting has no place: there are as many as there may be.
-    const auto in = members_.image();
-    for (const auto& seat : in.seats)
-      require(seat.in_generation || count == rules_.most || !waited_.contains(seat.slot) || seat.retired ||
-              seat.ended);
+    // Who waited, and is linked still, is in, unless there are as many as there may be.
+    for (const auto& seat : members_.image().seats)
+      if (const auto waited = waited_.find(seat.slot); waited != waited_.end() && !seat.in_generation)
+        require(count == rules_.most || seat.retired || members_.slot_of(waited->second) != seat.slot);
   }
 
   void check_state() {
@@ -235,9 +235,7 @@ private:
     const auto missing = members_.missing();
     require(missing.missing.size() <= awaited_limit && missing.arrived <= missing.size);
     require(static_cast<bool>(decode_awaited(encode(address{}, missing))));
-    waited_.clear();
-    for (const auto& [slot, link] : members_.waiting())
-      waited_.insert(slot);
+    waited_ = members_.waiting();
     require(members_.forming() == !waited_.empty());
     require(!members_.running() ||
             std::any_of(now.seats.begin(), now.seats.end(), [](auto& seat) { return seat.in_generation; }));
@@ -250,7 +248,7 @@ private:
   std::uint64_t revision_;
   std::uint64_t generation_ = 0;
   bool check_revision_ = true;
-  std::set<std::int32_t> waited_; ///< after the last step
+  std::map<std::int32_t, route> waited_; ///< after the last step
   route next_route_ = 1;
   route said_something_from_ = 1; ///< links that are older ended with the rendezvous before
 };
