@@ -57,8 +57,7 @@ void rendezvous_state::begin(rendezvous_options how, membership members) {
     members_.expect(slot, host);
   gathering_since_ = now(self);
   if (members_.generation() > 0)
-    self->delayed_send(self, how_.settings.duration(setting::regroup_timeout),
-                       regroup_overdue{members_.generation()});
+    limit_wait();
 }
 
 void rendezvous_state::received(const link_received& what) {
@@ -197,8 +196,23 @@ void rendezvous_state::complete() {
   carry_out(members_.nobody_comes());
 }
 
-void rendezvous_state::overdue(const regroup_overdue& what) {
-  carry_out(members_.give_up_waiting(what.generation));
+// One timer is under way at most, however fast generations end: a timer for each would keep a message for
+// each until its time has come.
+void rendezvous_state::limit_wait() {
+  const auto longest = how_.settings.duration(setting::regroup_timeout);
+  awaited_until_ = now(self) + longest;
+  awaited_generation_ = members_.generation();
+  if (!std::exchange(wait_timer_set_, true))
+    self->delayed_send(self, longest, regroup_overdue{awaited_generation_});
+}
+
+void rendezvous_state::overdue() {
+  const auto rest = awaited_until_ - now(self);
+  wait_timer_set_ = rest > rest.zero();
+  if (wait_timer_set_)
+    self->delayed_send(self, rest, regroup_overdue{awaited_generation_});
+  else
+    carry_out(members_.give_up_waiting(awaited_generation_));
 }
 
 void rendezvous_state::opened(const link_opened& what) {
@@ -257,8 +271,7 @@ void rendezvous_state::carry_out(const membership_decision& what) {
   // Who lives and does not come again is not waited for for ever, however the generation ended.
   if (std::exchange(running_, members_.running()) && !running_) {
     gathering_since_ = now(self);
-    self->delayed_send(self, how_.settings.duration(setting::regroup_timeout),
-                       regroup_overdue{members_.generation()});
+    limit_wait();
   }
   follow(reports_.changed(members_.forming(), now(self)));
 }
@@ -339,7 +352,7 @@ rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<re
       [&state](const watch_generations& what) { state.watched_by(what); },
       [&state](const watch_fates& what) { state.fates_watched_by(what); },
       [&state](const drain_answered& what) { state.answer(what); },
-      [&state](const regroup_overdue& what) { state.overdue(what); },
+      [&state](const regroup_overdue&) { state.overdue(); },
       [&state](const missing_due&) { state.tell_missing(); },
       [&state](const link_stayed_down& what) { state.stayed_down(what); },
       [&state](const member_reported& what) { state.take_report(what); },

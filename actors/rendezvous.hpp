@@ -66,7 +66,7 @@ struct rendezvous_state {
   void watched_by(const watch_generations& what) { watcher_ = what.who; }
   void fates_watched_by(const watch_fates& what) { fate_watcher_ = what.who; }
   void answer(const drain_answered& what);
-  void overdue(const regroup_overdue& what);
+  void overdue();
   void tell_missing();
   void stayed_down(const link_stayed_down& what);
   void take_report(const member_reported& what);
@@ -94,6 +94,7 @@ private:
   void take_drain(link_id link, const drain& asked);
   void take_answer(link_id link, draining said);
   void carry_out(const membership_decision& what);
+  void limit_wait();
   void follow(const missing_reports::step& next);
   void admit(const membership_decision& what);
   void log_start(const membership_decision& decision);
@@ -114,6 +115,9 @@ private:
   std::set<link_id> askers_;                     ///< who wants members out, and hears how it goes
   std::map<link_id, hello> early_;               ///< of slots that a launcher who is away may have started
   std::chrono::steady_clock::time_point gathering_since_{}; ///< no generation has run since
+  std::chrono::steady_clock::time_point awaited_until_{};   ///< who has not come by then is given up
+  std::uint64_t awaited_generation_ = 0;                    ///< for which this holds
+  bool wait_timer_set_ = false;                             ///< a regroup_overdue is under way
   bool running_ = false;                                    ///< a generation, when it was last looked at
   bool closing_ = false;
 };

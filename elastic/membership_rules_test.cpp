@@ -124,10 +124,12 @@ TEST_CASE("changes are counted anew in each generation, and so is whether all we
 
 TEST_CASE("the member of rank 0 can be reported as lost, and no rank below it") {
   auto job = elastic_running(3, 3);
-  CHECK(job.report(101, {1, -1, "unreachable"}).notices.empty());
-  CHECK(job.running());
   CHECK(job.report(101, {1, 0, "unreachable"}).notices.size() == 3);
   CHECK_FALSE(job.running());
+  auto misled = elastic_running(3, 3);
+  const auto told = misled.report(101, {1, -1, "unreachable"}).notices;
+  REQUIRE(told.size() == 3);
+  CHECK(told.front().lost.rank == 1); // the rank that reported it
 }
 
 TEST_CASE("whoever was rank 0 is turned away too when no generation can come") {

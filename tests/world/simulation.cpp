@@ -172,6 +172,10 @@ bool simulation::run_until_idle() {
   return false;
 }
 
+std::size_t simulation::pending_timers() const {
+  return scheduler_->clock().schedule().size();
+}
+
 bool simulation::run_for(std::chrono::nanoseconds duration) {
   auto& clock = scheduler_->clock();
   auto end = now() + duration;

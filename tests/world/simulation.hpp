@@ -53,6 +53,8 @@ public:
   void proceed_all();
   /// Depends on who ran when, and on nothing else. Two runs of one seed have equal hashes.
   std::uint64_t trace_hash() const;
+  /// Timeouts and delayed messages that are still to come.
+  std::size_t pending_timers() const;
   /// Messages delivered so far.
   std::uint64_t steps() const;
   /// Adds up the processor time that these actors take from now on; they run on a thread of their own.

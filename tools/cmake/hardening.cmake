@@ -1,6 +1,6 @@
 # What the compiler and the linker add against memory errors: checked calls of the C library and of containers, stack
 # protectors, relocations that are read-only before main(), programs at random addresses. docs/guides/security.md says what
-# they were measured to cost. Sanitizers check more and do not go with _FORTIFY_SOURCE.
+# they were measured to cost. The assertions of containers leave out what includes CAF (actors/CMakeLists.txt). Sanitizers check more and do not go with _FORTIFY_SOURCE.
 option(FARANDOLE_HARDENED "build with the hardening flags of a release" ON)
 if(FARANDOLE_HARDENED AND NOT FARANDOLE_SANITIZE AND NOT FARANDOLE_FUZZ)
   include(CheckPIESupported)
