@@ -99,8 +99,10 @@ void rendezvous_state::received(const link_received& what) {
       misread(said.error());
     else if (said->rank == what.message.source())
       take_report({route, *said});
-    else
+    else {
+      delayed_reports_.insert_or_assign(route, *said);
       self->delayed_send(self, explanation, member_reported{route, *said});
+    }
     break;
   case wire::Envelope::Body::LEAVING:
     if (auto said = decode_leaving(what.message))
@@ -152,6 +154,7 @@ void rendezvous_state::take_farewell(link_id link, const farewell& said) {
   const auto rank = static_cast<std::size_t>(said.departed.rank);
   if (slot && said.generation == members_.generation() && said.departed.rank >= 0 && rank < slots.size())
     tell_fate({*slot, slots[rank], false, said.departed.how, said.interrupted});
+  take_delayed_report(link);
   carry_out(members_.leave(link, said.generation));
 }
 
@@ -175,10 +178,22 @@ void rendezvous_state::step_down(std::uint64_t epoch) {
 // What a member says of itself is taken at once; what it says of another waits, for the host driver may say
 // it better.
 void rendezvous_state::take_report(const member_reported& what) {
+  delayed_reports_.erase(what.link);
   carry_out(members_.report(what.link, what.what));
 }
 
+// A member that reports another and then ends is not the first to be lost.
+void rendezvous_state::take_delayed_report(link_id link) {
+  if (const auto known = delayed_reports_.find(link); known != delayed_reports_.end())
+    take_report({link, known->second});
+}
+
 void rendezvous_state::exited(const slot_exited& what) {
+  const auto known = std::find_if(delayed_reports_.begin(), delayed_reports_.end(), [&](const auto& each) {
+    return members_.slot_of(each.first) == what.slot;
+  });
+  if (known != delayed_reports_.end())
+    take_delayed_report(known->first);
   carry_out(members_.exit(what.slot, what.how));
 }
 

@@ -87,6 +87,7 @@ private:
   void tell_all_to_launcher();
   void remember();
   void step_down(std::uint64_t epoch);
+  void take_delayed_report(link_id link);
   void take_farewell(link_id link, const farewell& said);
   void tell_fate(slot_fate fate);
   void take_leaving(link_id link);
@@ -113,6 +114,7 @@ private:
   std::pair<std::uint64_t, std::uint64_t> kept_; ///< revision and launcher that the journal was told last
   link_id launcher_link_ = 0;                    ///< 0: there is none
   std::set<link_id> askers_;                     ///< who wants members out, and hears how it goes
+  std::map<link_id, lost> delayed_reports_;      ///< what members said of others, until it is taken
   std::map<link_id, hello> early_;               ///< of slots that a launcher who is away may have started
   std::chrono::steady_clock::time_point gathering_since_{}; ///< no generation has run since
   std::chrono::steady_clock::time_point awaited_until_{};   ///< who has not come by then is given up

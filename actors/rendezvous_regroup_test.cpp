@@ -82,7 +82,7 @@ TEST_CASE("a job that regroups again and again keeps no timer of the generations
     REQUIRE(job.welcomed == 2 + 2 * round);
     most_timers = std::max(most_timers, job.pending_timers());
   }
-  // What waits for the exit of a process whose link was lost stands for half a second.
+  // What waits for the exit of a process whose link was lost stands for a quarter of a second.
   CHECK(most_timers < 50);
   job.close();
 }

@@ -173,9 +173,7 @@ std::string standing::silence_notice(const std::set<std::int32_t>& ranks) const 
   for (const auto& each : silent())
     if (ranks.contains(each.rank))
       text += "; " + name_of(each.rank) + " " + stuck_rules::complaint(each);
-  return text.empty() ? "; no member is known whose process makes no progress, so one is late or stuck in "
-                        "something else"
-                      : text;
+  return text;
 }
 
 void standing::missing(std::string text) {

@@ -12,6 +12,13 @@ namespace farandole {
 
 namespace {
 
+// To follow an operation's error; `silent`: the members whose processes make no progress.
+std::string lateness_notice(bool late, const std::string& silent) {
+  if (late && silent.empty())
+    return "; no member is known whose process makes no progress, so one is late or stuck in something else";
+  return silent;
+}
+
 // Outputs whose size is known only now live with their operation.
 error allocate_outputs(lane_job& job, result_memory& memory) {
   if (!row_of(job.bundle.operation).has_rows)
@@ -152,9 +159,12 @@ void lane_thread::execute(lane_job& job) {
   wiring_.finished(sequence, bytes, why);
 }
 
+// A member whose process makes no progress holds up those who wait for it, and they those who wait for them:
+// each names it, whether it waited too long itself or a neighbour left it for that reason.
 error lane_thread::explained(error seen) const {
-  if (seen.kind == error_kind::timed_out && wiring_.remark)
-    seen.text += wiring_.remark();
+  const bool late = seen.kind == error_kind::timed_out;
+  if (wiring_.remark && (late || seen.kind == error_kind::disconnected))
+    seen.text += lateness_notice(late, wiring_.remark());
   return seen;
 }
 

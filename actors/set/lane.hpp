@@ -63,8 +63,8 @@ public:
     /// before the patience ends.
     std::function<void(const error& what)> broke = {};
     std::chrono::nanoseconds patience{};
-    /// What is known of the other members, to follow the error of a bundle that has waited for too long. From
-    /// the lane's thread.
+    /// The members whose processes make no progress, to follow the error of a bundle that has waited for too
+    /// long or was left by a neighbour; empty: none is known. From the lane's thread.
     std::function<std::string()> remark = {};
   };
   explicit lane_thread(wiring how);
