@@ -223,7 +223,7 @@ void rendezvous_state::limit_wait() {
 
 void rendezvous_state::overdue() {
   const auto rest = awaited_until_ - now(self);
-  wait_timer_set_ = rest > rest.zero();
+  wait_timer_set_ = rest > std::chrono::nanoseconds{0};
   if (wait_timer_set_)
     self->delayed_send(self, rest, regroup_overdue{awaited_generation_});
   else
