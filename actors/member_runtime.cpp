@@ -1,10 +1,16 @@
 #include "actors/member_runtime.hpp"
 
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <exception>
 #include <future>
+#include <sys/eventfd.h>
 #include <unistd.h>
 #include <utility>
 
 #include "actors/this_host.hpp"
+#include "collectives/paths/connections/sockets.hpp"
 #include "collectives/paths/mpi/mpi_path.hpp"
 #include "collectives/plan/set_registry.hpp"
 
@@ -15,6 +21,21 @@ namespace {
 // How long the rendezvous may take to answer; it is asked again at the next commit.
 constexpr std::chrono::seconds answer_time{1};
 
+// CAF ends the process where its loop gets no descriptor, so as many are opened and closed first: CAF's epoll
+// and pipe, our bell and timer, and some to spare.
+error refusal_of_descriptors() {
+  std::array<descriptor, 8> needed;
+  for (auto& each : needed) {
+    each = descriptor(::eventfd(0, EFD_CLOEXEC));
+    if (!each)
+      return {error_kind::precondition, "this process may have " + std::to_string(descriptors_allowed()) +
+                                            " descriptors open, too few for the event loop, which needs " +
+                                            std::to_string(needed.size()) + " more (" + std::strerror(errno) +
+                                            "): raise the limit with 'ulimit -n'"};
+  }
+  return {};
+}
+
 } // namespace
 
 member_runtime::member_runtime(settings values)
@@ -22,13 +43,20 @@ member_runtime::member_runtime(settings values)
       standing_(std::make_shared<farandole::standing>()) {}
 
 expected<std::unique_ptr<member_runtime>> member_runtime::start(settings values, member_start how) {
-  std::unique_ptr<member_runtime> runtime{new member_runtime(std::move(values))};
-  runtime->standing_->faults = std::move(how.faults);
-  for (auto& warning : runtime->values_.warnings())
-    runtime->log_.warning(warning);
-  if (auto problem = runtime->join(how))
-    return problem;
-  return runtime;
+  try {
+    std::unique_ptr<member_runtime> runtime{new member_runtime(std::move(values))};
+    runtime->standing_->faults = std::move(how.faults);
+    for (auto& warning : runtime->values_.warnings())
+      runtime->log_.warning(warning);
+    if (auto problem = runtime->join(how))
+      return problem;
+    return runtime;
+  } catch (const std::exception& lack) { // std::bad_alloc; std::system_error where no thread can be started
+    return error{error_kind::unknown,
+                 "this process has too little memory, or may not start the threads that it needs (" +
+                     std::string(lack.what()) +
+                     "): raise its limits (ulimit -v, ulimit -u), or give the host more memory"};
+  }
 }
 
 error member_runtime::join(const member_start& how) {
@@ -82,6 +110,8 @@ error member_runtime::join(const member_start& how) {
     setup.links.connect_timeout_setting = values_.cited(setting::start_timeout);
     setup.links.log = &log_;
   }
+  if (auto problem = refusal_of_descriptors())
+    return problem;
   system_ = std::make_unique<loop_system>();
   auto started = standing_->started.get_future();
   member_ = system_->get().spawn(member_root, std::move(setup));

@@ -6,6 +6,9 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <stdexcept>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -194,7 +197,7 @@ void run_interruptibly(std::function<void()> work) {
   sigset_t before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread([shared, work = std::move(work)]() mutable {
+  auto run = [shared, work = std::move(work)]() mutable {
     work();
     // What the work holds goes while its caller still waits: afterwards the interpreter may be ending, and a
     // thread that then asks for the GIL is torn down in the middle of a destructor.
@@ -202,7 +205,15 @@ void run_interruptibly(std::function<void()> work) {
     std::lock_guard lock(shared->guard);
     shared->done = true;
     shared->changed.notify_all();
-  }).detach();
+  };
+  try {
+    std::thread(std::move(run)).detach();
+  } catch (const std::system_error& lack) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw std::runtime_error(
+        "this process has too little memory, or may not start the threads that it needs (" +
+        std::string(lack.what()) + "): raise its limits (ulimit -v, ulimit -u)");
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   std::unique_lock lock(shared->guard);
   while (!shared->changed.wait_for(lock, std::chrono::milliseconds(50), [&] { return shared->done; })) {

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <new>
 
 namespace farandole {
 
@@ -83,7 +84,8 @@ int find_key(SSL* ssl, const unsigned char* id, std::size_t length, SSL_SESSION*
 
 SSL_CTX* make_context(const SSL_METHOD* method, key_bytes& key) {
   auto* context = SSL_CTX_new(method);
-  assert(context);
+  if (context == nullptr)
+    throw std::bad_alloc(); // what OpenSSL fails for here
   SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
   SSL_CTX_set_max_proto_version(context, TLS1_3_VERSION);
   [[maybe_unused]] int set = SSL_CTX_set_ciphersuites(context, cipher_suite);

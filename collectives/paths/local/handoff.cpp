@@ -1,5 +1,6 @@
 #include "collectives/paths/local/handoff.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -264,6 +265,9 @@ expected<descriptor> ask_once(const std::string& name, const handoff_terms& term
     return proof.error();
   if (proof->empty() || !send_packet(socket.get(), *proof) || !await_readable(socket.get(), until))
     return descriptor();
+  // Where this process may open no more, the kernel drops what comes, and asking again would not help.
+  if (!descriptor(::fcntl(socket.get(), F_DUPFD_CLOEXEC, 0)))
+    return failed("recvmsg");
   return receive_descriptor(socket.get());
 }
 
