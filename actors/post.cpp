@@ -144,10 +144,13 @@ void post_state::enter(const generation_entered& what) {
 }
 
 // Only now is it known whose messages a link may bring. Where a link brought somebody else's, all messages
-// of that sender are suspect; the link's own member ends the generation.
+// of that sender are suspect; the link's own member ends the generation. What came for generations that ended
+// before this member entered them came by links that are gone, and accuses nobody.
 void post_state::take_early(const std::vector<envelope>& messages) {
   std::set<std::int32_t> forged;
-  for (const auto& [source, id] : std::exchange(early_sources_, {})) {
+  for (const auto& [generation, source, id] : std::exchange(early_sources_, {})) {
+    if (generation != generation_)
+      continue;
     const auto link = links_.find(id);
     if (link != links_.end() && link->second.rank >= 0 && tree_->below(link->second.rank, source))
       continue;
@@ -279,7 +282,7 @@ void post_state::received(const link_received& what) {
   if (*answer == generation_gate::answer::pass)
     take(what.link, what.message);
   else if (*answer == generation_gate::answer::held && !tree_)
-    early_sources_.emplace(what.message.source(), what.link);
+    early_sources_.insert({what.message.generation(), what.message.source(), what.link});
 }
 
 // It is about now: of another generation it is worth nothing, and what is between two members goes no

@@ -4,6 +4,7 @@
 // process.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -87,8 +88,14 @@ private:
   std::map<link_id, neighbour> links_;
   std::map<std::int32_t, link_id> by_rank_;
   generation_gate gate_;
-  /// Whose messages have come by which link, of those that the gate has held since before there was a tree.
-  std::set<std::pair<std::int32_t, link_id>> early_sources_;
+  struct early_source {
+    std::uint64_t generation = 0; ///< of the messages
+    std::int32_t rank = -1;       ///< that they name as their source
+    link_id link = 0;             ///< by which they came
+
+    friend auto operator<=>(const early_source&, const early_source&) = default;
+  };
+  std::set<early_source> early_sources_; ///< of messages that the gate has held since before there was a tree
   set_gate sets_gate_;
   std::map<std::uint32_t, known_set> sets_; ///< by number
   std::shared_ptr<const relay_tree> tree_;  ///< from the generation's start

@@ -230,6 +230,18 @@ TEST_CASE("post: what a member may send is taken, before the generation begins h
   }
 }
 
+TEST_CASE("post: a member is heard though its link of a generation that this one missed is gone", "[post]") {
+  bench process{0};
+  process.link(77, 1);
+  process.bring(77, encode(from(1, 0, generation - 1), ask()));
+  process.end(77);
+  process.link(78, 1);
+  process.bring(78, encode(from(1), ask()));
+  process.enter();
+  CHECK(process.taken.size() == 1);
+  CHECK(process.closed.empty());
+}
+
 TEST_CASE("post: a member that sends for another generation is not heard in this one", "[post]") {
   bench process{0};
   process.enter();
