@@ -6,41 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/paths/bundle_testing.hpp"
 #include "collectives/paths/exchange/exchange_testing.hpp"
 
 using namespace farandole;
 using namespace farandole::testing;
-
-namespace {
-
-/// One operation of two members, on `count` elements of one byte for each member.
-struct bundle_of {
-  operation what;
-  std::size_t count;
-  bytes input = {};
-  bytes output = {};
-
-  work made() {
-    work bundle;
-    bundle.operation = what;
-    bundle.dtype = dtype::uint8;
-    bundle.root = what == operation::broadcast ? 0 : -1;
-    const bool in_rows = what == operation::alltoall || what == operation::reducescatter;
-    input.assign(in_rows ? 2 * count : count, std::byte{1});
-    output.assign(what == operation::allgather || what == operation::alltoall ? 2 * count : input.size(),
-                  std::byte{2});
-    if (what == operation::allgather)
-      bundle.gathered = {count, count};
-    if (in_rows)
-      bundle.sent = {count, count};
-    if (what == operation::alltoall)
-      bundle.received = {count, count};
-    bundle.parts.push_back({input.data(), output.data(), input.size(), {}});
-    return bundle;
-  }
-};
-
-} // namespace
 
 TEST_CASE("exchange: a message of another length fails the operation that took it, on that member") {
   const auto what = GENERATE(operation::allreduce, operation::allgather, operation::broadcast,
@@ -52,9 +22,8 @@ TEST_CASE("exchange: a message of another length fails the operation that took i
   const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
   INFO(between);
   job members(between, 2, [=](member& self) {
-    bundle_of mine{what, self.rank == shorter ? count - 2 : count};
-    const work bundle = mine.made();
-    const outcome end = self.path->run(bundle, self.until());
+    const bundle_of mine(what, self.rank == shorter ? count - 2 : count);
+    const outcome end = self.path->run(mine.bundle, self.until());
     // Who gives in a broadcast takes nothing, and may end well before it hears that the other one has left.
     const bool gives = what == operation::broadcast && self.rank == 0;
     return std::string(end.error || gives ? "" : "succeeded");

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/paths/bundle_testing.hpp"
 #include "collectives/paths/exchange/message_exchange.hpp"
 #include "collectives/paths/forked_testing.hpp"
 #include "collectives/paths/gloo/gloo_address.hpp"
@@ -16,30 +17,6 @@ using namespace farandole;
 using namespace farandole::testing;
 
 namespace {
-
-/// One operation of two members, on `count` bytes for each of them.
-struct bundle_of {
-  bytes input, output;
-  work bundle;
-
-  bundle_of(operation what, std::size_t count) {
-    const bool in_rows = what == operation::alltoall || what == operation::reducescatter;
-    input.assign(in_rows ? 2 * count : count, std::byte{1});
-    output.assign(what == operation::allgather || what == operation::alltoall ? 2 * count : input.size(), {});
-    bundle.operation = what;
-    bundle.dtype = dtype::uint8;
-    bundle.root = what == operation::broadcast ? 0 : -1;
-    if (what == operation::allgather)
-      bundle.gathered = {count, count};
-    if (in_rows)
-      bundle.sent = {count, count};
-    if (what == operation::alltoall)
-      bundle.received = {count, count};
-    bundle.longest = count;
-    if (what != operation::barrier)
-      bundle.parts.push_back({input.data(), output.data(), input.size(), {}});
-  }
-};
 
 /// Steps that a mesh has taken; one of them fails.
 struct steps {
