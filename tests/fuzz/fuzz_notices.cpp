@@ -21,8 +21,7 @@ std::uint64_t word_of(choices& input) {
   return kind % 2 == 0 ? word : ~word;
 }
 
-void check(const taking& plan, std::uint32_t rank, std::span<const std::vector<std::uint64_t>> notices,
-           std::size_t row_bytes) {
+void check(const taking& plan, std::uint32_t rank, std::span<const notice> notices, std::size_t row_bytes) {
   const auto members = notices.size();
   require(plan.rows.size() == members);
   std::size_t total = 0;
@@ -52,12 +51,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto rank = static_cast<std::uint32_t>(input.below(static_cast<std::int32_t>(members)));
   constexpr std::size_t lengths[] = {0, 1, 4, 4096, std::size_t{1} << 40, std::size_t{1} << 62};
   const auto row_bytes = input.among(lengths);
-  std::vector<std::vector<std::uint64_t>> notices(members);
+  std::vector<notice> notices(members);
   for (auto& words : notices)
     for (std::size_t i = 0; i < notice_words(members); ++i)
       words.push_back(word_of(input));
-  std::vector<notice_view> all(notices.begin(), notices.end());
-  const auto plan = plan_taking(what, all, rank, row_bytes);
+  const auto plan = plan_taking(what, notices, rank, row_bytes);
   if (plan)
     check(*plan, rank, notices, row_bytes);
   else
