@@ -15,7 +15,7 @@ inline hello from_slot(std::int32_t slot, std::int32_t size, const std::string& 
   value.size = size;
   value.host = host;
   value.host_name = host;
-  value.address = "127.0.0.1:" + std::to_string(5000 + slot);
+  value.address = "127.0.0.1:" + std::to_string(5000 + std::int64_t{slot});
   return value;
 }
 
