@@ -1,24 +1,13 @@
 // The crew's rules at their edges: what each condition of a rule is there for.
-#include "elastic/crew.hpp"
+#include "elastic/crew_testing.hpp"
 
 #include <catch2/catch.hpp>
 
 using namespace farandole;
 using namespace std::chrono_literals;
-using starts = std::vector<crew::start>;
-using slots = std::vector<std::int32_t>;
+using namespace farandole::testing;
 
 namespace {
-
-const crew::time_point t0{};
-
-crew_options between(std::int32_t fewest, std::int32_t processes, std::int32_t most) {
-  crew_options options;
-  options.processes = processes;
-  options.fewest = fewest;
-  options.most = most;
-  return options;
-}
 
 /// Generation 1 on these hosts, with all workers that were started, from slot 0 on.
 crew running_on(const std::vector<host_slots>& hosts, const crew_options& options) {
@@ -28,13 +17,6 @@ crew running_on(const std::vector<host_slots>& hosts, const crew_options& option
     all.push_back(each.slot);
   job.generation_formed(1, all, t0);
   return job;
-}
-
-bool says(const crew::step& step, const std::string& part) {
-  for (const auto& line : step.lines)
-    if (line.find(part) != std::string::npos)
-      return true;
-  return false;
 }
 
 } // namespace

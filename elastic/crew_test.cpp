@@ -1,23 +1,12 @@
-#include "elastic/crew.hpp"
+#include "elastic/crew_testing.hpp"
 
 #include <catch2/catch.hpp>
 
 using namespace farandole;
 using namespace std::chrono_literals;
-using starts = std::vector<crew::start>;
-using slots = std::vector<std::int32_t>;
+using namespace farandole::testing;
 
 namespace {
-
-const crew::time_point t0{};
-
-crew_options between(std::int32_t fewest, std::int32_t processes, std::int32_t most) {
-  crew_options options;
-  options.processes = processes;
-  options.fewest = fewest;
-  options.most = most;
-  return options;
-}
 
 /// Two hosts of one slot each, in generation 1, with slots 0 (a) and 1 (b).
 crew two_running(crew_options options = between(1, 2, 2)) {
@@ -25,13 +14,6 @@ crew two_running(crew_options options = between(1, 2, 2)) {
   CHECK(job.hosts_found({{"a", 1}, {"b", 1}}, t0).starts == starts{{0, "a", 0}, {1, "b", 0}});
   job.generation_formed(1, {0, 1}, t0);
   return job;
-}
-
-bool says(const crew::step& step, const std::string& part) {
-  for (const auto& line : step.lines)
-    if (line.find(part) != std::string::npos)
-      return true;
-  return false;
 }
 
 } // namespace
