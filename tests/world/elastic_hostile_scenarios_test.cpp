@@ -71,17 +71,7 @@ TEST_CASE("elastic scenario: no rule compares the clocks of two processes") {
   auto options = calm(3);
   options.apart = true;
   options.own_clocks = true;
-  auto gone = once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
-    world.service().end(false);
-    world.after(1500ms, [&world] { world.service().start(); });
-  });
-  auto lost = once(1, wire::Envelope::Body::RESUMED,
-                   [](elastic_world& world, std::int32_t, std::int32_t) { world.kill(1); });
-  const auto report = played(options, [=](elastic_world& world, std::int32_t from, std::int32_t to,
-                                          const envelope& message) mutable {
-    gone(world, from, to, message);
-    lost(world, from, to, message);
-  });
+  const auto report = played(options, without_its_rendezvous_for_a_while());
   CHECK(report.code == 0);
   CHECK(report.generations == 2);
   CHECK(report.last_slots == slots{0, 2});

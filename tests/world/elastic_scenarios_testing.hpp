@@ -73,4 +73,19 @@ inline constexpr auto a_hello = wire::Envelope::Body::HELLO;
 inline constexpr auto a_loss = wire::Envelope::Body::LOST;
 inline constexpr auto a_welcome = wire::Envelope::Body::WELCOME;
 
+/// The rendezvous, which is apart, ends in generation 1 and is started again after 1.5 s; slot 1 dies once a
+/// member is back in its generation.
+inline elastic_scenario without_its_rendezvous_for_a_while() {
+  auto gone = once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
+    world.service().end(false);
+    world.after(std::chrono::milliseconds(1500), [&world] { world.service().start(); });
+  });
+  auto lost = once(1, wire::Envelope::Body::RESUMED,
+                   [](elastic_world& world, std::int32_t, std::int32_t) { world.kill(1); });
+  return [=](elastic_world& world, std::int32_t from, std::int32_t to, const envelope& message) mutable {
+    gone(world, from, to, message);
+    lost(world, from, to, message);
+  };
+}
+
 } // namespace farandole::testing
