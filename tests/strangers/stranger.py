@@ -72,6 +72,14 @@ def connected(address: Address) -> socket.socket:
     return socket.create_connection(address, timeout=DEADLINE_S)
 
 
+def send(connection: socket.socket, content: bytes) -> None:
+    """As much of it as the other end takes before it closes."""
+    try:
+        connection.sendall(content)
+    except (BrokenPipeError, ConnectionResetError):
+        pass
+
+
 def until_closed(connection: socket.socket) -> bytes:
     """What came before the other end closed."""
     got = b""
@@ -89,10 +97,7 @@ def attack_bytes(address: Address, count: int, path: str) -> None:
     for _ in range(count):
         for name, content in hostile_bytes():
             with connected(address) as connection:
-                try:
-                    connection.sendall(content)
-                except (BrokenPipeError, ConnectionResetError):
-                    pass
+                send(connection, content)
                 if tried == 0:
                     say("under way")
                 answer = until_closed(connection)
@@ -123,10 +128,7 @@ def attack_replay(address: Address, count: int, path: str) -> None:
     answered = 0
     for number in range(count):
         with connected(address) as connection:
-            try:
-                connection.sendall(said)
-            except (BrokenPipeError, ConnectionResetError):
-                pass
+            send(connection, said)
             if number == 0:
                 say("under way")
             answered = max(answered, len(until_closed(connection)))
