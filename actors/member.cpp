@@ -237,10 +237,9 @@ void member_state::broke(const std::string& reason, error_kind kind) {
   }
   if (stage_ == stage::joining)
     return fail_start({error_kind::unknown, reason});
-  // A neighbour that gave up may have waited for the same silent member for a little longer than this one.
-  auto silent = lost_another ? longest_silent() : std::nullopt;
-  if (silent && kind == error_kind::disconnected && 2 * silent->lasted < stuck_.operation_timeout)
-    silent.reset();
+  const auto silent = lost_another
+                          ? stuck_.behind_failure(setup_.shared->silent(), kind == error_kind::timed_out)
+                          : std::nullopt;
   report(silent ? lost{generation_, silent->rank, stuck_rules::complaint(*silent)} : own);
   over({kind == error_kind::timed_out ? kind : error_kind::unknown, reason});
 }

@@ -91,7 +91,6 @@ private:
   void suspect(lost what);
   void report(const lost& what);
   void start_heartbeats();
-  std::optional<silence> longest_silent() const;
   void give_up_neighbours(bool in_order);
   void leave_if_done();
   void say_farewell();

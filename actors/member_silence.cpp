@@ -1,5 +1,4 @@
 // What a member does when other members' processes make no progress.
-#include <algorithm>
 #include <utility>
 
 #include "actors/heartbeats.hpp"
@@ -43,16 +42,6 @@ void member_state::held_up(const operations_held_up& what) {
     setup_.log->error(reason);
   report({generation_, what.by.rank, stuck_rules::complaint(what.by)});
   over({error_kind::timed_out, reason});
-}
-
-// Who may have caused that a bundle waited too long: the member that has been silent for longest, if there is
-// one.
-std::optional<silence> member_state::longest_silent() const {
-  const auto silent = setup_.shared->silent();
-  const auto longest =
-      std::max_element(silent.begin(), silent.end(),
-                       [](const silence& one, const silence& other) { return one.lasted < other.lasted; });
-  return longest == silent.end() ? std::nullopt : std::optional(*longest);
 }
 
 // Nobody who is lost or silent holds this member in its generation.

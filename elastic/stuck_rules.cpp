@@ -50,6 +50,10 @@ std::optional<silence> stuck_rules::holds_up(std::span<const silence> silent, du
   return waited < operation_timeout ? std::nullopt : longest(silent, std::max(operation_timeout, least()));
 }
 
+std::optional<silence> stuck_rules::behind_failure(std::span<const silence> silent, bool late) const {
+  return longest(silent, late ? duration::zero() : operation_timeout / 2);
+}
+
 std::string stuck_rules::complaint(const silence& one) {
   return "has made no progress for " + seconds_of(one.lasted) +
          ": its process is stopped, waits for a disk, or is swapped out";

@@ -47,6 +47,17 @@ TEST_CASE("who is late by less than three heartbeats is never taken for stuck") 
   CHECK(rules.holds_up(silences{{1, rules.least()}}, 1h));
 }
 
+TEST_CASE("behind a failed path is the longest silent member, at once or after half of the timeout") {
+  const auto rules = rules_of(10s, 0s);
+  const silences both{{1, 2s}, {2, 5s}, {3, 1s}};
+  CHECK(rules.behind_failure(both, true)->rank == 2);
+  CHECK(rules.behind_failure(both, false)->rank == 2);
+  const silences brief{{1, 2s}, {2, 5s - 1ns}};
+  CHECK(rules.behind_failure(brief, true)->rank == 2);
+  CHECK_FALSE(rules.behind_failure(brief, false));
+  CHECK_FALSE(rules.behind_failure(silences{}, true));
+}
+
 TEST_CASE("heartbeats come eight times within the shorter timeout, at most every half second") {
   CHECK(rules_of(30s, 0s).period() == 500ms);
   CHECK(rules_of(30s, 2s).period() == 250ms);
