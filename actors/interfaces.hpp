@@ -423,11 +423,9 @@ struct watch_generations {
   generation_watcher_actor who;
 };
 
-/// INTERNAL: the members that this ended generation's successor waits for, or that have not come back to a
-/// rendezvous which was started again, have had their time.
-struct regroup_overdue {
-  std::uint64_t generation = 0;
-};
+/// INTERNAL: the members that an ended generation's successor waits for, or that have not come back to a
+/// rendezvous which was started again, may have had their time.
+struct regroup_overdue {};
 
 /// INTERNAL: it is time to tell members that wait who is missing.
 struct missing_due {};

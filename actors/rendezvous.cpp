@@ -218,14 +218,14 @@ void rendezvous_state::limit_wait() {
   awaited_until_ = now(self) + longest;
   awaited_generation_ = members_.generation();
   if (!std::exchange(wait_timer_set_, true))
-    self->delayed_send(self, longest, regroup_overdue{awaited_generation_});
+    self->delayed_send(self, longest, regroup_overdue{});
 }
 
 void rendezvous_state::overdue() {
   const auto rest = awaited_until_ - now(self);
   wait_timer_set_ = rest > std::chrono::nanoseconds{0};
   if (wait_timer_set_)
-    self->delayed_send(self, rest, regroup_overdue{awaited_generation_});
+    self->delayed_send(self, rest, regroup_overdue{});
   else
     carry_out(members_.give_up_waiting(awaited_generation_));
 }
