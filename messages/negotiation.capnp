@@ -54,6 +54,13 @@
 # Where the leader is no member of a set, the set's first member tells it how many bundles are done (`finished`): what
 # goes out together depends on how much is on its way.
 #
+# Inline values
+# -------------
+# In a set whose members are on several hosts and all speak with the leader themselves, a small tensor that is reduced
+# may travel with the request for its id (`values`). Where all members have sent it so, the leader reduces it and answers
+# with the result (`results`) instead of a bundle: one round trip, and no data path. Where a member has not, because it
+# joined or sent more than a message carries inline, the leader drops what came and the tensor travels in a bundle.
+
 # Relays
 # ------
 # In a job of many hosts, members do not all speak with the leader: the first rank of each host is its relay (on the
@@ -135,6 +142,14 @@ struct Requests {
   # In the global set.
   buckets @9 :List(UInt32);
   # This member is ready for all their ids. Taken before `ids`.
+  values @10 :List(InlineValue);
+  # This member's tensors of some of `ids`.
+}
+
+struct InlineValue {
+  id @0 :UInt32;
+  bytes @1 :Data;
+  # All of one tensor: a member's own, or what all members' come to.
 }
 
 struct SetFault {
@@ -257,6 +272,8 @@ struct Schedule {
   retract @2 :List(Round);
   failures @3 :List(Failure);
   ask @4 :List(UInt32);
+  results @15 :List(InlineValue);
+  # Of tensors that every member has sent inline.
   bundles @5 :List(Bundle);
   buckets @12 :List(Bucket);
   # New ones.

@@ -145,7 +145,7 @@ std::size_t words_of(const schedule& value) {
     words += wire_form::words_of(one);
   if (value.departed)
     words += wire_form::words_of(value.departed->how);
-  return words + wire_form::words_of(value.restarts);
+  return words + wire_form::words_of(value.restarts) + wire_form::words_of(value.results);
 }
 
 void write(wire::Schedule::Builder body, const schedule& value) {
@@ -175,6 +175,8 @@ void write(wire::Schedule::Builder body, const schedule& value) {
   }
   if (!value.ask.empty())
     write_numbers(body.initAsk(count_of(value.ask)), value.ask);
+  if (!value.results.empty())
+    wire_form::write(body.initResults(count_of(value.results)), value.results);
   if (!value.bundles.empty()) {
     auto list = body.initBundles(count_of(value.bundles));
     for (kj::uint i = 0; i < list.size(); ++i)
@@ -244,6 +246,7 @@ expected<schedule> decode_schedule(const envelope& message, std::int32_t members
         read_list(body.getFailures(), value.failures, so_far,
                   [&](wire::Failure::Reader source, failure& one) { read_failure(source, one, so_far); });
         read_ids(body.getAsk(), value.ask, so_far);
+        read_values(body.getResults(), value.results, so_far);
         read_list(body.getBundles(), value.bundles, so_far, [&](wire::Bundle::Reader source, bundle& one) {
           read_bundle(source, one, members, so_far);
         });

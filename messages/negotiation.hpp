@@ -21,6 +21,8 @@ namespace farandole {
 inline constexpr std::size_t name_limit_bytes = 4096;
 /// Most dimensions of a tensor.
 inline constexpr std::size_t rank_limit = 64;
+/// Largest tensor that travels inside a message of the negotiation, in bytes.
+inline constexpr std::size_t inline_limit_bytes = std::size_t{64} << 10;
 /// Most buckets of a process set at a time.
 inline constexpr std::size_t bucket_limit = 64;
 
@@ -52,6 +54,14 @@ struct board_round {
   friend bool operator==(const board_round&, const board_round&) = default;
 };
 
+/// The bytes of a tensor that travels inside a message of the negotiation.
+struct inline_value {
+  std::uint32_t id = 0;
+  std::vector<std::byte> bytes;
+
+  friend bool operator==(const inline_value&, const inline_value&) = default;
+};
+
 /// Member → leader.
 struct requests {
   std::vector<std::uint32_t> ids;
@@ -64,6 +74,7 @@ struct requests {
   std::uint64_t finished = 0;            ///< bundles; 0: nothing to say
   std::vector<set_fault> faults = {};    ///< in the global set
   std::vector<std::uint32_t> buckets = {};
+  std::vector<inline_value> values = {}; ///< of some of `ids`
 
   /// Whether it would come to another end if it went ahead of what waits for the rest of its bucket.
   bool must_not_overtake() const {
@@ -146,11 +157,12 @@ struct schedule {
   std::vector<bucket> buckets = {};          ///< new ones
   bool end = false;
   std::optional<departed_member> departed = {}; ///< of the global set, with `end`: who left first
+  std::vector<inline_value> results = {};       ///< of tensors that every member has sent inline
 
   bool empty() const {
-    return assignments.empty() && forget.empty() && retract.empty() && failures.empty() && ask.empty() &&
-           bundles.empty() && joined < 0 && !changed && restarts.empty() && dissolved.empty() &&
-           buckets.empty() && !end;
+    return assignments.empty() && results.empty() && forget.empty() && retract.empty() && failures.empty() &&
+           ask.empty() && bundles.empty() && joined < 0 && !changed && restarts.empty() &&
+           dissolved.empty() && buckets.empty() && !end;
   }
   friend bool operator==(const schedule&, const schedule&) = default;
 };

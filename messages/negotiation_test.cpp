@@ -26,6 +26,7 @@ requests full_requests() {
   value.withdraw = {"gone", std::string(name_limit_bytes, 'n')};
   value.faults = {{1, "it broke"}, {9, ""}};
   value.buckets = {3, 70001};
+  value.values = {{17, std::vector<std::byte>(5, std::byte{7})}, {1, {}}};
   return value;
 }
 
@@ -58,6 +59,7 @@ schedule full_schedule() {
                     {5, {}, "on rank 0: it broke", true}};
   value.dissolved = {1, 9};
   value.buckets = {{10, {3, 70000}, std::chrono::microseconds(20'500)}, {11, {4}, {}}};
+  value.results = {{6, std::vector<std::byte>(12, std::byte{9})}};
   value.end = true;
   value.departed = {{2, {departure_kind::script_ended, "", 1ULL << 40}}};
   return value;
@@ -200,6 +202,9 @@ TEST_CASE("a schedule that breaks a rule is refused, and the text names the rule
       holds(complaint(sound, [](schedule& s) { s.buckets[1].patience = std::chrono::seconds(2); }), "wait"));
   CHECK(holds(complaint(sound, [](schedule& s) { s.buckets.resize(bucket_limit + 1, s.buckets[0]); }),
               "too many buckets"));
+  CHECK(holds(complaint(sound, [](schedule& s) { s.results[0].id = 0; }), "id is 0"));
+  CHECK(holds(complaint(sound, [](schedule& s) { s.results[0].bytes.resize(inline_limit_bytes + 1); }),
+              "larger than 64 KiB"));
   CHECK(holds(complaint(sound, [](schedule& s) { s.joined = 3; }), "joined"));
   CHECK(holds(complaint(sound, [](schedule& s) { s.joined = -2; }), "joined"));
   auto of_entry = [&](std::size_t bundle, auto spoil) {

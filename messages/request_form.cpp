@@ -32,7 +32,14 @@ std::size_t words_of(const requests& value) {
     words += words_of(*value.change);
   if (value.leaves)
     words += words_of(*value.leaves);
-  return words + words_of(value.faults);
+  return words + words_of(value.faults) + words_of(value.values);
+}
+
+std::size_t words_of(const std::vector<inline_value>& values) {
+  std::size_t words = 0;
+  for (const auto& one : values)
+    words += 2 + words_of_text(one.bytes.size());
+  return words;
 }
 
 // ---- onto the wire ------------------------------------------------------------------------------
@@ -91,6 +98,15 @@ void write(wire::Requests::Builder to, const requests& value) {
   to.setFinished(value.finished);
   if (!value.faults.empty())
     write(to.initFaults(count_of(value.faults)), value.faults);
+  if (!value.values.empty())
+    write(to.initValues(count_of(value.values)), value.values);
+}
+
+void write(capnp::List<wire::InlineValue>::Builder to, const std::vector<inline_value>& values) {
+  write_each(to, values, [](wire::InlineValue::Builder one, const inline_value& value) {
+    one.setId(value.id);
+    one.setBytes({reinterpret_cast<const kj::byte*>(value.bytes.data()), value.bytes.size()});
+  });
 }
 
 void write_rounds(capnp::List<wire::Round>::Builder to, const std::vector<board_round>& rounds) {
@@ -152,6 +168,18 @@ void read_rounds(capnp::List<wire::Round>::Reader from, std::vector<board_round>
   });
 }
 
+void read_values(capnp::List<wire::InlineValue>::Reader from, std::vector<inline_value>& values,
+                 verdict& so_far) {
+  read_list(from, values, so_far, [&](wire::InlineValue::Reader source, inline_value& one) {
+    one.id = source.getId();
+    const auto bytes = source.getBytes();
+    if (so_far.require(one.id != 0, id_rule) &&
+        so_far.require(bytes.size() <= inline_limit_bytes, "an inline tensor is larger than 64 KiB"))
+      one.bytes.assign(reinterpret_cast<const std::byte*>(bytes.begin()),
+                       reinterpret_cast<const std::byte*>(bytes.end()));
+  });
+}
+
 void read_request(wire::Request::Reader from, request& value, verdict& so_far) {
   value.name = read_name(from.getName(), so_far);
   value.signature = read_signature(from.getSignature(), so_far);
@@ -179,6 +207,7 @@ void read_requests(wire::Requests::Reader from, requests& value, verdict& so_far
   if (so_far.require(from.getFaults().size() <= set_limit, "too many process sets failed at once"))
     read_list(from.getFaults(), value.faults, so_far,
               [&](wire::SetFault::Reader source, set_fault& one) { one = read(source, so_far); });
+  read_values(from.getValues(), value.values, so_far);
 }
 
 } // namespace farandole::wire_form

@@ -27,11 +27,13 @@ inline constexpr std::size_t list_words = 2;
 std::size_t words_of(const signature& value);
 std::size_t words_of(const request& value);
 std::size_t words_of(const requests& value);
+std::size_t words_of(const std::vector<inline_value>& values);
 
 void start(wire::Envelope::Builder root, const address& from);
 void write(wire::Signature::Builder to, const signature& value);
 void write(wire::Request::Builder to, const request& value);
 void write(wire::Requests::Builder to, const requests& value);
+void write(capnp::List<wire::InlineValue>::Builder to, const std::vector<inline_value>& values);
 void write_rounds(capnp::List<wire::Round>::Builder to, const std::vector<board_round>& rounds);
 
 signature read_signature(wire::Signature::Reader from, verdict& so_far);
@@ -41,6 +43,9 @@ void read_ids(capnp::List<std::uint32_t>::Reader from, std::vector<std::uint32_t
 void read_buckets(capnp::List<std::uint32_t>::Reader from, std::vector<std::uint32_t>& buckets,
                   verdict& so_far);
 void read_rounds(capnp::List<wire::Round>::Reader from, std::vector<board_round>& rounds, verdict& so_far);
+/// Each of an id that is not 0, and of at most `inline_limit_bytes`.
+void read_values(capnp::List<wire::InlineValue>::Reader from, std::vector<inline_value>& values,
+                 verdict& so_far);
 void read_request(wire::Request::Reader from, request& value, verdict& so_far);
 void read_requests(wire::Requests::Reader from, requests& value, verdict& so_far);
 

@@ -47,6 +47,10 @@ TEST_CASE("the parts of a schedule are applied in the order in which the schema 
                   CHECK(&part == &plan.ask);
                   named("ask");
                 },
+                [&](part_tag<schedule_part::results>, std::vector<inline_value>& part) {
+                  CHECK(&part == &plan.results);
+                  named("results");
+                },
                 [&](part_tag<schedule_part::bundles>, std::vector<bundle>&) { named("bundles"); },
                 [&](part_tag<schedule_part::buckets>, std::vector<bucket>&) { named("buckets"); },
                 [&](part_tag<schedule_part::joined>, std::int32_t&) { named("joined"); },

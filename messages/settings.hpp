@@ -39,6 +39,7 @@ enum class setting : std::uint16_t {
   cache_capacity,
   board,
   board_limit,
+  inline_limit,
   board_area,
   relay_ranks,
   relay_buckets,

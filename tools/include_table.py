@@ -81,7 +81,7 @@ def sources() -> list[Path]:
 def project_allowed(source: Path, header: str) -> bool:
     folder = source.parts[0]
     allowed = [folder, *FOLDERS[folder], *ALSO.get(folder, [])]
-    if source.name.endswith("_test.cpp"):
+    if source.name.endswith(("_test.cpp", "_testing.hpp")):
         # A unit test sits beside its code and may borrow the simulated world and the entry point.
         allowed.append("tests")
     return any(header == entry or header.startswith(entry + "/") for entry in allowed)

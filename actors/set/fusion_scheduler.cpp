@@ -39,6 +39,7 @@ void fusion_scheduler_state::decided(const verdict& what) {
   out.forget = what.forget;
   out.retract = what.retract;
   out.failures = what.failures;
+  out.results = what.results;
   out.joined = what.joined;
   out.changed = what.changed;
   out.sets = what.sets;

@@ -18,6 +18,7 @@ negotiator_actor::behavior_type negotiator_state::start(const set_place& where,
                                                         member_watcher_actor parent) {
   where_ = where;
   plan_.emplace(options);
+  inline_.emplace(options.members, options.inline_bytes);
   scheduler_ = std::move(scheduler);
   parent_ = std::move(parent);
   return {
@@ -51,10 +52,13 @@ void negotiator_state::take(std::int32_t relay, const gathered& what) {
 void negotiator_state::take(std::int32_t rank, const requests& what) {
   if (what.finished > 0 && rank == where_.reporter)
     self_->send(scheduler_, bundle_finished{what.finished - 1});
+  if (auto breach = inline_->take(rank, what))
+    return blame(rank, breach.text);
   decide(plan_->receive(rank, what, time_of(self_)));
 }
 
 void negotiator_state::decide(verdict&& decided) {
+  inline_->complete(decided);
   if (auto breach = std::exchange(decided.breach, {}))
     blame(decided.broken_by, breach.text);
   if (!decided.empty())

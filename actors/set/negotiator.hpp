@@ -9,6 +9,7 @@
 #include <string>
 
 #include "actors/interfaces.hpp"
+#include "collectives/plan/inline_reduction.hpp"
 #include "collectives/plan/negotiation.hpp"
 
 namespace farandole {
@@ -44,6 +45,7 @@ private:
   negotiator_actor::pointer self_;
   set_place where_;
   std::optional<negotiation> plan_;
+  std::optional<inline_reduction> inline_;
   fusion_scheduler_actor scheduler_;
   member_watcher_actor parent_;
 };

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <cstring>
+
 #include "tests/world/simulation.hpp"
 
 using namespace farandole;
@@ -21,6 +23,7 @@ public:
     });
     negotiation_options options;
     options.members = {0, 1};
+    options.inline_bytes = 64;
     negotiator_ =
         system.spawn(negotiator, set_place{3, 0, 0}, options, caf::actor_cast<fusion_scheduler_actor>(ear_),
                      caf::actor_cast<member_watcher_actor>(ear_));
@@ -63,6 +66,17 @@ requests ask(std::string name) {
   return what;
 }
 
+/// The same tensor again, a scalar, with its value.
+requests again(std::uint32_t id, float value) {
+  requests what;
+  what.ids = {id};
+  auto& sent = what.values.emplace_back();
+  sent.id = id;
+  sent.bytes.resize(sizeof value);
+  std::memcpy(sent.bytes.data(), &value, sizeof value);
+  return what;
+}
+
 } // namespace
 
 TEST_CASE("the negotiator passes on what is decided, and nothing while nothing is") {
@@ -97,6 +111,49 @@ TEST_CASE("who sends what cannot be read, or may not be sent, is told to the par
   table.hear(encode({3, 0, 0}, ask("a")));
   table.hear(encode({3, 0, 1}, ask("a")));
   CHECK(table.verdicts.size() == 1);
+}
+
+TEST_CASE("a small tensor that both members send with its id comes back reduced, without a bundle") {
+  bench table;
+  table.hear(encode({3, 0, 0}, ask("a")));
+  table.hear(encode({3, 0, 1}, ask("a")));
+  REQUIRE(table.verdicts.size() == 1);
+  const auto id = table.verdicts[0].ready.at(0).id;
+  REQUIRE(id != 0);
+  for (int step = 0; step < 2; ++step) {
+    table.hear(encode({3, 0, 0}, again(id, 1.5F)));
+    table.hear(encode({3, 0, 1}, again(id, 2)));
+    REQUIRE(table.verdicts.size() == 2U + step);
+    CHECK(table.verdicts.back().ready.empty());
+    CHECK(table.verdicts.back().results == again(id, 3.5F).values);
+  }
+  CHECK(table.faults.empty());
+}
+
+TEST_CASE("who breaks the rules of inline tensors is told to the parent") {
+  bench table;
+  table.hear(encode({3, 0, 0}, ask("a")));
+  table.hear(encode({3, 0, 1}, ask("a")));
+  const auto id = table.verdicts.at(0).ready.at(0).id;
+  auto message = again(id, 1);
+  std::string part;
+  SECTION("a value without its request") {
+    message.ids.clear();
+    part = "does not ask for it";
+  }
+  SECTION("a value above the limit") {
+    message.values[0].bytes.resize(65);
+    part = "65 bytes, and at most 64";
+  }
+  SECTION("another length than the tensor's") {
+    message.values[0].bytes.resize(8);
+    part = "8 bytes for the tensor of id " + std::to_string(id) + ", which has 4";
+  }
+  table.hear(encode({3, 0, 0}, again(id, 1)));
+  table.hear(encode({3, 0, 1}, message));
+  REQUIRE(table.faults.size() == 1);
+  CHECK(table.faults[0].rank == 1);
+  CHECK_THAT(table.faults[0].reason, Catch::Contains(part));
 }
 
 TEST_CASE("the negotiator tells who is late") {

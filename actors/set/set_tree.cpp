@@ -74,6 +74,25 @@ std::vector<relay_branch> branches_of(const set_setup& how) {
   return branches;
 }
 
+// Members of the set on each host.
+std::map<std::string, std::int32_t> local_sizes(const std::vector<member>& members) {
+  std::map<std::string, std::int32_t> sizes;
+  for (auto& one : members)
+    ++sizes[one.host];
+  return sizes;
+}
+
+// Tensors travel inline between hosts, where there is no board, and where all members speak with the leader
+// themselves. A path that was asked for by name carries all tensors.
+inline_rules inline_of(const set_setup& how) {
+  const auto members = members_of(how);
+  if (how.shared->tree->relays() || local_sizes(members).size() < 2 ||
+      find_forced_path(how.settings).name != "auto")
+    return {};
+  return inline_rules::of(static_cast<std::size_t>(how.settings.integer(setting::inline_limit)),
+                          members.size());
+}
+
 negotiation_options negotiation_of(const set_setup& how) {
   negotiation_options options;
   options.members = how.ranks();
@@ -82,15 +101,8 @@ negotiation_options negotiation_of(const set_setup& how) {
   options.keeps_sets = how.place->number == 0;
   options.branches = branches_of(how);
   options.buckets = static_cast<std::size_t>(how.settings.integer(setting::relay_buckets));
+  options.inline_bytes = inline_of(how).limit_bytes;
   return options;
-}
-
-// Members of the set on each host.
-std::map<std::string, std::int32_t> local_sizes(const std::vector<member>& members) {
-  std::map<std::string, std::int32_t> sizes;
-  for (auto& one : members)
-    ++sizes[one.host];
-  return sizes;
 }
 
 fusion_options fusion_of(const set_setup& how) {
@@ -306,6 +318,7 @@ struct growing_tree {
     setup.member = how.member;
     setup.sets = how.sets;
     setup.stuck = stuck_rules::of(how.settings);
+    setup.inline_tensors = inline_of(how);
     setup.depends_on = depends_on();
     setup.ended = how.ended;
     setup.settled = how.settled;

@@ -126,6 +126,7 @@ void worker_state::take(pending_ptr operation, requests& out) {
   out.left.insert(out.left.end(), operation->left.begin(), operation->left.end());
   if (operation->id != 0) {
     ask(operation->id, out);
+    add_value(*operation, out);
     hold(by_id_, operation->id, std::move(operation));
     return;
   }
@@ -179,6 +180,7 @@ void worker_state::follow(const envelope& message) {
                     [this, &plan](part_tag<schedule_part::retract>, auto&) { apply_retractions(*plan); },
                     [this, &plan](part_tag<schedule_part::failures>, auto&) { apply_failures(*plan); },
                     [this, &plan](part_tag<schedule_part::ask>, auto&) { answer_questions(*plan); },
+                    [this, &plan](part_tag<schedule_part::results>, auto&) { apply_results(*plan); },
                     [this, &plan](part_tag<schedule_part::bundles>, auto&) { run_bundles(*plan); },
                     [this](part_tag<schedule_part::buckets>, auto& buckets) { plan_buckets(buckets); },
                     [this](part_tag<schedule_part::joined>, std::int32_t last_rank) {
@@ -331,7 +333,7 @@ void worker_state::run_bundles(const schedule& plan) {
     std::vector<pending_ptr> operations;
     operations.reserve(one.entries.size());
     for (auto& entry : one.entries)
-      operations.push_back(claim(entry));
+      operations.push_back(claim(entry.id, entry.name));
     auto job = builder.build(one, std::move(operations), joined_);
     if (!job) {
       self->send(setup_.member, generation_broken{job.error().text});
@@ -342,15 +344,15 @@ void worker_state::run_bundles(const schedule& plan) {
   }
 }
 
-// The operation leaves the table: from here on only the lane may settle it.
-pending_ptr worker_state::claim(const bundle_entry& entry) {
+// The operation leaves the table: from here on only who runs it may settle it.
+pending_ptr worker_state::claim(std::uint32_t id, const std::string& name) {
   pending_ptr found;
-  if (entry.id != 0) {
-    if (auto known = by_id_.find(entry.id); known != by_id_.end()) {
+  if (id != 0) {
+    if (auto known = by_id_.find(id); known != by_id_.end()) {
       found = std::move(known->second);
       by_id_.erase(known);
     }
-  } else if (auto named = by_name_.find(entry.name); named != by_name_.end()) {
+  } else if (auto named = by_name_.find(name); named != by_name_.end()) {
     found = std::move(named->second);
     by_name_.erase(named);
   }

@@ -18,6 +18,7 @@
 #include "actors/set/lane.hpp"
 #include "collectives/paths/local/board.hpp"
 #include "collectives/plan/bucket_shelf.hpp"
+#include "collectives/plan/inline_reduction.hpp"
 #include "elastic/stuck_rules.hpp"
 
 namespace farandole {
@@ -35,6 +36,7 @@ struct worker_setup {
   member_actor member; ///< hears of an orderly end of the global set, and of who holds operations up; may be
                        ///< null in tests
   stuck_rules stuck;
+  inline_rules inline_tensors; ///< what travels with the requests
   std::set<std::int32_t>
       depends_on;  ///< global ranks of those without whom no operation of this set completes
   sets_actor sets; ///< of the global set: hears of changes of the process sets
@@ -73,6 +75,7 @@ private:
   using by_name = std::unordered_map<std::string, pending_ptr>;
 
   void take(pending_ptr operation, requests& out);
+  void add_value(const pending& operation, requests& out) const;
   void send(requests what);
   void ask(std::uint32_t id, requests& out);
   void let_go(const bucket_shelf::ids& ids, requests& out);
@@ -84,12 +87,13 @@ private:
   void apply_retractions(const schedule& plan);
   void apply_failures(const schedule& plan);
   void answer_questions(const schedule& plan);
+  void apply_results(const schedule& plan);
   void run_bundles(const schedule& plan);
   void change_sets(schedule& plan);
   void end_in_order(const schedule& plan);
   void finish_join(std::int32_t last_rank);
   void retract(board_round what);
-  pending_ptr claim(const bundle_entry& entry);
+  pending_ptr claim(std::uint32_t id, const std::string& name);
   void settle_all(const error& why);
   std::chrono::nanoseconds longest_wait();
   std::shared_ptr<board_seat> seat_for(const assignment& what, const signature& own);

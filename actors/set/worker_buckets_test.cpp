@@ -1,72 +1,34 @@
 // A worker among actors that only listen: what it tells the leader of tensors that are in a bucket, and when.
 #include <catch2/catch.hpp>
 
-#include "actors/set/worker.hpp"
-#include "tests/world/simulation.hpp"
+#include "actors/set/worker_testing.hpp"
 
 using namespace farandole;
 using namespace std::chrono_literals;
-using farandole::testing::simulation;
+using farandole::testing::worker_bench;
 
 namespace {
 
 /// A worker that knows "a" and "b" as 1 and 2, in bucket 5, for 20 ms.
-class bench {
+class bench : public worker_bench {
 public:
-  bench() : world_(1) {
-    post_ = world_.system().spawn([this](caf::event_based_actor*) -> caf::behavior {
-      return {[this](const outbound& message) {
-        auto what = decode_requests(message.message);
-        REQUIRE(what);
-        sent.push_back(*what);
-      }};
-    });
-    lane_ = world_.system().spawn([](caf::event_based_actor*) -> caf::behavior {
-      return {[](const lane_job_ptr& job) { (*job)->settle({}); }};
-    });
-    door_ = std::make_shared<door>(0, 2, 65536, [this] { caf::anon_send(worker_, doorbell_atom::value); });
-    worker_setup setup;
-    setup.door = door_;
-    setup.self = {1, 0, 1};
-    setup.rank = 1;
-    setup.members = 2;
-    setup.post = caf::actor_cast<post_actor>(post_);
-    setup.mover = caf::actor_cast<mover_actor>(lane_);
-    worker_ = world_.system().spawn(worker, std::move(setup));
+  bench() : worker_bench(setup()) {
     submit("a");
     submit("b");
     schedule plan;
-    plan.assignments = {{1, "a", -1, 0, what()}, {2, "b", -1, 0, what()}};
+    plan.assignments = {{1, "a", -1, 0, scalar()}, {2, "b", -1, 0, scalar()}};
     plan.buckets = {{5, {1, 2}, 20ms}};
     moving(plan, {1, 2});
     hear(plan);
     sent.clear();
   }
-  ~bench() {
-    door_->close();
-    for (const auto& actor : {post_, lane_, caf::actor_cast<caf::actor>(worker_)})
-      caf::anon_send_exit(actor, caf::exit_reason::kill);
-    post_ = lane_ = nullptr;
-    worker_ = nullptr;
-    world_.run_until_idle();
-  }
 
-  static signature what() {
-    signature result;
-    result.shape = {1};
-    return result;
-  }
   pending_ptr submit(const std::string& name, operation kind = operation::allreduce) {
-    auto asked = what();
-    asked.operation = kind;
-    auto operation = door_->submit({name, asked, nullptr, nullptr, 0, {}});
-    REQUIRE(operation);
-    world_.run_until_quiet();
-    return *operation;
+    return worker_bench::submit(name, scalar(kind));
   }
   void withdraw(pending& operation) {
-    door_->withdraw(operation);
-    world_.run_until_quiet();
+    door().withdraw(operation);
+    world().run_until_quiet();
   }
   static void moving(schedule& plan, const std::vector<std::uint32_t>& ids) {
     auto& one = plan.bundles.emplace_back();
@@ -75,24 +37,16 @@ public:
       one.entries.back().elements = 1;
     }
   }
-  void hear(const schedule& plan) {
-    caf::anon_send(worker_, encode({1, 0, 0}, plan));
-    world_.run_until_quiet();
-  }
-  simulation& world() { return world_; }
-  void leave() {
-    caf::anon_send(worker_, leave_request{});
-    world_.run_until_quiet();
-  }
-
-  std::vector<requests> sent;
+  void leave() { tell(leave_request{}); }
 
 private:
-  simulation world_;
-  caf::actor post_;
-  caf::actor lane_;
-  std::shared_ptr<door> door_;
-  worker_actor worker_;
+  static worker_setup setup() {
+    worker_setup setup;
+    setup.self = {1, 0, 1};
+    setup.rank = 1;
+    setup.members = 2;
+    return setup;
+  }
 };
 
 using ids = std::vector<std::uint32_t>;

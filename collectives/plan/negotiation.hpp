@@ -42,6 +42,7 @@ struct negotiation_options {
   bool keeps_sets = false;                 ///< of the global set: process sets are changed here
   std::vector<relay_branch> branches = {}; ///< relays that speak for others; then `members` ascend
   std::size_t buckets = 3;                 ///< for them, at most; 0: none
+  std::size_t inline_bytes = 0;            ///< largest tensor that travels with its request; 0: none
 };
 
 class negotiation {

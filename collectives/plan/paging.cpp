@@ -21,6 +21,9 @@ std::size_t words_of(const assignment& one) {
 std::size_t words_of(const failure& one) {
   return 5 + one.name.size() / 8 + one.reason.text.size() / 8;
 }
+std::size_t words_of(const inline_value& one) {
+  return 3 + one.bytes.size() / 8;
+}
 std::size_t words_of(const bucket& one) {
   return 3 + one.ids.size();
 }

@@ -21,6 +21,7 @@ schedule large() {
     whole.retract.push_back({id, id});
     whole.failures.push_back({"f" + std::to_string(id), {error_kind::precondition, std::string(200, 'x')}});
     whole.ask.push_back(id);
+    whole.results.push_back({id, std::vector<std::byte>(100)});
     whole.dissolved.push_back(id);
     whole.buckets.push_back({id + 200, {2 * id, 2 * id + 1}, std::chrono::milliseconds(10)});
     bundle one;
@@ -58,6 +59,7 @@ TEST_CASE("a large schedule is told in several, and read in order they say the s
       append(joined.retract, part.retract);
       append(joined.failures, part.failures);
       append(joined.ask, part.ask);
+      append(joined.results, part.results);
       append(joined.bundles, part.bundles);
       append(joined.dissolved, part.dissolved);
       append(joined.buckets, part.buckets);

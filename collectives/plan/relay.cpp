@@ -260,6 +260,10 @@ void relay::hear(const schedule& plan) {
                               unanswered_full_.erase(failed.name);
                           },
                           [](part_tag<schedule_part::ask>, const auto&) {}, // for the member that is asked
+                          [this](part_tag<schedule_part::results>, const auto& results) {
+                            for (const auto& one : results)
+                              unanswered_.erase(one.id);
+                          },
                           [this](part_tag<schedule_part::bundles>, const auto& bundles) {
                             for (const auto& moved : bundles)
                               for (const auto& entry : moved.entries)

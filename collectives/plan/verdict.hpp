@@ -38,6 +38,7 @@ struct verdict {
   std::vector<refusal> refusals;           ///< sent as a schedule to one member
   std::vector<question> questions;         ///< sent as a schedule to one member
   std::vector<ready_tensor> ready;         ///< in the order in which they became ready
+  std::vector<inline_value> results;       ///< of tensors that every member has sent inline
   std::int32_t joined = -1;                ///< global rank that joined last, once all have; after `ready`
   bool changed = false;                    ///< the process sets, as all had asked
   std::vector<set_event> sets;             ///< what starts and ends by it
@@ -55,8 +56,8 @@ struct verdict {
 
   bool empty() const {
     return assignments.empty() && forget.empty() && retract.empty() && failures.empty() && refusals.empty() &&
-           questions.empty() && ready.empty() && joined < 0 && !changed && restarts.empty() &&
-           dissolved.empty() && buckets.empty() && !end && !breach;
+           questions.empty() && ready.empty() && results.empty() && joined < 0 && !changed &&
+           restarts.empty() && dissolved.empty() && buckets.empty() && !end && !breach;
   }
   friend bool operator==(const verdict&, const verdict&) = default;
 };

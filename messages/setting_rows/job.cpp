@@ -57,6 +57,17 @@ constexpr setting_row rows[] = {
      .environment = "FARANDOLE_BOARD_LIMIT",
      .job_wide = true,
      .doc = "Largest tensor that may use the board."},
+    {.id = setting::inline_limit,
+     .name = "inline limit",
+     .type = integer,
+     .unit = "bytes",
+     .built_in = "4096",
+     .most = 64 * kilobyte,
+     .environment = "FARANDOLE_INLINE_LIMIT",
+     .job_wide = true,
+     .doc = "Between hosts: largest tensor that is sent to rank 0 with the request for it and reduced there, "
+            "which saves a round trip. It is at most 64 KiB divided by the number of ranks. 0: every tensor "
+            "takes a data path."},
     {.id = setting::board_area,
      .name = "board area",
      .type = integer,

@@ -76,6 +76,49 @@ def test_two_levels_give_the_results_of_one(hosts: Hosts) -> None:
         assert "all is well" in worker.text
 
 
+SMALL = """
+from farandole.common import job
+
+hvd.init()
+rank, size = hvd.rank(), hvd.size()
+STEPS = 20
+
+for elements in (1, 1024, 1025):
+    for operation, wanted in ((hvd.Sum, sum(range(size))), (hvd.Average, sum(range(size)) / size), (hvd.Max, size - 1)):
+        name = f"{operation}.{elements}"
+        hvd.allreduce(torch.zeros(elements), name=name, op=operation)
+        hvd.barrier()
+        before = job.runtime.counters()["bundles"]
+        for step in range(STEPS):
+            got = hvd.allreduce(torch.full((elements,), float(rank + step)), name=name, op=operation)
+            scale = size if operation == hvd.Sum else 1
+            assert torch.equal(got, torch.full((elements,), wanted + float(step * scale))), f"{name} in step {step}"
+        # A bundle is counted a moment after its tensors are there.
+        bundles = job.runtime.counters()["bundles"] - before
+        print(f"{elements} elements: {'bundles' if bundles > STEPS // 2 else 'inline'}")
+
+# One rank has no more data: zeros stand in for it, which the data paths bring.
+if rank == 0:
+    hvd.join()
+else:
+    got = hvd.allreduce(torch.ones(1), name=f"{hvd.Sum}.1", op=hvd.Sum)
+    assert got.item() == size - 1
+    hvd.join()
+hvd.shutdown()
+print("all is well")
+"""
+
+
+def test_small_tensors_are_reduced_by_rank_0_up_to_the_limit(hosts: Hosts) -> None:
+    for settings, largest in (({}, 1024), ({"FARANDOLE_INLINE_LIMIT": "4"}, 1), ({"FARANDOLE_INLINE_LIMIT": "0"}, 0)):
+        for worker in hosts.job(SMALL, settings=settings):
+            assert worker.end() == 0, worker.text
+            assert "all is well" in worker.text
+            for elements in (1, 1024, 1025):
+                ways = set(re.findall(f"^{elements} elements: (.*)$", worker.text, re.M))
+                assert ways == {"inline" if elements <= largest else "bundles"}, worker.text
+
+
 KILLED = """
 import os
 import signal

@@ -93,6 +93,11 @@ std::string where_it_runs() {
           "synchronous (`alltoall`, not `alltoall_async`) and the kernel lets them read each other's memory "
           "(`FARANDOLE_SINGLE_COPY`)\n";
   text +=
+      "\nBetween hosts, rank 0 reduces an allreduce of up to `FARANDOLE_INLINE_LIMIT` bytes itself, once the "
+      "tensor's name is known: its bytes travel with the request for it, and no path is taken. Not so with "
+      "Adasum, in a group, while a rank has joined, where relays stand between ranks and rank 0, and where "
+      "`FARANDOLE_CPU_PATH` names a path.\n";
+  text +=
       "\nAn allreduce with Adasum goes by hierarchical where all hosts have 2, 4, 8 … consecutive ranks, or "
       "ranks are dealt out to them one by one; elsewhere by tcp.\n";
   return text + "\nWhat is not moved, and why:\n\n" + reasons;
