@@ -247,11 +247,11 @@ void membership::refuse_waiting(const std::string& reason, membership_decision& 
 
 membership_decision membership::report(route from, const lost& what) {
   membership_decision out;
-  std::int32_t reporter = 0;
-  if (!seat_of(from, &reporter) || what.generation != generation_)
+  const auto reporter = reporter_of(from);
+  if (!reporter || what.generation != generation_)
     return out;
   if (what.rank < 0 || what.rank >= static_cast<std::int32_t>(slots_by_rank_.size())) {
-    end_generation(reporter,
+    end_generation(*reporter,
                    "reported the loss of rank " + std::to_string(what.rank) +
                        ", which its generation does not have",
                    out);
@@ -262,6 +262,7 @@ membership_decision membership::report(route from, const lost& what) {
   if (auto& gone = seats_.at(slot); rules_.elastic && what.stuck && running_ && gone.in_generation)
     gone.awaited = false;
   end_generation(slot, what.reason, out);
+  start_if_ready(out); // all others may have come again
   return out;
 }
 
@@ -411,6 +412,13 @@ awaited membership::missing() const {
 std::optional<std::int32_t> membership::slot_of(route from) const {
   for (const auto& [number, seat] : seats_)
     if (seat.link == from)
+      return number;
+  return std::nullopt;
+}
+
+std::optional<std::int32_t> membership::reporter_of(route from) const {
+  for (const auto& [number, seat] : seats_)
+    if (seat.link == from || seat.earlier == from)
       return number;
   return std::nullopt;
 }

@@ -160,6 +160,8 @@ private:
   };
 
   seat* seat_of(route from, std::int32_t* slot = nullptr);
+  /// Whose link this is, or was in the generation that runs.
+  std::optional<std::int32_t> reporter_of(route from) const;
   /// The link by which this very process is still a member.
   std::optional<route> same_process(const hello& request) const;
   std::optional<refused> objection(const hello& request) const;

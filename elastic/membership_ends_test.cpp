@@ -26,6 +26,25 @@ TEST_CASE("who was lost with its first generation begins anew, and takes no sets
     CHECK(formed.admissions[rank].joined_late == (rank == 2));
 }
 
+TEST_CASE("a member is lost by the report of one that has come again before it was heard") {
+  auto job = elastic_running(3, 3, 1, true);
+  for (const std::int32_t slot : {0, 2})
+    job.join(static_cast<route>(200 + slot), from_process(slot));
+  const auto told = job.report(100, lost{1, 1, "has made no progress"});
+  REQUIRE(told.notices.size() == 1);
+  CHECK(told.notices[0].to == 101);
+  CHECK(told.notices[0].lost == lost{1, 1, "has made no progress"});
+  // Who reported it is not to blame.
+  CHECK(job.disconnect(100, "closed its connection").notices.empty());
+  CHECK(slots_of(job.join(201, from_process(1))) == std::vector{0, 1, 2});
+}
+
+TEST_CASE("one that is stuck is not waited for, though who reports it has come again before it was heard") {
+  auto job = elastic_running(2, 2, 1, true);
+  job.join(200, from_process(0));
+  CHECK(slots_of(job.report(100, lost{1, 1, "has made no progress", true})) == std::vector{0});
+}
+
 TEST_CASE("where all begin anew after a loss, nobody is late") {
   auto job = elastic_running(3, 3);
   job.exit(2, "was killed by signal 9");

@@ -19,6 +19,13 @@ inline hello from_slot(std::int32_t slot, std::int32_t size, const std::string& 
   return value;
 }
 
+/// Of one that is known again when its process says hello once more.
+inline hello from_process(std::int32_t slot) {
+  auto value = from_slot(slot, 1);
+  value.process = 1000 + slot;
+  return value;
+}
+
 /// Of a member that goes on, with a process set whose one member is in slot 1.
 inline hello with_set_of_one(std::int32_t slot) {
   auto value = from_slot(slot, 1);
@@ -35,11 +42,12 @@ inline std::vector<std::int32_t> missing_slots(const membership& job) {
 }
 
 /// Slots 0.. with routes 100 + slot; the job may have one to `most` members.
-inline membership elastic_running(std::int32_t size, std::int32_t most, std::int32_t least = 1) {
+inline membership elastic_running(std::int32_t size, std::int32_t most, std::int32_t least = 1,
+                                  bool known_again = false) {
   membership job{{.size = size, .elastic = true, .least = least, .most = most}, 1};
   for (std::int32_t slot = 0; slot < size; ++slot) {
     job.expect(slot);
-    job.join(static_cast<route>(100 + slot), from_slot(slot, 1));
+    job.join(static_cast<route>(100 + slot), known_again ? from_process(slot) : from_slot(slot, 1));
   }
   return job;
 }
