@@ -1,6 +1,6 @@
-// Whether a process that could not join its job tries once more. When a member is lost while the others
-// connect, the generation ends for all of them, and none of them is to blame: in an elastic job they are in
-// the next one. Not for ever: who never gets in is not helped by another try.
+// Whether a process that could not join its job tries once more. When a member is lost, or makes no progress
+// any more, while the others connect, the generation ends for all of them, and none of them is to blame: in
+// an elastic job they are in the next one. Not for ever: who never gets in is not helped by another try.
 #pragma once
 
 #include <algorithm>
@@ -23,10 +23,12 @@ public:
 
   /// A try has ended so. Kind none: once more; otherwise what the caller is told.
   error after(const error& why, time_point now) {
-    if (!elastic_ || why.kind != error_kind::disconnected)
+    const bool too_late = now >= until_;
+    // Somebody was waited for in vain; once it is too late, by this process for all.
+    const bool held_up = why.kind == error_kind::timed_out && !too_late;
+    if (!elastic_ || (why.kind != error_kind::disconnected && !held_up))
       return why;
     ++ended_;
-    const bool too_late = now >= until_;
     if (!too_late && ended_ < most)
       return {};
     return {error_kind::timed_out,
