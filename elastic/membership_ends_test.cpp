@@ -55,6 +55,27 @@ TEST_CASE("where all begin anew after a loss, nobody is late") {
   CHECK_FALSE(formed.admissions[1].joined_late);
 }
 
+TEST_CASE("one that was lost before anybody trained begins, where nobody else is left") {
+  auto job = elastic_running(2, 2);
+  job.report(101, lost{1, 0, "has made no progress", true});
+  job.retire(1);
+  CHECK(slots_of(job.join(200, from_slot(0, 1))) == std::vector{0});
+}
+
+TEST_CASE("one that was lost before it had the state waits for those who have it") {
+  auto job = elastic_running(1, 2);
+  job.expect(1);
+  job.join(301, from_slot(1, 1));
+  auto knows = from_slot(0, 1);
+  knows.has_state = true;
+  job.leave(100, 1);
+  REQUIRE(job.join(200, knows).admissions.size() == 2);
+  job.report(200, lost{2, 1, "has made no progress", true});
+  job.disconnect(200, "closed its connection");
+  CHECK(job.join(201, from_slot(1, 1)).admissions.empty());
+  CHECK(slots_of(job.join(300, knows)).size() == 2);
+}
+
 TEST_CASE("who has joined nobody yet does not begin the training anew where others have trained") {
   auto job = elastic_running(1, 2);
   job.expect(1);

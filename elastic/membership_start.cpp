@@ -31,8 +31,12 @@ bool membership::somebody_knows(const std::vector<candidate>& waiting, membershi
   const auto was_in = [](const candidate& one) { return one.last_rank >= 0; };
   if (generation_ == 0 || std::any_of(waiting.begin(), waiting.end(), has_state))
     return true;
+  // A member that was lost with the last generation and has no state shows that nobody has trained in it.
+  const auto was_lost = [&](const candidate& one) {
+    return std::find(slots_by_rank_.begin(), slots_by_rank_.end(), one.slot) != slots_by_rank_.end();
+  };
   if (std::none_of(waiting.begin(), waiting.end(), was_in))
-    return false;
+    return !has_state_ && std::any_of(waiting.begin(), waiting.end(), was_lost);
   if (!lost_somebody_ || !has_state_)
     return true;
   refuse_waiting(
