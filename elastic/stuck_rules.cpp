@@ -51,7 +51,7 @@ std::optional<silence> stuck_rules::holds_up(std::span<const silence> silent, du
 }
 
 std::optional<silence> stuck_rules::behind_failure(std::span<const silence> silent, bool late) const {
-  return longest(silent, late ? duration::zero() : operation_timeout / 2);
+  return longest(silent, late ? least() + 2 * period() : operation_timeout / 2);
 }
 
 std::string stuck_rules::complaint(const silence& one) {

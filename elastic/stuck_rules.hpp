@@ -39,8 +39,9 @@ public:
   /// the longest silent one.
   std::optional<silence> holds_up(std::span<const silence> silent, duration waited) const;
   /// Who is behind the failure of a data path: the longest silent one. `late`: this member has waited too
-  /// long itself; otherwise a neighbour has left the operation, which may have waited for the same member a
-  /// little longer, so half of the operation timeout is silence enough.
+  /// long itself, or its clock has jumped, which adds two periods to every silence; otherwise a neighbour has
+  /// left the operation, which may have waited for the same member a little longer, so half of the operation
+  /// timeout is silence enough.
   std::optional<silence> behind_failure(std::span<const silence> silent, bool late) const;
 
   /// "its process has made no progress for 31.5 s (it is stopped, …)", to follow "rank 2 on host a".

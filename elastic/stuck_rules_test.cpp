@@ -47,7 +47,7 @@ TEST_CASE("who is late by less than three heartbeats is never taken for stuck") 
   CHECK(rules.holds_up(silences{{1, rules.least()}}, 1h));
 }
 
-TEST_CASE("behind a failed path is the longest silent member, at once or after half of the timeout") {
+TEST_CASE("behind a failed path is the longest silent member, soon or after half of the timeout") {
   const auto rules = rules_of(10s, 0s);
   const silences both{{1, 2s}, {2, 5s}, {3, 1s}};
   CHECK(rules.behind_failure(both, true)->rank == 2);
@@ -56,6 +56,13 @@ TEST_CASE("behind a failed path is the longest silent member, at once or after h
   CHECK(rules.behind_failure(brief, true)->rank == 2);
   CHECK_FALSE(rules.behind_failure(brief, false));
   CHECK_FALSE(rules.behind_failure(silences{}, true));
+}
+
+TEST_CASE("nobody is behind the failure of a path whose silence a jump of the clock explains") {
+  const auto rules = rules_of(10s, 0s);
+  const auto explained = rules.least() + 2 * rules.period();
+  CHECK_FALSE(rules.behind_failure(silences{{1, explained - 1ns}}, true));
+  CHECK(rules.behind_failure(silences{{1, explained}}, true)->rank == 1);
 }
 
 TEST_CASE("heartbeats come eight times within the shorter timeout, at most every half second") {
