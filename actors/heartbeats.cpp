@@ -15,8 +15,6 @@ void heartbeats_state::begin(heartbeats_setup how) {
   neighbours_.assign(below.begin(), below.end());
   if (const auto above = shared.tree->parent(shared.rank); above >= 0)
     neighbours_.push_back(above);
-  for (const auto rank : neighbours_)
-    monitor_.watch(rank);
   beat();
 }
 
@@ -24,6 +22,12 @@ void heartbeats_state::hear(const envelope& message) {
   monitor_.beat(message.source());
   if (auto said = decode_heartbeat(message))
     monitor_.told(message.source(), std::move(said->silent));
+}
+
+// A link may take long to open, for reasons that its peer has no part in.
+void heartbeats_state::connected() {
+  for (const auto rank : neighbours_)
+    monitor_.watch(rank);
 }
 
 void heartbeats_state::beat() {
@@ -72,6 +76,7 @@ heartbeats_actor::behavior_type heartbeats(heartbeats_actor::stateful_pointer<he
   state.begin(std::move(how));
   return {
       [&state](const envelope& message) { state.hear(message); },
+      [&state](ready_atom) { state.connected(); },
       [&state](tick_atom) { state.beat(); },
   };
 }

@@ -30,6 +30,7 @@ struct heartbeats_state {
   void begin(heartbeats_setup how);
 
   void hear(const envelope& message);
+  void connected();
   void beat();
 
 private:

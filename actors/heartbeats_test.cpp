@@ -18,15 +18,18 @@ constexpr std::int32_t count = 4;
 /// Ranks 0 to 3, of which 0 and 1 are on one host, and 2 and 3 on hosts of their own. All speak with rank 0.
 class crew {
 public:
-  explicit crew(bool shares_memory = true) : world_(1) {
+  explicit crew(bool shares_memory = true, bool connected_at_once = true) : world_(1) {
     window_layout layout;
     layout.members = 2;
     layout.chunk_bytes = 4096;
     auto made = window::create(layout);
     REQUIRE(made);
     window_ = std::move(*made);
-    for (std::int32_t rank = 0; rank < count; ++rank)
+    for (std::int32_t rank = 0; rank < count; ++rank) {
       start(rank, shares_memory);
+      if (connected_at_once)
+        connected(rank);
+    }
     // Rank 0 took its first look before the others were there.
     run(period());
   }
@@ -41,6 +44,10 @@ public:
 
   static std::chrono::nanoseconds period() { return stuck_rules{}.period(); }
   void run(std::chrono::nanoseconds time) { REQUIRE(world_.run_for(time)); }
+  /// It hears that all are connected.
+  void connected(std::int32_t rank) {
+    caf::anon_send(members_[static_cast<std::size_t>(rank)].beats, ready_atom::value);
+  }
   /// Its process makes no progress any more.
   void stop(std::int32_t rank) {
     caf::anon_send_exit(members_[static_cast<std::size_t>(rank)].beats, caf::exit_reason::kill);
@@ -152,4 +159,17 @@ TEST_CASE("where members on one host share no memory, their links carry the hear
   job.stop(1);
   job.run(10s);
   CHECK(job.silent(0) == ranks{1});
+}
+
+TEST_CASE("who is heard for the first time long after the start has not been silent") {
+  crew job(true, false);
+  job.stop(2);
+  job.run(60s);
+  CHECK(job.silent(0).empty());
+  CHECK(job.silent(3).empty());
+  job.connected(0);
+  job.run(stuck_rules{}.least() - job.period());
+  CHECK(job.silent(0).empty());
+  job.run(2 * job.period());
+  CHECK(job.silent(0) == ranks{2});
 }

@@ -243,6 +243,8 @@ struct operations_held_up {
 using heartbeats_actor = caf::typed_actor<
     /// A heartbeat of the member at the other end of a link.
     caf::reacts_to<envelope>,
+    /// All members are connected: from now on the neighbours' silence counts, heard from before or not.
+    caf::reacts_to<ready_atom>,
     /// INTERNAL: it is time to give a sign of life, and to look for those of the others.
     caf::reacts_to<tick_atom>>;
 

@@ -169,6 +169,8 @@ void member_state::connected() {
   if (stage_ != stage::joining)
     return;
   stage_ = stage::in;
+  if (heartbeats_)
+    self->send(heartbeats_, ready_atom::value);
   setup_.shared->alive = true;
   const auto below = setup_.shared->tree->children(setup_.shared->rank);
   still_linked_.insert(below.begin(), below.end());
