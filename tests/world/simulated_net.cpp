@@ -70,13 +70,19 @@ public:
       push(std::nullopt);
   }
 
+  // This end is over at once; what it has sent, and its end, still arrive.
+  void cut() {
+    close();
+    wire_->tell_end(from_, "");
+  }
+
   void tick() {
     if (wire_->broken)
       return drop();
     if (net_->is_blocked(mine().who, other().who))
       return wait();
     if (is_stopped(other().who))
-      return mine().closing && !net_->ended(mine().who) ? wait() : wait_for_process();
+      return waits_for_other_end() ? wait() : wait_for_process();
     waited_ = {};
     auto what = std::move(queue_.front());
     queue_.pop_front();
@@ -95,7 +101,7 @@ private:
   }
 
   void wait() {
-    const auto patience = mine().closing && !net_->ended(mine().who) ? close_timeout : longest_silence;
+    const auto patience = waits_for_other_end() ? close_timeout : longest_silence;
     const auto now = self_->clock().now();
     if (!waited_)
       waited_ = now;
@@ -103,6 +109,8 @@ private:
       return net_->break_wire(*wire_, {}, from_, reset);
     self_->delayed_send(self_, look_again, tick_atom::value);
   }
+
+  bool waits_for_other_end() { return mine().closing && !mine().told && !net_->ended(mine().who); }
 
   bool is_stopped(process_id who) const {
     return net_->world_.all_processes().stopped(who) && !net_->ended(who);
@@ -280,7 +288,7 @@ void simulated_net::open(const call& what, const listener& to) {
               [&state](const envelope& message) { state.send(message); },
               [&state](tick_atom) { state.tick(); },
               [&state](close_atom) { state.close(); },
-              [&state](cut_atom) { state.close(); },
+              [&state](cut_atom) { state.cut(); },
           };
         });
   for (int i : {0, 1}) {
