@@ -75,6 +75,8 @@ public:
     connected_ = true;
     if (auto fast = plane_->board_of(key_, how_, place_))
       how_.place->board(std::move(fast));
+    if (key_.number == 0)
+      how_.shared->heartbeats(plane_->words_of(key_, how_, place_));
     how_.ready();
     run_next();
   }
@@ -99,6 +101,20 @@ public:
     how_.broke(problem);
     self_->delayed_send(self_, patience, retry_atom::value);
     waiting_ = problem;
+  }
+
+  // A path that was left while it waited is of no use to anybody.
+  void overdue(const bundle_overdue& what) {
+    if (queue_.empty() || queue_.front()->bundle.sequence != what.sequence || aborted_ || waiting_ || dead())
+      return;
+    const auto ranks = how_.ranks();
+    const error problem{error_kind::timed_out,
+                        "the data path waits for others; " + how_.settings.cited(setting::operation_timeout) +
+                            " has passed" + how_.shared->silence_notice({ranks.begin(), ranks.end()})};
+    plane_->leave(key_, place_, false);
+    if (key_.number != 0)
+      how_.broke(problem);
+    finish(problem);
   }
 
   void lose_patience() {
@@ -133,7 +149,10 @@ private:
     if (!connected_ || queue_.empty() || dead())
       return;
     plane_->watcher_.ran(key_, place_, static_cast<std::int32_t>(members_), *queue_.front());
+    const bundle_overdue limit{queue_.front()->bundle.sequence};
     plane_->arrive(key_, place_, members_, *queue_.front(), caf::actor_cast<caf::actor>(self_));
+    if (plane_->heartbeats_)
+      self_->delayed_send(self_, how_.settings.duration(setting::operation_timeout), limit);
   }
 
   void write(const std::vector<numbers>& result) {
@@ -171,8 +190,8 @@ private:
   std::deque<std::unique_ptr<lane_job>> queue_; ///< the first is running
 };
 
-data_plane::data_plane(std::uint64_t seed, plane_watcher watcher)
-    : watcher_(std::move(watcher)), draw_(seed, plane_stream) {}
+data_plane::data_plane(std::uint64_t seed, bool heartbeats, plane_watcher watcher)
+    : heartbeats_(heartbeats), watcher_(std::move(watcher)), draw_(seed, plane_stream) {}
 
 mover_actor data_plane::lane(caf::event_based_actor* parent, const set_setup& how,
                              set_setup::bundle_ended ended, process_id who) {
@@ -184,6 +203,7 @@ mover_actor data_plane::lane(caf::event_based_actor* parent, const set_setup& ho
         [&state](ready_atom) { state.connected(); },
         [&state](const lane_job_ptr& job) { state.run(job); },
         [&state](const bundle_moved& what) { state.moved(what); },
+        [&state](const bundle_overdue& what) { state.overdue(what); },
         [&state](retry_atom) { state.lose_patience(); },
         [&state](drained_atom) { state.drain(); },
         [&state](const generation_over& what) { state.give_up(what.why); },
@@ -222,6 +242,14 @@ std::shared_ptr<board> data_plane::board_of(const set_key& set, const set_setup&
   }
   constexpr waiting never{waiting::look::giving_way, std::chrono::microseconds(0), yield_ledger(true)};
   return std::make_shared<board>(shared, static_cast<std::uint32_t>(place), never);
+}
+
+std::shared_ptr<heartbeat_words> data_plane::words_of(const set_key& set, const set_setup& how,
+                                                      std::int32_t place) const {
+  const auto shared = windows_.find(set);
+  if (!heartbeats_ || shared == windows_.end())
+    return nullptr;
+  return std::make_shared<heartbeat_words>(shared->second, static_cast<std::uint32_t>(place), how.ranks());
 }
 
 std::chrono::microseconds data_plane::takes(process_id who, std::uint64_t most_us) {

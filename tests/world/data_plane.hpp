@@ -40,6 +40,11 @@ struct bundle_moved {
   bool well = false;
 };
 
+/// To a lane: its bundle should have moved by now.
+struct bundle_overdue {
+  std::uint64_t sequence = 0;
+};
+
 struct plane_watcher {
   /// A member's lane begins a bundle.
   std::function<void(const set_key& set, std::int32_t place, std::int32_t members, const lane_job& job)> ran;
@@ -48,13 +53,18 @@ struct plane_watcher {
 
 class data_plane {
 public:
-  data_plane(std::uint64_t seed, plane_watcher watcher);
+  /// `heartbeats`: lanes wait for the operation timeout at most, and members on one host share words for
+  /// their signs of life.
+  data_plane(std::uint64_t seed, bool heartbeats, plane_watcher watcher);
 
   /// The mover of one member: to be given to set_setup::simulated_mover.
   mover_actor lane(caf::event_based_actor* parent, const set_setup& how, set_setup::bundle_ended ended,
                    process_id who);
   /// The board of a member of this set; null: it has none.
   std::shared_ptr<board> board_of(const set_key& set, const set_setup& how, std::int32_t place);
+  /// Its heartbeat word, beside the board's; likewise.
+  std::shared_ptr<heartbeat_words> words_of(const set_key& set, const set_setup& how,
+                                            std::int32_t place) const;
   /// The process runs no more.
   void end_process(process_id who);
   /// Everything that this process's lanes do takes so many times longer.
@@ -88,6 +98,7 @@ private:
   std::vector<numbers> take(const set_key& set, std::uint64_t sequence, std::int32_t place);
   std::chrono::microseconds takes(process_id who, std::uint64_t most_us);
 
+  bool heartbeats_;
   plane_watcher watcher_;
   dice draw_;
   std::map<process_id, std::uint64_t> slow_;
@@ -100,3 +111,4 @@ private:
 } // namespace farandole::testing
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::testing::bundle_moved)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::testing::bundle_overdue)

@@ -19,6 +19,22 @@ handshake_verdict verdict_of(const fault& what) {
   return all[what.pick / 16 % std::size(all)];
 }
 
+// So that signs of life come late, or not at all.
+bool disturbs_links(fault_kind kind) {
+  switch (kind) {
+  case fault_kind::link_lost:
+  case fault_kind::delay:
+  case fault_kind::partition:
+  case fault_kind::partition_one_way:
+  case fault_kind::death:
+  case fault_kind::half_open_link:
+  case fault_kind::corrupted_record:
+    return true;
+  default:
+    return false;
+  }
+}
+
 } // namespace
 
 elastic_faults::elastic_faults(simulation& world, elastic_stage& stage, elastic_launcher& launcher,
@@ -56,9 +72,18 @@ void elastic_faults::note(const std::string& text) {
   stage_.log.disturbed();
 }
 
+void elastic_faults::disturb(const std::string& text) {
+  note(text);
+  stage_.silences.disturbed(world_.now());
+}
+
 void elastic_faults::apply(const fault& what, process_id from, process_id to) {
   note(to_string(what));
   last_ = std::max(last_, world_.now() + what.lasts);
+  if (what.kind != fault_kind::stopped_process)
+    stage_.silences.disturbed(world_.now() + what.lasts);
+  if (disturbs_links(what.kind))
+    stage_.silences.links_disturbed();
   const auto end = what.pick % 2 == 0 ? from : to;
   const auto worker = end > launcher_process ? end : std::max(from, to);
   switch (what.kind) {
@@ -88,7 +113,7 @@ void elastic_faults::apply(const fault& what, process_id from, process_id to) {
     if (what.pick % 2 == 0)
       return end_rendezvous(what);
     return service_.at_disk_call(1 + what.pick / 2 % 6, [this, what] {
-      note("the rendezvous was in the midst of a write");
+      disturb("the rendezvous was in the midst of a write");
       end_rendezvous(what);
     });
   case fault_kind::disk_full:
@@ -111,7 +136,8 @@ void elastic_faults::apply(const fault& what, process_id from, process_id to) {
 
 void elastic_faults::kill(std::int32_t slot) {
   if (auto* worker = launcher_.worker(slot); worker && worker->runs()) {
-    note("slot " + std::to_string(slot) + " is killed");
+    disturb("slot " + std::to_string(slot) + " is killed");
+    stage_.silences.links_disturbed();
     worker->kill(SIGKILL);
   }
 }
@@ -137,6 +163,7 @@ void elastic_faults::partition(const fault& what, process_id who) {
 
 void elastic_faults::end_rendezvous(const fault& what) {
   last_ = std::max(last_, world_.now() + what.lasts);
+  stage_.silences.disturbed(last_);
   service_.end(what.pick / 16 % 3 == 0);
   after(what.lasts, [this] { service_.start(); });
 }
@@ -166,7 +193,8 @@ void elastic_faults::send_impostor(const fault& what) {
 }
 
 void elastic_faults::send_strangers(const fault& what, process_id who) {
-  stage_.net.crowd(who, 2 + what.pick / 16 % 40, world_.now() + what.lasts, what.pick);
+  const auto kind = what.pick / 1024 % 3 == 0 ? stranger_kind::silent : stranger_kind::any;
+  stage_.net.crowd(who, 2 + what.pick / 16 % 40, kind, world_.now() + what.lasts, what.pick);
 }
 
 void elastic_faults::after(std::chrono::nanoseconds wait, std::function<void()> how) {

@@ -27,7 +27,7 @@ public:
   /// Nothing more comes.
   void stop() { stopped_ = true; }
   /// Somebody else causes one.
-  void note(const std::string& text);
+  void disturb(const std::string& text);
 
   void kill(std::int32_t slot);
   /// For so long, it does nothing.
@@ -40,6 +40,7 @@ public:
   time_point last() const { return last_; }
 
 private:
+  void note(const std::string& text);
   bool can_hit(const fault& what, process_id worker) const;
   void apply(const fault& what, process_id from, process_id to);
   void reorder(const fault& what);

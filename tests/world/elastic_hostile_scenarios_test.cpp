@@ -8,9 +8,10 @@ using namespace farandole::testing;
 using namespace std::chrono_literals;
 
 TEST_CASE("elastic scenario: thousands of strangers do not keep members from coming together again") {
+  const auto kind = GENERATE(stranger_kind::any, stranger_kind::silent);
   std::chrono::nanoseconds lost{}, together{};
   auto crowded = once(1, a_request, [&](elastic_world& world, std::int32_t, std::int32_t) {
-    world.crowd_rendezvous(4096, 10s);
+    world.crowd_rendezvous(4096, kind, 10s);
     world.after(2s, [&world] { world.kill(1); });
   });
   auto hears = once(1, a_loss, [&](elastic_world& world, std::int32_t, std::int32_t) { lost = world.now(); });

@@ -32,6 +32,8 @@ settings settings_of(const elastic_options& options) {
   assign(setting::stall_check_disable, 1); // who looks again and again lets no job come to rest
   if (options.relays)
     assign(setting::relay_ranks, 1);
+  assign(setting::operation_timeout, options.operation_timeout.count());
+  assign(setting::stuck_timeout, options.stuck_timeout.count());
   return values;
 }
 
@@ -42,10 +44,16 @@ public:
         log_(transcript ? elastic_log::clock_text([this] { return time_text(); })
                         : elastic_log::clock_text{}),
         net_(world_, net_of(options), watcher()),
-        plane_(options.seed, {[this](const set_key& set, std::int32_t place, std::int32_t members,
-                                     const lane_job& job) { log_.ran(set, place, members, job); },
-                              [this](const std::string& text) { log_.problem(text); }}),
-        stage_{world_, world_.system(), options_, net_, plane_, log_, settings_of(options), {}, 0},
+        plane_(options.seed, options.heartbeats,
+               {[this](const set_key& set, std::int32_t place, std::int32_t members, const lane_job& job) {
+                  log_.ran(set, place, members, job);
+                },
+                [this](const std::string& text) { log_.problem(text); }}),
+        silences_(stuck_rules::of(settings_of(options))), stage_{world_,    world_.system(),
+                                                                 options_,  net_,
+                                                                 plane_,    log_,
+                                                                 silences_, settings_of(options),
+                                                                 {},        0},
         launcher_(stage_), service_(stage_), faults_(world_, stage_, launcher_, service_) {
     world_.step_limit(steps_allowed);
     launcher_.start(service_.for_launcher());
@@ -54,11 +62,14 @@ public:
   ~elastic_run() override { take_down(); }
 
   elastic_report run() {
-    while (!launcher_.ended() && world_.now() < deadline())
+    while (!launcher_.ended() && world_.now() < deadline()) {
       if (!world_.run_for(seconds(1))) {
         log_.problem("the job does not come to rest within " + std::to_string(steps_allowed) + " messages");
         break;
       }
+      if (options_.heartbeats)
+        check_who_waits();
+    }
     elastic_report report;
     report.trace = world_.trace_hash();
     judge(report);
@@ -84,24 +95,24 @@ public:
   std::vector<std::int32_t> slots() const override { return log_.slots(); }
   void kill(std::int32_t slot) override { faults_.kill(slot); }
   void block_rendezvous(std::int32_t slot, bool there, bool back, bool blocked) override {
-    faults_.note("the way between slot " + std::to_string(slot) + " and the rendezvous is " +
-                 (blocked ? "blocked" : "free"));
+    faults_.disturb("the way between slot " + std::to_string(slot) + " and the rendezvous is " +
+                    (blocked ? "blocked" : "free"));
     if (there)
       net_.block(elastic_worker::id_of(slot), service_.latest(), blocked);
     if (back)
       net_.block(service_.latest(), elastic_worker::id_of(slot), blocked);
   }
   void break_rendezvous_link(std::int32_t slot, std::chrono::nanoseconds late) override {
-    faults_.note("the link between slot " + std::to_string(slot) + " and the rendezvous breaks");
+    faults_.disturb("the link between slot " + std::to_string(slot) + " and the rendezvous breaks");
     net_.break_links(elastic_worker::id_of(slot), service_.latest(), late);
   }
   void find(std::vector<host_slots> hosts) override {
-    faults_.note("discovery finds other hosts");
+    faults_.disturb("discovery finds other hosts");
     launcher_.find(std::move(hosts));
   }
-  void crowd_rendezvous(std::size_t strangers, std::chrono::nanoseconds lasts) override {
-    faults_.note("strangers come to the rendezvous");
-    net_.crowd(service_.latest(), strangers, world_.now() + lasts, options_.seed);
+  void crowd_rendezvous(std::size_t strangers, stranger_kind kind, std::chrono::nanoseconds lasts) override {
+    faults_.disturb("strangers come to the rendezvous");
+    net_.crowd(service_.latest(), strangers, kind, world_.now() + lasts, options_.seed);
   }
   void stop(std::int32_t slot, std::chrono::nanoseconds lasts) override { faults_.stop(slot, lasts); }
   std::chrono::nanoseconds now() const override { return world_.now() - begin_; }
@@ -177,9 +188,32 @@ private:
     return std::chrono::microseconds(calls * options_.think_us * (slow ? elastic_worker::slowness : 1));
   }
 
+  void check_who_waits() {
+    for (const auto& [slot, worker] : launcher_.workers())
+      if (const auto standing = worker->standing_now())
+        for (const auto other : worker->slots_with_it())
+          if (const auto text = silences_.objection(*standing, other, world_.now()); !text.empty())
+            log_.problem(text);
+  }
+
+  // Whom a member takes for stuck comes as a new one, even if it is not.
+  void accused(const lost& what) {
+    if (what.generation != log_.generations() || log_.is_doubled() ||
+        !what.reason.starts_with("has made no progress"))
+      return;
+    const auto slot = log_.slots().at(static_cast<std::size_t>(what.rank));
+    if (what.stuck)
+      log_.cut_off(slot);
+    if (const auto text = silences_.false_alarm(slot, world_.now()); !text.empty())
+      log_.problem(text);
+  }
+
   void sent(process_id from, const envelope& message) {
     if (message.kind() == wire::Envelope::Body::FAREWELL)
       log_.farewell(from - 1);
+    if (message.kind() == wire::Envelope::Body::LOST && from > launcher_process)
+      if (const auto what = decode_lost(message))
+        accused(*what);
     if (!service_.is_rendezvous(from))
       return;
     if (message.kind() == wire::Envelope::Body::WELCOME) {
@@ -265,6 +299,7 @@ private:
   elastic_log log_;
   simulated_net net_;
   data_plane plane_;
+  silence_watch silences_;
   elastic_stage stage_;
   elastic_launcher launcher_;
   elastic_service service_;

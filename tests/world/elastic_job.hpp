@@ -45,7 +45,8 @@ public:
   virtual void break_rendezvous_link(std::int32_t slot, std::chrono::nanoseconds late) = 0;
   virtual void find(std::vector<host_slots> hosts) = 0;
   /// Strangers come to the listeners of the rendezvous, and again when they have to go, for so long.
-  virtual void crowd_rendezvous(std::size_t strangers, std::chrono::nanoseconds lasts) = 0;
+  virtual void crowd_rendezvous(std::size_t strangers, stranger_kind kind,
+                                std::chrono::nanoseconds lasts) = 0;
   /// As SIGSTOP does; the options say that processes are told apart.
   virtual void stop(std::int32_t slot, std::chrono::nanoseconds lasts) = 0;
   virtual std::chrono::nanoseconds now() const = 0;

@@ -9,6 +9,7 @@ namespace farandole::testing {
 namespace {
 
 using std::chrono::milliseconds;
+using std::chrono::seconds;
 
 constexpr std::uint64_t play_stream = 401;
 constexpr std::uint64_t rare_stream = 409; // a seed without any of it is the job that it was before
@@ -125,6 +126,19 @@ std::vector<host_slots> changed(dice& draw, std::vector<host_slots> hosts, char 
   return hosts;
 }
 
+// Short timeouts, so that many stops are longer.
+void draw_signs_of_life(dice& draw, elastic_options& options) {
+  const bool stops = std::ranges::any_of(
+      options.faults, [](const fault& one) { return one.kind == fault_kind::stopped_process; });
+  options.heartbeats = draw.one_in(stops ? 2 : 6);
+  if (!options.heartbeats)
+    return;
+  constexpr seconds operation_timeouts[] = {seconds(5), seconds(10), seconds(30)};
+  constexpr seconds stuck_timeouts[] = {seconds(0), seconds(0), seconds(1), seconds(4)};
+  options.operation_timeout = operation_timeouts[draw.below(std::size(operation_timeouts))];
+  options.stuck_timeout = stuck_timeouts[draw.below(std::size(stuck_timeouts))];
+}
+
 } // namespace
 
 std::string_view to_string(fault_kind kind) {
@@ -177,6 +191,7 @@ elastic_options elastic_options::drawn(std::uint64_t seed) {
     for (auto& one : drawn_faults(rare, draw_group::rare, 1 + rare.below(2), script, options.apart))
       options.faults.push_back(one);
   sort_by_message(options.faults);
+  draw_signs_of_life(rare, options);
   return options;
 }
 

@@ -83,6 +83,10 @@ struct elastic_options {
   handshake_limits handshakes; ///< of each listener
   bool own_clocks = false;     ///< each process's clock is ahead of others, and faster or slower
 
+  bool heartbeats = false; ///< members give signs of life, and no lane waits for ever
+  std::chrono::seconds operation_timeout{30};
+  std::chrono::seconds stuck_timeout{0}; ///< zero: nobody is lost for being silent
+
   std::vector<fault> faults; ///< by message
 
   bool stops_processes = false; ///< a scenario does

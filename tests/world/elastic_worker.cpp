@@ -118,7 +118,7 @@ void elastic_worker::init() {
   setup.rendezvous_port = stage_.rendezvous_port;
   setup.bind_ip = simulated_net::address_of(me);
   setup.links.simulated = stage_.net.links_of(me);
-  setup.heartbeats = false;
+  setup.heartbeats = stage_.options.heartbeats;
   setup.simulate = [&stage = stage_, me](set_setup& how) {
     how.simulated_mover = [&stage, me](caf::event_based_actor* parent, const set_setup& set,
                                        set_setup::bundle_ended ended) {
@@ -148,6 +148,7 @@ void elastic_worker::started(const error& problem) {
   if (shared_->generation <= last_generation_ && !obeys_another)
     stage_.log.problem(where() + " is in generation " + std::to_string(shared_->generation) + " now");
   last_generation_ = shared_->generation;
+  in_since_ = stage_.world.now();
   last_epoch_ = *obeyed_;
   set_.reset();
   found_sets();

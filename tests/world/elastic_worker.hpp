@@ -25,6 +25,7 @@
 #include "messages/settings.hpp"
 #include "tests/world/elastic_log.hpp"
 #include "tests/world/elastic_play.hpp"
+#include "tests/world/silence_watch.hpp"
 #include "tests/world/simulated_net.hpp"
 
 namespace farandole::testing {
@@ -37,6 +38,7 @@ struct elastic_stage {
   simulated_net& net;
   data_plane& plane;
   elastic_log& log;
+  silence_watch& silences;
   settings values;
   std::string rendezvous_ip;
   std::uint16_t rendezvous_port = 0;
@@ -69,6 +71,10 @@ public:
   bool finished() const { return state_.round >= stage_.options.rounds; }
   /// Why it failed by itself; kind `none` when it did not.
   const error& failure() const { return failure_; }
+  /// None: it is in no generation, or on its way into or out of one.
+  std::optional<silence_watch::standing_member> standing_now() const;
+  /// Of the members of its generation, by rank.
+  std::vector<std::int32_t> slots_with_it() const;
   /// No operation is pending, or was settled more than once.
   void check_settled();
 
@@ -80,6 +86,7 @@ private:
     int settled = 0;
     set_key set;
     std::uint64_t count = 0; ///< of this name in this set
+    caf::actor_clock::time_point since;
   };
   /// What comes before the training function is called again.
   struct next {
@@ -159,7 +166,8 @@ private:
   int tries_ = 0;
   caf::actor_clock::time_point patience_{};
   std::uint64_t last_generation_ = 0;
-  std::uint64_t last_epoch_ = 0; ///< in which it was told of that one
+  caf::actor_clock::time_point in_since_; ///< in that one, by the world's clock
+  std::uint64_t last_epoch_ = 0;          ///< in which it was told of that one
   std::uint64_t progress_ = 0;
   bool has_state_ = false; ///< it has trained
   std::shared_ptr<std::atomic<std::uint64_t>> obeyed_ = std::make_shared<std::atomic<std::uint64_t>>(0);

@@ -1,4 +1,5 @@
 // What a simulated worker asks of the others, and what must come of it.
+#include <algorithm>
 #include <utility>
 
 #include "tests/world/elastic_worker.hpp"
@@ -24,6 +25,7 @@ void elastic_worker::ask(door& where, std::uint32_t set_number, const std::strin
   one->out.resize(one->in.size());
   one->set = set(set_number);
   one->count = counts_[{one->set, name}]++;
+  one->since = stage_.world.now();
   signature like;
   like.operation = what;
   like.dtype = dtype::int64;
@@ -57,6 +59,24 @@ void elastic_worker::ask(door& where, std::uint32_t set_number, const std::strin
   });
   if (is_on_board(one->operation->now()))
     where.look_after(*one->operation);
+}
+
+std::optional<silence_watch::standing_member> elastic_worker::standing_now() const {
+  if (gone_ || !shared_ || !shared_->alive || shared_->generation != last_generation_)
+    return std::nullopt;
+  silence_watch::standing_member now{slot_, in_since_, {}};
+  const auto oldest =
+      std::ranges::find_if(asked_, [](const std::shared_ptr<asked>& one) { return one->settled == 0; });
+  if (oldest != asked_.end())
+    now.waits_since = (*oldest)->since;
+  return now;
+}
+
+std::vector<std::int32_t> elastic_worker::slots_with_it() const {
+  std::vector<std::int32_t> slots;
+  for (const auto& one : shared_->members)
+    slots.push_back(one.slot);
+  return slots;
 }
 
 std::int64_t elastic_worker::part_of(std::int32_t slot, std::int64_t round, std::size_t tensor) const {

@@ -25,12 +25,14 @@ void elastic_worker::kill(int signal) {
 }
 
 void elastic_worker::stop() {
+  stage_.silences.stopped(slot_, stage_.world.now());
   stage_.world.all_processes().stop(id_of(slot_));
 }
 
 void elastic_worker::proceed() {
   if (gone_)
     return;
+  stage_.silences.continued(slot_, stage_.world.now());
   stage_.world.proceed(id_of(slot_));
   stage_.net.proceed(id_of(slot_));
   if (held_signal_ != 0)
@@ -43,12 +45,13 @@ void elastic_worker::exit(int code, int signal) {
            (failure_ ? " (" + std::string(to_string(failure_.kind)) + ": " + failure_.text + ")" : "");
   });
   gone_ = true;
+  stage_.silences.continued(slot_, stage_.world.now());
   stage_.net.end_process(id_of(slot_));
   stage_.plane.end_process(id_of(slot_));
   drop_runtime();
   // Where processes are told apart, nothing that it was about to do is done any more.
   if (stage_.world.all_processes().told_apart())
-    stop();
+    stage_.world.all_processes().stop(id_of(slot_));
   ended_({code, signal});
 }
 

@@ -100,22 +100,22 @@ void simulated_net::shake_hands(call what, const listener& to) {
 
 // ---- strangers -----------------------------------------------------------------------------------
 
-void simulated_net::crowd(process_id who, std::size_t strangers, caf::actor_clock::time_point until,
-                          std::uint64_t pick) {
+void simulated_net::crowd(process_id who, std::size_t strangers, stranger_kind kind,
+                          caf::actor_clock::time_point until, std::uint64_t pick) {
   dice draw(pick);
   for (const auto& [where, all] : listeners_)
     if (std::any_of(all.begin(), all.end(), [&](const listener& one) { return one.who == who; }))
       for (std::size_t i = 0; i < strangers; ++i) {
         const auto wait = std::chrono::microseconds(draw.below(100'000));
-        later(wait, [this, where = where, who, until, seed = draw.next()] {
-          send_stranger(where, who, until, seed);
+        later(wait, [this, where = where, who, kind, until, seed = draw.next()] {
+          send_stranger(where, who, kind, until, seed);
         });
       }
 }
 
 // Silent, half a hello that is never whole; a hello and nothing more; garbage, or a wrong secret, that is
 // found out at once. From an address of its own, one of a few, or that of a member.
-void simulated_net::send_stranger(const std::string& where, process_id who,
+void simulated_net::send_stranger(const std::string& where, process_id who, stranger_kind kind,
                                   caf::actor_clock::time_point until, std::uint64_t pick) {
   const auto& all = listeners_[where];
   const auto found =
@@ -128,12 +128,12 @@ void simulated_net::send_stranger(const std::string& where, process_id who,
                                  "192.0.2." + std::to_string(draw.below(3)), ip_of(where),
                                  address_of(1 + static_cast<process_id>(draw.below(3)))};
   stranger.source = sources[draw.below(std::size(sources))];
-  if (!draw.one_in(3))
+  if (kind == stranger_kind::any && !draw.one_in(3))
     stranger.hello = takes(who, who);
   if (stranger.hello && draw.one_in(2))
     stranger.ends = takes(who, who);
-  const auto comes_again = [this, where, who, until, seed = draw.next()] {
-    later(stranger_pause, [=, this] { send_stranger(where, who, until, seed); });
+  const auto comes_again = [this, where, who, kind, until, seed = draw.next()] {
+    later(stranger_pause, [=, this] { send_stranger(where, who, kind, until, seed); });
   };
   stranger.shaken = stranger.evicted = comes_again;
   found->handshakes->connect(std::move(stranger));

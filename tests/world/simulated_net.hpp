@@ -44,6 +44,12 @@ struct net_watcher {
   std::function<void(std::string text)> problem;
 };
 
+/// What strangers do who connect.
+enum class stranger_kind : std::uint8_t {
+  any,    ///< some are silent, some begin a handshake, some come to its end in vain
+  silent, ///< all say nothing
+};
+
 class simulated_net {
 public:
   using duration = std::chrono::nanoseconds;
@@ -85,7 +91,8 @@ public:
   /// Somebody who is none of the job listens there ("ip:port") where nobody else does.
   void impersonate(const std::string& where, handshake_verdict verdict);
   /// This many strangers connect to each listener of the process, and again when they have to go, until then.
-  void crowd(process_id who, std::size_t strangers, caf::actor_clock::time_point until, std::uint64_t pick);
+  void crowd(process_id who, std::size_t strangers, stranger_kind kind, caf::actor_clock::time_point until,
+             std::uint64_t pick);
   /// It was told that the other end has not its secret, before any link of it had opened.
   bool mistaken_at_first(process_id who) const { return mistaken_at_first_.contains(who); }
 
@@ -120,8 +127,8 @@ private:
   void dial_again(call what);
   void fail(const call& what, const std::string& reason, bool untrusted = false);
   handshake_verdict verdict_between(process_id from, process_id to) const;
-  void send_stranger(const std::string& where, process_id who, caf::actor_clock::time_point until,
-                     std::uint64_t pick);
+  void send_stranger(const std::string& where, process_id who, stranger_kind kind,
+                     caf::actor_clock::time_point until, std::uint64_t pick);
   void open(const call& what, const listener& to);
   void break_wire(wire& which, duration late, int first, const std::string& reason);
   bool is_blocked(process_id from, process_id to) const {

@@ -1,0 +1,103 @@
+// Elastic jobs whose members give signs of life, and of which one process is stopped.
+#include "tests/world/elastic_scenarios_testing.hpp"
+
+using namespace farandole;
+using namespace farandole::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+elastic_options with_heartbeats(bool one_machine) {
+  auto options = calm(3);
+  options.one_machine = one_machine;
+  options.stops_processes = true;
+  options.heartbeats = true;
+  options.operation_timeout = 8s;
+  return options;
+}
+
+/// Slot 1 is stopped in generation 1 for so long; `lost`: when the rendezvous hears that it is lost, after
+/// that; `next`: when the next generation begins.
+struct stop_story {
+  std::chrono::nanoseconds lasts;
+  std::chrono::nanoseconds stopped{}, lost{}, next{};
+
+  elastic_report play(const elastic_options& options) {
+    auto stop = once(1, a_request, [this](elastic_world& world, std::int32_t, std::int32_t) {
+      world.after(1s, [this, &world] {
+        stopped = world.now();
+        world.stop(1, lasts);
+      });
+    });
+    auto hears = once(1, a_loss, [this](elastic_world& world, std::int32_t, std::int32_t) {
+      lost = world.now() - stopped;
+    });
+    auto starts = once(2, a_welcome, [this](elastic_world& world, std::int32_t, std::int32_t) {
+      next = world.now() - stopped;
+    });
+    return played(options, [=](elastic_world& world, std::int32_t from, std::int32_t to,
+                               const envelope& message) mutable {
+      for (auto* each : {&stop, &hears, &starts})
+        (*each)(world, from, to, message);
+    });
+  }
+};
+
+} // namespace
+
+TEST_CASE(
+    "elastic scenario: operations that wait for a stopped member fail after their timeout, and name it") {
+  const bool one_machine = GENERATE(false, true);
+  stop_story story{30s};
+  const auto report = story.play(with_heartbeats(one_machine));
+  CHECK(report.code == 0);
+  // On one machine they wait on the board, between hosts at the leader or in a lane.
+  CHECK(told(report, one_machine ? "operations wait for rank 1 on host-b, which has made no progress for 8"
+                                 : "rank 1 on host-b has made no progress for 8"));
+  CHECK(told(report, "rank 1 is lost in generation 1: has made no progress for"));
+  CHECK(story.lost > 8s);
+  CHECK(story.lost < 12s);
+  // The next generation waits for it.
+  CHECK(story.next > 30s);
+  CHECK(report.generations == 2);
+  CHECK(report.last_slots == slots{0, 1, 2});
+}
+
+TEST_CASE("elastic scenario: a member that is stopped for longer than the stuck timeout is lost at once") {
+  const bool one_machine = GENERATE(false, true);
+  auto options = with_heartbeats(one_machine);
+  options.rounds = 400;
+  options.stuck_timeout = 3s;
+  stop_story story{30s};
+  const auto report = story.play(options);
+  CHECK(report.code == 0);
+  CHECK(told(report, "rank 1 is lost in generation 1: has made no progress for 3"));
+  CHECK(story.lost > 3s - 400ms); // since its last sign of life, at most a period before
+  CHECK(story.lost < 5s);
+  CHECK(story.next - story.lost < 1s);
+  CHECK(told(report, "generation 2 of slots 0 2,"));
+  // Later it comes as a new one.
+  CHECK(report.last_slots == slots{0, 2, 1});
+}
+
+TEST_CASE(
+    "elastic scenario: a member that is stopped is lost after the stuck timeout although nobody waits") {
+  auto options = with_heartbeats(GENERATE(false, true));
+  options.rounds = 2;
+  options.think_us = 300'000'000;
+  options.stuck_timeout = 3s;
+  stop_story story{30s};
+  const auto report = story.play(options);
+  CHECK(report.code == 0);
+  CHECK(story.lost > 3s - 400ms); // since its last sign of life, at most a period before
+  CHECK(story.lost < 5s);
+}
+
+TEST_CASE("elastic scenario: a member that is stopped for less than its timeouts is waited for") {
+  auto options = with_heartbeats(GENERATE(false, true));
+  options.stuck_timeout = 6s;
+  stop_story story{5s};
+  const auto report = story.play(options);
+  CHECK(report.code == 0);
+  CHECK(report.generations == 1);
+}

@@ -1,0 +1,52 @@
+#include "tests/world/silence_watch.hpp"
+
+#include <algorithm>
+
+namespace farandole::testing {
+
+namespace {
+
+// Until all have heard of a silence over their links, and until its end has reached all.
+constexpr std::chrono::seconds news_travel{5};
+
+std::string seconds_of(std::chrono::nanoseconds time) {
+  return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(time).count()) + " ms";
+}
+
+} // namespace
+
+void silence_watch::continued(std::int32_t slot, time_point now) {
+  if (stopped_.erase(slot) != 0)
+    continued_[slot] = now;
+}
+
+std::string silence_watch::objection(const standing_member& waiting, std::int32_t other,
+                                     time_point now) const {
+  const auto stop = stopped_.find(other);
+  if (stop == stopped_.end() || stopped_.contains(waiting.slot))
+    return {};
+  auto since = std::max({stop->second, waiting.in_since, disturbed_until_});
+  if (const auto own = continued_.find(waiting.slot); own != continued_.end())
+    since = std::max(since, own->second);
+  const auto text = "slot " + std::to_string(waiting.slot) + " has ";
+  const auto of = " slot " + std::to_string(other) + ", whose process is stopped, for ";
+  const auto stuck = std::max(rules_.stuck_timeout, rules_.least());
+  if (rules_.stuck_timeout.count() > 0 && now - since > stuck + news_travel)
+    return text + "been in a generation with" + of + seconds_of(now - since);
+  if (waiting.waits_since)
+    if (const auto waits = now - std::max(since, *waiting.waits_since);
+        waits > rules_.operation_timeout + news_travel)
+      return text + "waited for" + of + seconds_of(waits);
+  return {};
+}
+
+std::string silence_watch::false_alarm(std::int32_t slot, time_point now) const {
+  if (links_disturbed_ || stopped_.contains(slot))
+    return {};
+  if (const auto found = continued_.find(slot);
+      found != continued_.end() && now - found->second < news_travel)
+    return {};
+  return "slot " + std::to_string(slot) + " is taken for stopped, and is not";
+}
+
+} // namespace farandole::testing
