@@ -234,3 +234,98 @@ TEST_CASE("a relay speaks for those below it alone") {
   CHECK(one.take(7, ids({7}), 1ms));
   CHECK(!one.wake_at());
 }
+
+namespace {
+
+/// Of these, without 5.
+const rank_runs all_but_5{{4, 1}, {6, 1}, {8, 2}};
+
+void others_ask(relay& one, const requests& what, const gathered& from_8, std::chrono::nanoseconds now) {
+  for (auto rank : {4, 6})
+    one.take(rank, what, now);
+  CHECK(!one.take(8, from_8, now));
+}
+
+gathered full_below_8(const request& what) {
+  gathered result;
+  result.full = {{what, {}}};
+  return result;
+}
+
+} // namespace
+
+TEST_CASE("a member that asks for an id again begins another round, and the one before goes up") {
+  auto one = made();
+  one.take(5, ids({7}), 1us);
+  one.take(5, ids({7}), 2us);
+  CHECK(one.due(2us).ids == std::vector<gathered_ids>{{{7}, {{5, 1}}}});
+  others_ask(one, ids({7}), below_8({7}), 10ms);
+  CHECK(one.due(10ms).ids == std::vector<gathered_ids>{{{7}, {}}});
+}
+
+TEST_CASE("who has asked in the round before is waited for in the next") {
+  auto one = made();
+  one.take(4, ids({7}), 0us);
+  one.take(5, ids({7}), 0us);
+  CHECK(one.due(50ms).ids == std::vector<gathered_ids>{{{7}, {{4, 2}}}});
+  one.take(5, ids({7}), 60ms);
+  one.take(6, ids({7}), 60ms);
+  CHECK(!one.take(8, below_8({7}), 60ms));
+  CHECK(one.due(70ms).empty());
+  one.take(4, ids({7}), 80ms);
+  CHECK(one.due(80ms).ids == std::vector<gathered_ids>{{{7}, {}}});
+}
+
+TEST_CASE("a member that asks in full again begins another round, and the one before goes up") {
+  auto one = made();
+  one.take(5, in_full(full("a", 3)), 1us);
+  one.take(5, in_full(full("a", 4)), 2us);
+  auto up = one.due(2us).full;
+  REQUIRE(up.size() == 1);
+  CHECK(up[0].what == full("a", 3));
+  CHECK(up[0].ranks == rank_runs{{5, 1}});
+  others_ask(one, in_full(full("a", 4)), full_below_8(full("a", 4)), 10ms);
+  up = one.due(10ms).full;
+  REQUIRE(up.size() == 1);
+  CHECK(up[0].what == full("a", 4));
+  CHECK(up[0].ranks.empty());
+}
+
+TEST_CASE("what a member takes back goes up before that, and nothing of others does") {
+  auto one = made();
+  one.take(5, in_full(full("a", 3)), 1us);
+  one.take(6, in_full(full("b", 3)), 1us);
+  auto back = ids({7});
+  back.withdraw = {"a"};
+  one.take(5, back, 2us);
+  const auto up = one.due(2us);
+  CHECK(up.ids == std::vector<gathered_ids>{{{7}, {{5, 1}}}});
+  REQUIRE(up.full.size() == 1);
+  CHECK(up.full[0].what == full("a", 3));
+  REQUIRE(up.apart.size() == 1);
+  CHECK(up.apart[0].rank == 5);
+  CHECK(up.apart[0].what.withdraw == back.withdraw);
+  CHECK(up.apart[0].what.ids.empty());
+  // The others' share of the round goes up alone.
+  others_ask(one, ids({7}), below_8({7}), 10ms);
+  CHECK(one.due(10ms).ids == std::vector<gathered_ids>{{{7}, all_but_5}});
+}
+
+TEST_CASE("nobody waits for a member that has joined, and what others wait for is held on") {
+  auto one = made();
+  others_ask(one, ids({7}), below_8({7}), 1us);
+  others_ask(one, in_full(full("a", 3)), full_below_8(full("a", 3)), 1us);
+  one.take(4, ids({9}), 1us);
+  one.take(4, in_full(full("b", 3)), 1us);
+  CHECK(one.due(1us).empty());
+  requests joins;
+  joins.join = true;
+  one.take(5, joins, 2us);
+  const auto up = one.due(2us);
+  CHECK(up.ids == std::vector<gathered_ids>{{{7}, all_but_5}});
+  REQUIRE(up.full.size() == 1);
+  CHECK(up.full[0].what == full("a", 3));
+  CHECK(up.full[0].ranks == all_but_5);
+  REQUIRE(up.apart.size() == 1);
+  CHECK(up.apart[0].what.join);
+}
