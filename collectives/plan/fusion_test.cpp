@@ -206,3 +206,44 @@ TEST_CASE("it can be asked whether an id waits") {
   CHECK(out.at(0).entries.at(1).name == "x");
   CHECK(!plan.holds_any(std::vector<std::uint32_t>{9, 3}));
 }
+
+TEST_CASE("a bundle is run as its tensors were asked for") {
+  auto reduced = tensor(1, 16, dtype::float64);
+  reduced.operation = operation::reducescatter;
+  reduced.reduce_op = reduce_op::max;
+  reduced.prescale = 0.5;
+  reduced.postscale = 4.0;
+  auto sent = tensor(2, 8);
+  sent.operation = operation::broadcast;
+  sent.root = 3;
+  auto gathered = tensor(3, 24);
+  gathered.operation = operation::allgather;
+  gathered.details = std::make_shared<const ready_details>(ready_details{{}, {1, 2}, 2});
+  fusion plan(exactly(0));
+  plan.push(std::vector{reduced, sent, gathered}, 0ns);
+  const auto out = plan.take(0ns);
+  REQUIRE(out.size() == 3);
+  CHECK(out[0].operation == operation::reducescatter);
+  CHECK(out[0].dtype == dtype::float64);
+  CHECK(out[0].reduce_op == reduce_op::max);
+  CHECK(out[0].prescale == 0.5);
+  CHECK(out[0].postscale == 4.0);
+  CHECK(out[0].entries.at(0).elements == 2);
+  CHECK(out[1].operation == operation::broadcast);
+  CHECK(out[1].root == 3);
+  CHECK(out[2].entries.at(0).first_dims == std::vector<std::int64_t>{1, 2});
+  CHECK(out[2].entries.at(0).row_elements == 2);
+}
+
+TEST_CASE("no bundle has more than a message holds, whatever the threshold") {
+  fusion plan(exactly(1000));
+  std::vector<ready_tensor> all;
+  for (std::uint32_t id : {1, 2, 3, 4}) {
+    all.push_back(tensor(id, 4));
+    all.back().operation = operation::allgather;
+    const std::vector<std::int64_t> rows((std::size_t{1} << 19) / 3, 0); // a third of the most words
+    all.back().details = std::make_shared<const ready_details>(ready_details{{}, rows, 1});
+  }
+  plan.push(all, 0ns);
+  CHECK(ids(plan.take(0ns)) == bundles_of{{1, 2}, {3, 4}});
+}

@@ -157,3 +157,95 @@ TEST_CASE("rows without elements that a schedule cannot carry fail instead of be
   REQUIRE(decided.failures.size() == 1);
   CHECK(decided.failures[0].reason.text.find("hold more than can be counted") != std::string::npos);
 }
+
+TEST_CASE("what members asked for is what is run, in full and by id") {
+  request reduced = ask("reduced", 6);
+  reduced.signature.operation = operation::reducescatter;
+  reduced.signature.dtype = dtype::int64;
+  reduced.signature.reduce_op = reduce_op::max;
+  reduced.signature.prescale = 2.0;
+  reduced.signature.postscale = 0.5;
+  request sent = ask("sent", 6);
+  sent.signature.operation = operation::broadcast;
+  sent.signature.root = 1;
+  negotiation leader(members(2));
+  leader.receive(0, full({reduced, sent}), 0ns);
+  const auto first = leader.receive(1, full({reduced, sent}), 0ns).ready;
+  leader.receive(0, by_id({1, 2}), 0ns);
+  const auto again = leader.receive(1, by_id({1, 2}), 0ns).ready;
+  REQUIRE(first.size() == 2);
+  CHECK(first == again);
+  CHECK(first[0].operation == operation::reducescatter);
+  CHECK(first[0].dtype == dtype::int64);
+  CHECK(first[0].reduce_op == reduce_op::max);
+  CHECK(first[0].prescale == 2.0);
+  CHECK(first[0].postscale == 0.5);
+  CHECK(first[0].bytes == 48);
+  CHECK(first[1].operation == operation::broadcast);
+  CHECK(first[1].root == 1);
+}
+
+TEST_CASE("the end is told once, by whoever it comes from") {
+  negotiation alone(members(1));
+  CHECK(alone.end().end);
+  CHECK_FALSE(alone.end().end);
+  negotiation left(members(1));
+  requests goes;
+  goes.leaves = departure{};
+  CHECK(left.receive(0, goes, 0ns).end);
+  CHECK_FALSE(left.end().end);
+}
+
+TEST_CASE("a tensor that a member asks for by its id and in full, differently, breaks the protocol") {
+  negotiation leader(members(2));
+  leader.receive(0, full({ask("a")}), 0ns);
+  leader.receive(1, full({ask("a")}), 0ns);
+  REQUIRE(leader.receive(1, by_id({1}), 0ns).empty());
+  const auto out = leader.receive(1, full({ask("a", 2)}), 0ns);
+  CHECK(out.breach.text.find("was asked for twice at once, differently") != std::string::npos);
+  CHECK(out.broken_by == 1);
+  CHECK(leader.receive(0, by_id({1}), 0ns).ready.size() == 1);
+}
+
+TEST_CASE("who changes process sets where that is not done, or faster than is answered, is named") {
+  requests change, faulty;
+  change.change = set_change{set_change_kind::add, 0, {{0, 1}}};
+  faulty.faults = {set_fault{7, "broke"}};
+  negotiation one_set(members(2));
+  for (const auto* said : {&change, &faulty}) {
+    const auto out = one_set.receive(1, *said, 0ns);
+    CHECK(out.breach);
+    CHECK(out.broken_by == 1);
+  }
+  auto options = members(2);
+  options.keeps_sets = true;
+  negotiation all_sets(options);
+  CHECK(all_sets.receive(1, faulty, 0ns).breach.text.find("which has not started") != std::string::npos);
+  REQUIRE(all_sets.receive(1, change, 0ns).empty());
+  CHECK(all_sets.receive(1, change, 0ns).breach.text.find("before its last one was answered") !=
+        std::string::npos);
+  change.change->sets.push_back({0});
+  CHECK(all_sets.receive(0, change, 0ns).breach.text.find("adds 2 process sets") != std::string::npos);
+}
+
+TEST_CASE("a change of process sets that members do not agree on fails for all, and changes nothing") {
+  auto options = members(2);
+  options.keeps_sets = true;
+  negotiation leader(options);
+  requests change;
+  change.change = set_change{set_change_kind::add, 0, {{0, 1}}};
+  REQUIRE(leader.receive(0, change, 0ns).empty());
+  change.change->sets = {{0}};
+  const auto out = leader.receive(1, change, 0ns);
+  REQUIRE(out.failures.size() == 1);
+  CHECK(out.failures[0].name == set_change_name);
+  CHECK_FALSE(out.changed);
+  CHECK(out.sets.empty());
+  requests same;
+  same.change = set_change{set_change_kind::add, 0, {{0}}};
+  REQUIRE(leader.receive(0, same, 0ns).empty());
+  const auto done = leader.receive(1, same, 0ns);
+  CHECK(done.changed);
+  REQUIRE(done.sets.size() == 1);
+  CHECK(done.sets[0].ranks == std::vector<std::int32_t>{0});
+}
