@@ -137,3 +137,27 @@ TEST_CASE("an id is met only by just its signature and group, and by each rank's
   asked.signature.shape = {};
   CHECK(!tensor.matches(asked, 1));
 }
+
+TEST_CASE("a place that is used again is neither pinned nor seated") {
+  response_cache cache(1);
+  std::vector<cached_tensor> evicted;
+  cache.seat(*cache.insert(named("a"), evicted));
+  cache.forget(1);
+  cache.seat(*cache.insert(named("b"), evicted));
+  CHECK(cache.insert(named("c"), evicted));
+  CHECK(evicted.empty());
+}
+
+TEST_CASE("the order of use stands, however often one is used") {
+  response_cache cache(3);
+  std::vector<cached_tensor> evicted;
+  for (const auto* name : {"a", "b", "c"})
+    cache.insert(named(name), evicted);
+  for (const std::uint32_t id : {1, 1, 3})
+    cache.touch(*cache.find(id));
+  for (const auto* name : {"d", "e", "f"}) {
+    cache.mark();
+    cache.insert(named(name), evicted);
+  }
+  CHECK(ids(evicted) == std::vector<std::uint32_t>{2, 1, 3});
+}

@@ -180,6 +180,20 @@ TEST_CASE("a set that fails too often in too short a time is given up") {
   CHECK(last.reason == "process set 1 failed 4 times within 10 s, the last time on rank 0: broken");
 }
 
+TEST_CASE("a set that has the id of one that was removed has not failed yet") {
+  using namespace std::chrono_literals;
+  set_registry registry(2);
+  for (int i = 0; i < 4; ++i) {
+    auto number = agreed(registry, 2, add({0})).events.at(0).number;
+    for (int failures = 0; failures < 3; ++failures) {
+      const auto restart = registry.failed(0, {number, "broken"}, 1s).restart;
+      REQUIRE(restart.begins);
+      number = restart.begins->number;
+    }
+    agreed(registry, 2, removal(1));
+  }
+}
+
 TEST_CASE("sets from before keep their ids, and equal ranks do not make them one") {
   set_registry registry(2);
   auto again = found({{0}, {0, 1}, {0}});
