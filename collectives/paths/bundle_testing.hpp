@@ -6,25 +6,29 @@
 
 namespace farandole::testing {
 
-/// One operation of two members, on `count` bytes for each of them.
+/// One operation of `members`, on `count` elements for each of them.
 struct bundle_of {
   bytes input, output;
   work bundle;
 
-  bundle_of(operation what, std::size_t count) {
+  explicit bundle_of(operation what, std::size_t count, std::size_t members = 2, dtype type = dtype::uint8,
+                     reduce_op how = reduce_op::sum) {
     const bool in_rows = what == operation::alltoall || what == operation::reducescatter;
-    input.assign(in_rows ? 2 * count : count, std::byte{1});
-    output.assign(what == operation::allgather || what == operation::alltoall ? 2 * count : input.size(), {});
+    const std::size_t row = count * size_of(type);
+    input.assign(in_rows ? members * row : row, std::byte{1});
+    output.assign(what == operation::allgather || what == operation::alltoall ? members * row : input.size(),
+                  {});
     bundle.operation = what;
-    bundle.dtype = dtype::uint8;
+    bundle.reduce_op = how;
+    bundle.dtype = type;
     bundle.root = what == operation::broadcast ? 0 : -1;
     if (what == operation::allgather)
-      bundle.gathered = {count, count};
+      bundle.gathered.assign(members, row);
     if (in_rows)
-      bundle.sent = {count, count};
+      bundle.sent.assign(members, row);
     if (what == operation::alltoall)
-      bundle.received = {count, count};
-    bundle.longest = count;
+      bundle.received.assign(members, row);
+    bundle.longest = row;
     if (what != operation::barrier)
       bundle.parts.push_back({input.data(), output.data(), input.size(), {}});
   }

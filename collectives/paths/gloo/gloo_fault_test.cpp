@@ -8,6 +8,7 @@
 
 #include "collectives/paths/bundle_testing.hpp"
 #include "collectives/paths/exchange/message_exchange.hpp"
+#include "collectives/paths/exchange/steps_testing.hpp"
 #include "collectives/paths/forked_testing.hpp"
 #include "collectives/paths/gloo/gloo_address.hpp"
 #include "collectives/paths/gloo/gloo_worker.hpp"
@@ -18,18 +19,10 @@ using namespace farandole::testing;
 
 namespace {
 
-/// Steps that a mesh has taken; one of them fails.
-struct steps {
-  std::size_t failing = SIZE_MAX;
-  std::size_t taken = 0;
-
-  std::string take() { return taken++ == failing ? "step " + std::to_string(failing) : ""; }
-};
-
 class message_of_steps final : public gloo_message {
 public:
   explicit message_of_steps(steps& counted) : steps_(counted) {}
-  std::string wait(std::chrono::milliseconds) override { return steps_.take(); }
+  std::string wait(std::chrono::milliseconds) override { return steps_.take().text; }
   void give_up() override {}
   bool broken() override { return false; }
 
@@ -61,7 +54,7 @@ public:
 
 private:
   gloo_message* begin(std::string& why) {
-    why = steps_.take();
+    why = steps_.take().text;
     return why.empty() ? new message_of_steps(steps_) : nullptr;
   }
   steps& steps_;

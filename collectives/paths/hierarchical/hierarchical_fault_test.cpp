@@ -6,25 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "collectives/paths/bundle_testing.hpp"
+#include "collectives/paths/exchange/steps_testing.hpp"
 #include "collectives/paths/hierarchical/hierarchical.hpp"
-#include "collectives/paths/paths_testing.hpp"
 
 using namespace farandole;
 using namespace farandole::testing;
 
 namespace {
-
-/// Steps of both levels, counted together; one of them fails.
-struct steps {
-  std::size_t failing = SIZE_MAX;
-  std::size_t taken = 0;
-
-  error take() {
-    if (taken++ != failing)
-      return {};
-    return {error_kind::unknown, "step " + std::to_string(failing)};
-  }
-};
 
 /// The neighbours: each of its works, and each swap of an Adasum, is a step that is done at once.
 class host_of_steps final : public path, public adasum_carrier, adasum_transport {
@@ -44,44 +33,6 @@ private:
   steps& steps_;
 };
 
-/// The column: each message is a step, which is done at once or fails the wait for it.
-class column_of_steps final : public peer_messenger {
-public:
-  column_of_steps(steps& counted, std::int32_t rank, std::int32_t members)
-      : steps_(counted), rank_(rank), members_(members) {}
-  std::string address() const override { return {}; }
-  error connect(std::span<const std::string>, std::int32_t, const limits&) override { return {}; }
-  std::int32_t rank() const override { return rank_; }
-  std::int32_t members() const override { return members_; }
-  void begin(std::uint64_t) override {}
-  void send(std::int32_t, message_phase, std::span<const std::byte>, message_ticket& ticket) override {
-    move(ticket);
-  }
-  void receive(std::int32_t, message_phase, std::span<std::byte> to, message_ticket& ticket) override {
-    if (!to.empty())
-      std::memset(to.data(), 0, to.size());
-    move(ticket);
-  }
-  void look() override {}
-  error wait(const message_ticket& ticket, const limits&) override {
-    return ticket.pending == 0 ? error{} : failure_;
-  }
-  error flush(const limits&) override { return steps_.take(); }
-  void give_up(const error&) override {}
-
-private:
-  void move(message_ticket& ticket) {
-    if (auto problem = steps_.take()) {
-      failure_ = problem;
-      ++ticket.pending;
-    }
-  }
-  steps& steps_;
-  const std::int32_t rank_;
-  const std::int32_t members_;
-  error failure_;
-};
-
 struct scenario {
   operation what;
   reduce_op how;
@@ -96,18 +47,12 @@ std::pair<error, std::size_t> played(const scenario& all, std::int32_t rank, std
   std::unique_ptr<exchange_path> column;
   if (where.in_column())
     column = std::make_unique<exchange_path>(
-        "steps", std::make_unique<column_of_steps>(counted, static_cast<std::int32_t>(where.host), 2),
+        "steps", std::make_unique<messenger_of_steps>(counted, static_cast<std::int32_t>(where.host), 2),
         exchange_options{});
   hierarchical_path levels(where, std::make_unique<host_of_steps>(counted), std::move(column));
-  bytes input(all.count * 4), output(4 * input.size());
-  work bundle;
-  bundle.operation = all.what;
-  bundle.reduce_op = all.how;
-  bundle.parts.push_back({input.data(), output.data(), input.size(), {}});
-  if (all.what == operation::allgather)
-    bundle.gathered.assign(4, input.size());
+  const bundle_of own(all.what, all.count, hosts.size(), dtype::float32, all.how);
   abort_token abort;
-  const auto ended = levels.run(bundle, {abort, far(), "test deadline"}).error;
+  const auto ended = levels.run(own.bundle, {abort, far(), "test deadline"}).error;
   return {ended, counted.taken};
 }
 
