@@ -269,6 +269,8 @@ bool local_path::await_all(job& now, counter which, std::uint64_t reached) {
 }
 
 bool local_path::await(job& now, std::uint32_t member, counter which, std::uint64_t reached) {
+  if (probe_)
+    probe_(local_phase::wait, reached);
   const auto end =
       waiting_.until_reached(window_->counters(member).*which, static_cast<std::uint32_t>(reached),
                              now.until.abort.word(), now.until.deadline);

@@ -26,11 +26,12 @@ namespace farandole {
 struct loan_plan;
 
 /// What a member is about to do; told to the probe of a test.
-enum class local_phase : std::uint8_t { pack, reduce, unpack, lend };
+enum class local_phase : std::uint8_t { pack, reduce, unpack, lend, wait };
 
 class local_path : public path, public adasum_carrier {
 public:
-  /// Called on the lane before each phase of each step: the seam at which tests stop a member.
+  /// Called on the lane before each phase of each step, and before each wait for another member's counter
+  /// with the number that it must reach: the seam at which tests stop a member, or its neighbours.
   using probe = std::function<void(local_phase, std::uint64_t step)>;
 
   /// All members of the set are on this host; `rank` is this member's, within the set and in the window,

@@ -1,0 +1,209 @@
+// Whichever wait of an operation on the local path fails, and for whatever reason, the operation itself ends
+// with the error: no wait is left out. One member alone: the test writes what its neighbours would have
+// written into the window, and takes it back for one wait only, so that no later wait makes up for one that
+// is ignored.
+#include <catch2/catch.hpp>
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "collectives/paths/bundle_testing.hpp"
+#include "collectives/paths/local/checked_words.hpp"
+#include "collectives/paths/local/local.hpp"
+
+using namespace farandole;
+using namespace farandole::testing;
+
+namespace {
+
+constexpr waiting patient{waiting::look::giving_way, std::chrono::microseconds(5), yield_ledger(true)};
+constexpr std::uint32_t slots = 3;
+constexpr auto counters = {&member_counters::packed, &member_counters::reduced, &member_counters::released};
+
+enum class fault : std::uint8_t {
+  absent,  ///< the neighbours do not come before the deadline
+  damaged, ///< their counters do not match their checksums
+  aborted  ///< the generation ends
+};
+
+window_layout layout_of(std::uint32_t members) {
+  window_layout layout;
+  layout.members = members;
+  layout.chunk_bytes = 4096;
+  layout.slots = slots;
+  return layout;
+}
+
+/// A member whose neighbours are far ahead of it but for one wait.
+class lone_member {
+public:
+  lone_member(std::uint32_t rank, std::uint32_t members, std::size_t single_copy_bytes = 0)
+      : window_(std::move(*window::create(layout_of(members)))), rank_(rank),
+        path_(window_, rank, patient, single_copy_bytes,
+              [this](local_phase phase, std::uint64_t step) { before(phase, step); }) {
+    come();
+  }
+
+  void fail(fault kind, std::size_t wait) {
+    kind_ = kind;
+    failing_ = wait;
+  }
+  error run(const work& bundle) { return path_.run(bundle, until_).error; }
+  std::size_t waits() const { return waits_; }
+  window& shared() { return *window_; }
+  /// What the neighbours do before this member packs a step.
+  std::function<void(std::uint64_t step)> before_packing = [](std::uint64_t) {};
+
+private:
+  void before(local_phase phase, std::uint64_t step) {
+    come();
+    if (phase == local_phase::pack)
+      before_packing(step);
+    if (phase != local_phase::wait || waits_++ != failing_)
+      return;
+    if (kind_ == fault::aborted)
+      abort_.raise();
+    if (kind_ == fault::absent)
+      until_.deadline = steady_clock::now();
+    each_neighbour([&](shared_counter& counter) {
+      if (kind_ == fault::absent)
+        counter.value = static_cast<std::uint32_t>(step - 1);
+      if (kind_ == fault::damaged)
+        counter.proof ^= std::uint64_t{1} << 40;
+    });
+  }
+  void come() {
+    until_.deadline = far();
+    each_neighbour([](shared_counter& counter) { counter.publish(1 << 20); });
+  }
+  template <class Act>
+  void each_neighbour(const Act& act) {
+    for (std::uint32_t member = 0; member < window_->layout().members; ++member)
+      for (const auto counter : counters)
+        if (member != rank_)
+          act(window_->counters(member).*counter);
+  }
+
+  const std::shared_ptr<window> window_;
+  const std::uint32_t rank_;
+  local_path path_;
+  abort_token abort_;
+  limits until_{abort_, far(), "test deadline"};
+  fault kind_{};
+  std::size_t failing_ = SIZE_MAX;
+  std::size_t waits_ = 0;
+};
+
+/// A neighbour that lends its tensor to rank 0: what it shows in the two steps in which they meet, and in the
+/// one in which the first bundle moves.
+struct lending_neighbour {
+  static constexpr std::uint32_t rank = 1;
+  static constexpr std::uint64_t step_of_bundle = 2;
+  lender own;
+  bytes tensor = bytes(40'000, std::byte{7});
+
+  explicit lending_neighbour(window& shared) {
+    const auto card = std::bit_cast<std::array<std::uint64_t, 4>>(own.card());
+    show(shared, 0, std::array{card[0], card[1], card[2], card[3], ~std::uint64_t{0}, std::uint64_t{0}});
+    show(shared, 1, std::array{std::uint64_t{1}});
+    show_address(shared, reinterpret_cast<std::uintptr_t>(tensor.data()));
+  }
+  static void show_address(window& shared, std::uint64_t address) {
+    show(shared, step_of_bundle, std::array{std::uint64_t{1}, address, address});
+  }
+  static std::byte* descriptor(window& shared, std::uint32_t step) { return shared.slot(rank, step); }
+
+private:
+  template <std::size_t Count>
+  static void show(window& shared, std::uint32_t step, const std::array<std::uint64_t, Count>& words) {
+    write_checked(descriptor(shared, step), words, {rank, 0, step});
+  }
+};
+
+/// An alltoall of two members that is copied out of the neighbour's memory.
+struct lent_bundle {
+  lone_member member{0, 2, 1};
+  lending_neighbour neighbour{member.shared()};
+  bundle_of own{operation::alltoall, 20'000};
+
+  lent_bundle() {
+    member.before_packing = [this](std::uint64_t step) {
+      if (step == lending_neighbour::step_of_bundle)
+        neighbour.own.lend(step + 1);
+    };
+  }
+  error run() { return member.run(own.bundle); }
+};
+
+const char* reason_of(fault kind) {
+  switch (kind) {
+  case fault::absent:
+    return "until the test deadline passed";
+  case fault::damaged:
+    return "found the progress of local member";
+  default:
+    return "was given up";
+  }
+}
+
+} // namespace
+
+TEST_CASE("local: a wait that fails, whichever it is, fails the operation that it belongs to") {
+  const auto what = GENERATE(operation::allreduce, operation::allgather, operation::broadcast,
+                             operation::alltoall, operation::reducescatter, operation::barrier);
+  const auto how = GENERATE(reduce_op::sum, reduce_op::adasum);
+  if (how == reduce_op::adasum && what != operation::allreduce)
+    return;
+  const auto members = GENERATE(2u, 4u);
+  const auto count = GENERATE(std::size_t{16}, std::size_t{10'000}); // one step, or more than there are slots
+  const auto kind = GENERATE(fault::absent, fault::damaged, fault::aborted);
+  for (std::uint32_t rank = 0; rank < members; ++rank) {
+    const bundle_of own(what, count, members, dtype::float32, how);
+    lone_member undisturbed(rank, members);
+    REQUIRE(undisturbed.run(own.bundle).text == "");
+    INFO("operation " << static_cast<int>(what) << " of " << members << " members, rank " << rank << ", "
+                      << undisturbed.waits() << " waits");
+    REQUIRE(undisturbed.waits() > 0);
+    for (std::size_t failing = 0; failing < undisturbed.waits(); ++failing) {
+      lone_member disturbed(rank, members);
+      disturbed.fail(kind, failing);
+      const auto ended = disturbed.run(own.bundle);
+      CAPTURE(failing);
+      CHECK_THAT(ended.text, Catch::Contains(reason_of(kind)));
+      // Its steps no longer agree with those of the others.
+      CHECK(disturbed.run(own.bundle) == ended);
+    }
+  }
+}
+
+TEST_CASE("local: a wait that fails while members lend their memory fails the operation that it belongs to") {
+  const auto kind = GENERATE(fault::absent, fault::damaged, fault::aborted);
+  lent_bundle undisturbed;
+  REQUIRE(undisturbed.run().text == "");
+  REQUIRE(undisturbed.own.output.back() == undisturbed.neighbour.tensor.back());
+  REQUIRE(undisturbed.member.waits() > 0);
+  for (std::size_t failing = 0; failing < undisturbed.member.waits(); ++failing) {
+    lent_bundle disturbed;
+    disturbed.member.fail(kind, failing);
+    CAPTURE(failing);
+    CHECK_THAT(disturbed.run().text, Catch::Contains(reason_of(kind)));
+  }
+}
+
+TEST_CASE("local: a descriptor, an address or a loan that is wrong fails the operation that relies on it") {
+  lent_bundle disturbed;
+  SECTION("a descriptor") {
+    const auto step = GENERATE(0u, 1u, 2u);
+    *lending_neighbour::descriptor(disturbed.member.shared(), step) ^= std::byte{1};
+    CHECK_THAT(disturbed.run().text, Catch::Contains("found the descriptor of local member 1 damaged"));
+  }
+  SECTION("an address") {
+    lending_neighbour::show_address(disturbed.member.shared(), 64); // nothing is mapped there
+    CHECK_THAT(disturbed.run().text, Catch::Contains("could not read the memory of local member 1"));
+  }
+  SECTION("a loan") {
+    disturbed.member.before_packing = [](std::uint64_t) {};
+    CHECK_THAT(disturbed.run().text, Catch::Contains("was given up"));
+  }
+}
