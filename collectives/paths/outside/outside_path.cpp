@@ -75,7 +75,7 @@ outside_path::outside_path(const farandole_path_table& library, outside_options 
 }
 
 outside_path::~outside_path() {
-  if (opened_ != nullptr)
+  if (is_open_)
     library_.close(opened_);
 }
 
@@ -91,20 +91,26 @@ expected<std::unique_ptr<outside_path>> outside_path::open(const outside_options
 
 error outside_path::start() {
   reason why;
-  void* opened = nullptr;
-  const auto how = library_.open(&set_, &opened, why.place());
-  if (how == FARANDOLE_PATH_OK)
-    opened_ = opened;
+  const auto how = library_.open(&set_, &opened_, why.place());
+  is_open_ = how == FARANDOLE_PATH_OK;
   return ended(how, why.text(), nullptr);
 }
 
-std::string outside_path::introduction() const {
+std::string outside_path::introduction() {
   std::string bytes(path_address_limit_bytes, '\0');
-  bytes.resize(std::min(library_.introduce(opened_, bytes.data(), bytes.size()), bytes.size()));
+  const std::size_t written = library_.introduce(opened_, bytes.data(), bytes.size());
+  if (written > bytes.size()) {
+    broken_ = {error_kind::unknown, name_of_library() + "introduces itself with " + std::to_string(written) +
+                                        " bytes, where " + std::to_string(bytes.size()) + " are allowed"};
+    return {};
+  }
+  bytes.resize(written);
   return bytes;
 }
 
 error outside_path::connect(std::span<const std::string> introductions, const limits& until) {
+  if (broken_)
+    return broken_;
   std::vector<const void*> bytes;
   std::vector<std::size_t> sizes;
   for (const auto& one : introductions) {
@@ -113,8 +119,8 @@ error outside_path::connect(std::span<const std::string> introductions, const li
   }
   reason why;
   const auto limited = passed(until);
-  broken_ =
-      ended(library_.connect(opened_, bytes.data(), sizes.data(), &limited, why.place()), why.text(), &until);
+  const auto how = library_.connect(opened_, bytes.data(), sizes.data(), &limited, why.place());
+  broken_ = ended(how, why.text(), &until);
   return broken_;
 }
 
@@ -140,14 +146,19 @@ outcome outside_path::run(const work& bundle, const limits& until) {
   what.received = numbers(bundle.received);
   reason why;
   const auto limited = passed(until);
-  const auto problem = ended(library_.run(opened_, &what, &limited, why.place()), why.text(), &until);
+  const auto how = library_.run(opened_, &what, &limited, why.place());
+  const auto problem = ended(how, why.text(), &until);
   if (problem && problem.kind != error_kind::unimplemented)
     broken_ = problem;
   return {problem};
 }
 
+std::string outside_path::name_of_library() const {
+  return "the path " + std::string(library_.name) + " (" + options_.library + ") ";
+}
+
 error outside_path::ended(farandole_path_status how, const char* why, const limits* until) const {
-  const std::string what = "the path " + std::string(library_.name) + " (" + options_.library + ") ";
+  const std::string what = name_of_library();
   const std::string text = *why != '\0' ? ": " + std::string(why) : std::string();
   switch (how) {
   case FARANDOLE_PATH_OK:

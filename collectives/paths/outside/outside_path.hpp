@@ -32,8 +32,9 @@ public:
   outside_path(const outside_path&) = delete;
   outside_path& operator=(const outside_path&) = delete;
 
-  /// What the library wants the others to know: bytes.
-  std::string introduction() const;
+  /// What the library wants the others to know: bytes. Empty when it claims more than it may write; connect()
+  /// then says so.
+  std::string introduction();
   /// What all members said, by rank within the set. Blocks until the library is connected.
   error connect(std::span<const std::string> introductions, const limits& until);
 
@@ -44,11 +45,13 @@ private:
   outside_path(const farandole_path_table& library, outside_options options);
   error start();
   error ended(farandole_path_status how, const char* why, const limits* until) const;
+  std::string name_of_library() const;
 
   const farandole_path_table& library_;
   const outside_options options_;
   farandole_path_set set_{};
-  void* opened_ = nullptr;
+  bool is_open_ = false;
+  void* opened_ = nullptr; ///< whatever the library has given, null too
   error broken_;
 };
 
