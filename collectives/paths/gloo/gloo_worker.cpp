@@ -26,9 +26,15 @@ constexpr std::chrono::milliseconds hearing{20};
 constexpr std::chrono::milliseconds between_hearings{1};
 
 /// Where a message is awaited. Gloo takes a shorter message for a whole one, so messages of different lengths
-/// never meet: both members wait until their deadline.
+/// never meet: both members wait until their deadline, and learn of it from their goodbyes.
 std::uint64_t slot_of(message_phase phase, std::size_t bytes) {
   return std::uint64_t{bytes} << 8 | static_cast<std::uint64_t>(phase);
+}
+std::uint64_t bytes_of(std::uint64_t slot) {
+  return slot >> 8;
+}
+bool same_phase(std::uint64_t slot, std::uint64_t other) {
+  return (slot & 0xff) == (other & 0xff);
 }
 
 } // namespace
@@ -120,28 +126,26 @@ error gloo_worker::greet(const limits& until) {
 void gloo_worker::send(std::int32_t peer, message_phase phase, std::span<const std::byte> bytes,
                        message_ticket& ticket) {
   std::string why;
-  gloo_message* made =
-      failure_ ? nullptr : mesh_->send(peer, slot_of(phase, bytes.size()), bytes.data(), bytes.size(), why);
-  keep(peer, made, why, ticket);
+  const auto slot = slot_of(phase, bytes.size());
+  gloo_message* made = failure_ ? nullptr : mesh_->send(peer, slot, bytes.data(), bytes.size(), why);
+  keep({std::unique_ptr<gloo_message>(made), &ticket, peer, slot, false}, why);
 }
 
 void gloo_worker::receive(std::int32_t peer, message_phase phase, std::span<std::byte> bytes,
                           message_ticket& ticket) {
   std::string why;
-  gloo_message* made =
-      failure_ ? nullptr
-               : mesh_->receive(peer, slot_of(phase, bytes.size()), bytes.data(), bytes.size(), why);
-  keep(peer, made, why, ticket);
+  const auto slot = slot_of(phase, bytes.size());
+  gloo_message* made = failure_ ? nullptr : mesh_->receive(peer, slot, bytes.data(), bytes.size(), why);
+  keep({std::unique_ptr<gloo_message>(made), &ticket, peer, slot, true}, why);
 }
 
 /// After a failure nothing more is begun, and what was asked for will never be done: the next wait() tells.
-void gloo_worker::keep(std::int32_t peer, gloo_message* made, const std::string& why,
-                       message_ticket& ticket) {
-  ++ticket.pending;
-  if (made != nullptr)
-    under_way_.push_back({std::unique_ptr<gloo_message>(made), &ticket, peer});
+void gloo_worker::keep(record begun, const std::string& why) {
+  ++begun.ticket->pending;
+  if (begun.message)
+    under_way_.push_back(std::move(begun));
   else if (!failure_)
-    failure_ = judge(peer, why);
+    failure_ = judge(begun.peer, why);
 }
 
 error gloo_worker::wait(const message_ticket& ticket, const limits& until) {
@@ -153,6 +157,7 @@ error gloo_worker::wait(const message_ticket& ticket, const limits& until) {
     assert(next != under_way_.end() && "what is not under way has failed");
     const std::string why = wait_for(*next->message, next->peer, until);
     if (!why.empty()) {
+      spoken_ = {next->slot, next->peer, next->receives, in_order};
       error problem = reason_to_stop(next->peer, until);
       return fail(problem ? problem : judge(next->peer, why));
     }
@@ -189,18 +194,18 @@ error gloo_worker::reason_to_stop(std::int32_t peer, const limits& until) const 
 // ---- who is to blame -----------------------------------------------------------------------------
 
 std::int64_t gloo_worker::ear::said() const {
-  return std::atomic_ref(heard).load(std::memory_order_acquire);
+  return std::atomic_ref(heard.culprit).load(std::memory_order_acquire);
 }
 
 void gloo_worker::listen_for_goodbyes() {
   ears_.resize(names_.size());
   for (std::int32_t peer = 0; peer < members(); ++peer) {
     ear& each = ears_[static_cast<std::size_t>(peer)];
-    each.heard = silence;
+    each.heard.culprit = silence;
     if (peer == rank_)
       continue;
     std::string why;
-    each.message.reset(mesh_->receive(peer, slot_of(message_phase::goodbye, sizeof(std::int64_t)),
+    each.message.reset(mesh_->receive(peer, slot_of(message_phase::goodbye, sizeof(goodbye)),
                                       reinterpret_cast<std::byte*>(&each.heard), sizeof each.heard, why));
     if (!each.message && !failure_)
       failure_ = lost(peer, why);
@@ -259,11 +264,31 @@ error gloo_worker::fail(const error& why) {
   return failure_;
 }
 
+/// Where the peer waits for a message that this member has under way too, in the same phase and the other
+/// direction, the two are meant for each other.
+std::string gloo_worker::difference_of_lengths() const {
+  for (const record& own : under_way_) {
+    const ear& its = ears_[static_cast<std::size_t>(own.peer)];
+    const goodbye& other = its.heard;
+    if (its.said() == silence || other.peer != rank_ || (other.receives != 0) == own.receives ||
+        !same_phase(own.slot, other.slot))
+      continue;
+    const std::uint64_t sent = bytes_of(own.receives ? other.slot : own.slot);
+    const std::uint64_t expected = bytes_of(own.receives ? own.slot : other.slot);
+    if (sent != expected)
+      return "; " + name_of(own.receives ? own.peer : rank_) + " sent " + std::to_string(sent) +
+             " bytes where " + std::to_string(expected) + " were expected";
+  }
+  return {};
+}
+
 void gloo_worker::leave(std::int64_t culprit) {
   if (!mesh_)
     return;
   if (!ears_.empty())
     say_goodbye(culprit);
+  if (failure_)
+    failure_.text += difference_of_lengths();
   mesh_->close();
   under_way_.clear();
   ears_.clear();
@@ -273,7 +298,7 @@ void gloo_worker::leave(std::int64_t culprit) {
 }
 
 void gloo_worker::say_goodbye(std::int64_t culprit) {
-  spoken_ = culprit;
+  spoken_.culprit = culprit;
   const auto silent = [](const ear& its) {
     return its.message && its.said() == silence && !its.message->broken();
   };
@@ -281,7 +306,7 @@ void gloo_worker::say_goodbye(std::int64_t culprit) {
   for (std::int32_t peer = 0; peer < members(); ++peer) {
     std::string why;
     if (peer != rank_)
-      words.emplace_back(mesh_->send(peer, slot_of(message_phase::goodbye, sizeof(std::int64_t)),
+      words.emplace_back(mesh_->send(peer, slot_of(message_phase::goodbye, sizeof(goodbye)),
                                      reinterpret_cast<const std::byte*>(&spoken_), sizeof spoken_, why));
   }
   const auto until = clock::now() + (culprit == in_order ? orderly_leave : last_words);

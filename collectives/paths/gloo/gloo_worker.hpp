@@ -4,7 +4,9 @@
 // behind its back.
 //
 // Members that leave say goodbye and why. So the loss of one member is told by its name to all others, though
-// most of them only see that the first to notice has closed its connections.
+// most of them only see that the first to notice has closed its connections. A goodbye also tells which
+// message its sender waited for: two members that disagree about the length of a message, which never meet in
+// Gloo, find out from it.
 #pragma once
 
 #include <chrono>
@@ -57,16 +59,24 @@ private:
     std::unique_ptr<gloo_message> message;
     message_ticket* ticket = nullptr;
     std::int32_t peer = -1;
+    std::uint64_t slot = 0;
+    bool receives = false;
+  };
+  struct goodbye {
+    std::uint64_t slot = 0;       ///< of the message that its sender waited for last
+    std::int64_t peer = -1;       ///< of that message; -1: it waited for none
+    std::int64_t receives = 0;    ///< 1: it waited to receive it; 0: to send it
+    mutable std::int64_t culprit; ///< rank within the set, `in_order` or `silence`; last, so it arrives last
   };
   /// A posted receive of a peer's goodbye. Breaks when the connection does.
   struct ear {
     std::unique_ptr<gloo_message> message;
-    mutable std::int64_t heard; ///< `silence`, then a goodbye; Gloo's thread writes it
+    goodbye heard; ///< Gloo's thread writes it
     std::int64_t said() const;
   };
 
   error greet(const limits& until);
-  void keep(std::int32_t peer, gloo_message* made, const std::string& why, message_ticket& ticket);
+  void keep(record begun, const std::string& why);
   void listen_for_goodbyes();
 
   std::string wait_for(gloo_message& message, std::int32_t peer, const limits& until);
@@ -79,6 +89,8 @@ private:
   std::int32_t named_culprit() const;
   error lost(std::int32_t culprit, const std::string& why);
   error fail(const error& why);
+  /// Of the message that both this member and a peer that has left wait for; empty when they agree.
+  std::string difference_of_lengths() const;
 
   /// `culprit`: rank within the set, or `in_order`.
   void leave(std::int64_t culprit);
@@ -90,8 +102,8 @@ private:
   const std::int32_t rank_;
   const std::vector<std::int32_t> names_; ///< global ranks
 
-  std::int64_t spoken_ = 0; ///< what is being said in goodbyes
-  std::vector<ear> ears_;   ///< by rank; empty until connected, and never moved then
+  goodbye spoken_{};      ///< what is being said in goodbyes
+  std::vector<ear> ears_; ///< by rank; empty until connected, and never moved then
   std::int32_t culprit_ = -1;
   error failure_;
 
