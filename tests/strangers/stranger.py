@@ -16,8 +16,10 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
-from typing import Callable, Iterator, List, Tuple
+from typing import Callable, Iterator, List, Set, Tuple
 
 DEADLINE_S = 60.0
 AT_ONCE = 64
@@ -215,6 +217,30 @@ def attack_silence(address: Address, count: int, path: str) -> None:
         flood.open()
     say("under way")
     flood.run()
+
+
+def attack_meeting(address: Address, count: int, path: str) -> None:
+    """So many silent connections to each port of this host at which somebody begins to listen."""
+    allow_descriptors()
+    known = listening_ports()
+    say("under way")
+    while True:
+        for port in listening_ports() - known:
+            known.add(port)
+            flood = Flood((address[0], port), lambda: True, b"")
+            try:
+                for _ in range(count):
+                    flood.open()
+            except OSError:
+                continue  # it is gone already
+            threading.Thread(target=flood.run, daemon=True).start()
+            say(f"at {port}")
+        time.sleep(0.001)
+
+
+def listening_ports() -> Set[int]:
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return {int(words[1].split(":")[1], 16) for words in map(str.split, lines) if words[3] == "0A"}
 
 
 def attack_refused(address: Address, count: int, path: str) -> None:

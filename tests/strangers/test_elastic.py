@@ -68,6 +68,26 @@ def test_members_meet_anew_among_silent_connections(
     results.add(f"{count:,} silent connections at the rendezvous{place} while members meet anew", 1, outcome, seconds)
 
 
+@pytest.mark.parametrize("host", [0, 1])
+def test_members_meet_anew_though_their_own_listeners_are_silently_occupied(
+    host: int, job: ElasticTraining, undisturbed: str, results: Results
+) -> None:
+    count = 700
+    silent = attack(job.hosts, "meeting", job.hosts.addresses[host], 0, count, host=host)
+    began = time.monotonic()
+    job.lose(1)  # those that stay are on two hosts
+    silent.read_until(r"^at \d+\n")
+    job.members(2)
+    seconds = time.monotonic() - began
+    silent.kill()
+    assert job.ends() == undisturbed
+    outcome = f"{SAME}; members have met again"
+    title = (
+        f"{count} silent connections of another user at each listener of a member on its host while members meet anew"
+    )
+    results.add(title, 1, outcome, seconds)
+
+
 def test_a_damaged_journal_is_refused_and_a_sound_copy_is_taken(
     job: ElasticTraining, undisturbed: str, results: Results
 ) -> None:

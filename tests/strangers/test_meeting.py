@@ -6,11 +6,13 @@ middle holds one member's call back for as long as the stranger has the listener
 from __future__ import annotations
 
 import re
+import select
+import time
 from pathlib import Path
 from typing import Callable, List
 
 import pytest
-from namespaces import Hosts
+from namespaces import DEADLINE_S, Hosts
 from results import Results
 from training import SAME, Training, Wire, attack, listeners, wait_for
 
@@ -86,6 +88,26 @@ def test_what_a_member_said_before_opens_nothing(
     assert job.ends() == undisturbed_by_four
     title = {"replay": "a recorded connection, played again", "mirror": "a member's hello, then its answers led back"}
     results.add(f"the data listener: {title[name]}", int(told.split()[0]), SAME)
+    assert refused_at_data_listener(job) >= 5
+
+
+def test_what_a_member_says_to_one_listener_opens_no_other_of_the_same_meeting(
+    wire: Wire, train: Callable[..., Training], undisturbed_by_four: str, results: Results, tmp_path: Path
+) -> None:
+    job = train("sets")
+    first, second = wire.hold_two(*lasting_ports(job))
+    wire.let(first)
+    said = tmp_path / "said"
+    end = time.monotonic() + DEADLINE_S
+    while wire.save(first, said) < 400:  # hello, proof, hello within TLS
+        assert time.monotonic() < end, "the member did not meet the first listener"
+        select.select([], [], [], 0.02)
+    told = wait_for(attack(job.hosts, "replay", job.hosts.addresses[0], second, 5, str(said)))
+    wire.release()
+    job.steps(5)
+    assert job.ends() == undisturbed_by_four
+    title = "the data listener: what a member says to another listener of the same meeting, played again"
+    results.add(title, int(told.split()[0]), SAME)
     assert refused_at_data_listener(job) >= 5
 
 

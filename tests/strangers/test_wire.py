@@ -41,6 +41,23 @@ def test_a_changed_bit_ends_the_job_and_an_end_of_the_connection_is_named(
     results.add(f"man in the middle: one bit changed on the connection for {connection}", 1, ENDS, seconds)
 
 
+@pytest.mark.parametrize("connection", ["data", "link"])
+def test_bytes_that_are_said_again_on_their_own_connection_end_the_job(
+    connection: str, wire: Wire, train: Callable[..., Training], results: Results
+) -> None:
+    job = train()
+    wire.order("repeat", connection_port(job, connection))
+    seconds = seconds_until_all_end(job, wire)
+    for worker in job.workers:
+        assert re.search(r"\brank [01]\b", worker.text), worker.text
+        assert "weights" not in worker.text and "AssertionError" not in worker.text
+    # Who closed the connection; the other end may have seen no more than that.
+    told = [re.search(r"\bwhat came is not what (it|the peer) sealed", worker.text) for worker in job.workers]
+    assert any(told), "\n".join(worker.text for worker in job.workers)
+    title = f"man in the middle: recorded bytes in place of the next ones, on the same connection for {connection}"
+    results.add(title, 1, ENDS, seconds)
+
+
 def connection_port(job: Training, connection: str) -> int:
     """Of the first host's end."""
     (rendezvous,), (links,) = listeners(job.rendezvous), listeners(job.workers[0])

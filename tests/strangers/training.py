@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Set
+from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
 import pytest
 from namespaces import DEADLINE_S, Hosts, Process
@@ -198,6 +198,7 @@ class Wire:
     def __init__(self, hosts: Hosts, folder: Path) -> None:
         self._control = folder / "wire"
         self._holds = 0
+        self._saves = 0
         self._caller = hosts.addresses[1]
         self.process = hosts.tap(0, [sys.executable, str(HERE / "wire.py"), str(self._control)])
         self.process.read_until(r"^the wire is up\n")
@@ -212,11 +213,23 @@ class Wire:
         self.order("hold", self._holds, self._caller, *known_ports)
         return int(self.process.read_until(rf"^hold {self._holds}: \S+ to \S+:(\d+)\n").group(1))
 
+    def hold_two(self, *known_ports: int) -> Tuple[int, int]:
+        """The same, once connections to two ports are held; both."""
+        first = self.hold(*known_ports)
+        again = self.process.read_until(rf"(?s)^hold {self._holds}: \S+ to \S+:(?!{first}\n)(\d+)\n")
+        return first, int(again.group(1))
+
+    def let(self, port: int) -> None:
+        """Connections to this port get through, and the others are held on."""
+        self.order("let", port)
+        self.process.read_until(rf"^let {port}\n")
+
     def release(self) -> None:
         self.order("release")
         self.process.read_until(rf"^hold {self._holds}: released\n")
 
     def save(self, port: int, path: Path) -> int:
         """What the first caller of a port has said, in a file; its length."""
-        self.order("save", port, path)
-        return int(self.process.read_until(rf"^saved {port}: (\d+) bytes\n").group(1))
+        self._saves += 1
+        self.order("save", self._saves, port, path)
+        return int(self.process.read_until(rf"^save {self._saves}: (\d+) bytes\n").group(1))

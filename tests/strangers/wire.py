@@ -49,6 +49,11 @@ def segment_of(frame: bytes) -> Optional[Segment]:
     return Segment((addresses[0], ports[0]), (addresses[1], ports[1]), frame[tcp + 13], payload)
 
 
+def flow_of(frame: bytes) -> Optional[Flow]:
+    segment = segment_of(frame)
+    return segment.flow if segment is not None else None
+
+
 def interface(name: str) -> socket.socket:
     made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     made.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
@@ -73,6 +78,8 @@ class Wire:
         self.recorded: Dict[Flow, bytearray] = {}
         self.spoil_port = 0
         self.spoil_bytes = 0
+        self.repeat_port = 0
+        self.repeatable: Dict[Tuple[Flow, int], bytes] = {}
         self.swap: Tuple[bytes, bytes] = (b"", b"")
 
     def obey(self, order: str) -> None:
@@ -94,18 +101,33 @@ class Wire:
         self.held.clear()
         say(f"hold {self.hold}: released")
 
-    def do_save(self, port: str, path: str) -> None:
+    def do_let(self, port: str) -> None:
+        """Lets the connections to this port through, and holds the others on."""
+        self.known_ports.append(int(port))
+        let = [flow for flow in self.held_flows if flow[1][1] == int(port)]
+        self.held_flows = [flow for flow in self.held_flows if flow not in let]
+        for target, frame in self.held:
+            if flow_of(frame) in let:
+                target.send(frame)
+        self.held = [(target, frame) for target, frame in self.held if flow_of(frame) not in let]
+        say(f"let {port}")
+
+    def do_save(self, number: str, port: str, path: str) -> None:
         """What the first caller of this port has said so far."""
         for (_, target), content in self.recorded.items():
             if target[1] == int(port):
                 Path(path).write_bytes(content)
-                say(f"saved {port}: {len(content)} bytes")
+                say(f"save {number}: {len(content)} bytes")
                 return
-        say(f"saved {port}: 0 bytes")
+        say(f"save {number}: 0 bytes")
 
     def do_spoil(self, port: str, bytes_before: str) -> None:
         """Changes one bit of what is said to or by this port, once so many bytes have passed."""
         self.spoil_port, self.spoil_bytes = int(port), int(bytes_before)
+
+    def do_repeat(self, port: str) -> None:
+        """Once, what is said to or by this port is replaced by what was said before in as many bytes."""
+        self.repeat_port = int(port)
 
     def do_swap(self, old: str, new: str) -> None:
         """Replaces bytes by as many others, wherever they come by."""
@@ -142,6 +164,13 @@ class Wire:
                 self.spoil_port = 0
                 frame[segment.payload_at + size // 2] ^= 1
                 say(f"changed {segment.source[0]} {segment.target[0]} at {time.monotonic()}")
+        if size > 0 and self.repeat_port and self.repeat_port in (segment.source[1], segment.target[1]):
+            content = bytes(frame[segment.payload_at :])
+            before = self.repeatable.setdefault((segment.flow, size), content)
+            if before != content:
+                self.repeat_port = 0
+                frame[segment.payload_at :] = before
+                say(f"repeated {segment.source[0]} {segment.target[0]} at {time.monotonic()}")
         old, new = self.swap
         if old and old in frame:
             frame[:] = frame.replace(old, new)
