@@ -1,12 +1,13 @@
 // When to look again for somebody who went away: soon at first, so that a short absence costs little, then
-// every two seconds, and not for ever. Who waits longer by chance than others spreads the calls of many.
+// every two seconds, and not for ever.
 // Anybody may take the address of one who is away, and answer there without knowing the job's secret. Only
 // before the first contact does that mean that the address or the secret is wrong.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <optional>
+
+#include "messages/backoff.hpp"
 
 namespace farandole {
 
@@ -22,13 +23,11 @@ public:
   std::optional<duration> next(time_point now, double uniform) {
     if (!since_) {
       since_ = now;
-      wait_ = std::chrono::milliseconds{50};
+      calls_ = 0;
     } else if (now - *since_ >= longest_) {
       return std::nullopt;
     }
-    const auto wait = std::chrono::duration_cast<duration>(wait_ * (1 + uniform));
-    wait_ = std::min<duration>(2 * wait_, std::chrono::seconds{1});
-    return wait;
+    return waits.before_try(calls_++, uniform);
   }
   /// Whether to call again is useless, after a call that ended because the other end has not our secret
   /// (`untrusted`), or for another reason.
@@ -39,8 +38,10 @@ public:
   void found() { since_.reset(); }
 
 private:
+  static constexpr backoff waits{std::chrono::milliseconds{50}, std::chrono::seconds{1}};
+
   duration longest_;
-  duration wait_{};
+  int calls_ = 0; ///< since they were found to be away
   std::optional<time_point> since_;
   bool met_ = false;
 };

@@ -1,17 +1,17 @@
 #include "collectives/paths/tcp/tcp_meeting.hpp"
 
-#include <algorithm>
 #include <cassert>
 #include <cerrno>
 #include <set>
 #include <utility>
 
 #include "collectives/paths/connections/sockets.hpp"
+#include "messages/backoff.hpp"
 
 namespace farandole {
 namespace {
 
-constexpr std::chrono::milliseconds longest_backoff{200};
+constexpr backoff between_calls{std::chrono::milliseconds{5}, std::chrono::milliseconds{200}};
 
 std::string seconds_of(std::chrono::milliseconds span) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(span).count()) + " s";
@@ -92,8 +92,7 @@ void tcp_meeting::wait_no_more_for(std::int32_t rank) {
 void tcp_meeting::hang_up(outgoing_call& to, const std::string& why, clock::time_point now) {
   to.talk.socket.close();
   to.trouble = why;
-  to.next_call = now + to.backoff;
-  to.backoff = std::min(to.backoff * 2, longest_backoff);
+  to.next_call = now + between_calls.before_try(to.hang_ups++);
 }
 
 void tcp_meeting::step_call(outgoing_call& to, short events, clock::time_point now) {

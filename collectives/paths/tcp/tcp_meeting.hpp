@@ -68,7 +68,7 @@ private:
     bool connecting = false;
     clock::time_point since; ///< it was called last
     clock::time_point next_call;
-    std::chrono::milliseconds backoff{5};
+    int hang_ups = 0;
     std::string trouble;
   };
 
