@@ -137,7 +137,7 @@ error member_runtime::did_not_come_together(setting patience) const {
 }
 
 void member_runtime::shutdown(departure how) {
-  if (std::exchange(left_, true) || !system_)
+  if (left_.exchange(true, std::memory_order_relaxed) || !system_)
     return;
   how.exception = printable_line(how.exception);
   caf::anon_send(member_, leave_request{std::move(how)});

@@ -45,7 +45,7 @@ public:
   member_runtime(const member_runtime&) = delete;
   member_runtime& operator=(const member_runtime&) = delete;
 
-  /// Leaves in order, within the shutdown timeout, and tells the others how. Idempotent.
+  /// Leaves in order, within the shutdown timeout, and tells the others how. Idempotent. Any thread.
   void shutdown(departure how = {});
 
   bool alive() const { return standing_->alive; }
@@ -88,7 +88,7 @@ private:
   std::unique_ptr<mpi_start> mpi_; ///< may serve the rendezvous: goes after the member
   std::unique_ptr<loop_system> system_;
   member_actor member_;
-  bool left_ = false;
+  std::atomic<bool> left_{false}; ///< one thread alone leaves, and takes the future of standing::ended
 };
 
 } // namespace farandole

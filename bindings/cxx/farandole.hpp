@@ -150,7 +150,8 @@ public:
 
   /// Leaves in order: bundles already scheduled are run, what is pending fails `unknown`. Ends the generation
   /// for the other members too; the errors of what they had pending tell `how` this one left. Idempotent;
-  /// blocks at most the shutdown timeout.
+  /// blocks at most the shutdown timeout. Returns at once while another thread is in it: buffers belong to
+  /// their operations until those are settled, as ever.
   void shutdown(departure how = {});
 
   /// False once the generation has ended, for whatever reason.
