@@ -211,9 +211,9 @@ TEST_CASE("who stops waiting for rows that it was lent, or never waits, does not
 
 TEST_CASE("two runtimes of two jobs live in one process") {
   job first(2), second(2);
-  std::vector<std::string> said(4);
+  std::vector<std::string> said(4), problems;
   std::thread other([&] {
-    second.run([&](runtime& member) {
+    problems = second.start_problems([&](runtime& member) {
       said[2 + static_cast<std::size_t>(member.rank())] = allreduce_rounds(member, "x", 1000, 5);
     });
   });
@@ -221,6 +221,7 @@ TEST_CASE("two runtimes of two jobs live in one process") {
     said[static_cast<std::size_t>(member.rank())] = allreduce_rounds(member, "x", 1000, 5);
   });
   other.join();
+  CHECK(problems == std::vector<std::string>(2));
   for (auto& problem : said)
     CHECK(problem == "");
 }
