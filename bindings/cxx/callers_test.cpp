@@ -1,0 +1,417 @@
+// Members whose callers are many: threads that submit, wait, poll, cancel, change process sets and look, all
+// at once, while loops, lanes, heartbeats and listeners do their part. What they may do at the same time is
+// what ThreadSanitizer looks at (`tools/test threads`); here they must also come to the right results.
+#include <catch2/catch.hpp>
+
+#include <atomic>
+#include <functional>
+#include <future>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bindings/cxx/broken_links_testing.hpp"
+#include "bindings/cxx/elastic_testing.hpp"
+
+using namespace farandole;
+
+namespace {
+
+/// What threads have to complain of: Catch's assertions are for one thread.
+class complaints {
+public:
+  void add(std::string text) {
+    if (text.empty())
+      return;
+    std::lock_guard lock(guard_);
+    all_.push_back(std::move(text));
+  }
+  std::vector<std::string> all() const {
+    std::lock_guard lock(guard_);
+    return all_;
+  }
+
+private:
+  mutable std::mutex guard_;
+  std::vector<std::string> all_;
+};
+
+/// Threads that are joined when it goes.
+class threads {
+public:
+  threads() = default;
+  threads(const threads&) = delete;
+  threads& operator=(const threads&) = delete;
+  ~threads() { join(); }
+
+  void start(std::function<void()> action) { all_.emplace_back(std::move(action)); }
+  void join() {
+    for (auto& each : all_)
+      each.join();
+    all_.clear();
+  }
+
+private:
+  std::vector<std::thread> all_;
+};
+
+error outcome_of(expected<handle> asked) {
+  return asked ? asked->wait() : asked.error();
+}
+
+float sum_of_ranks(std::int32_t size) {
+  return static_cast<float>(size * (size - 1)) / 2;
+}
+
+error reduce_once(runtime& member, const std::string& name, std::size_t count, told_by told, float& sum,
+                  std::uint32_t set = 0) {
+  floats tensor{std::vector<float>(count, static_cast<float>(member.rank())), {}};
+  auto wanted = tensor.ask(name);
+  wanted.told = told;
+  wanted.set = set;
+  auto problem = outcome_of(member.submit(wanted));
+  sum = tensor.out.back();
+  return problem;
+}
+
+constexpr std::size_t small = 8, large = 100'001;
+
+std::string reduce(runtime& member, const std::string& name, std::size_t count, int rounds, told_by told) {
+  for (int round = 0; round < rounds; ++round) {
+    float sum = 0;
+    if (auto problem = reduce_once(member, name, count, told, sum))
+      return problem.text;
+    if (sum != sum_of_ranks(member.size()))
+      return name + ": round " + std::to_string(round) + " gave " + std::to_string(sum);
+  }
+  return {};
+}
+
+/// Nobody waits: one thread looks whether the operations are settled, the callbacks of others tell.
+std::string poll_and_call_back(runtime& member, int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    floats polled{{1.0F}, {}}, called{{1.0F}, {}};
+    auto first = member.submit(polled.ask("polled"));
+    auto second = member.submit(called.ask("called back"));
+    if (!first || !second)
+      return (first ? second : first).error().text;
+    std::promise<void> told;
+    second->on_settled([&] { told.set_value(); });
+    // Copies of a handle may go on any thread.
+    std::thread dropper([copy = *first] { copy.settled(); });
+    while (!first->settled())
+      std::this_thread::yield();
+    dropper.join();
+    told.get_future().wait();
+    if (first->failed() || second->failed())
+      return first->problem().text + second->problem().text;
+    if (polled.out[0] + called.out[0] != static_cast<float>(2 * member.size()))
+      return "what was polled and called back gave another sum";
+  }
+  return {};
+}
+
+/// Every second handle is dropped while its rows may still be on their way.
+std::string deal_out(runtime& member, int rounds) {
+  const std::vector<float> rows(static_cast<std::size_t>(member.size()), static_cast<float>(member.rank()));
+  submission wanted;
+  wanted.name = "dealt out";
+  wanted.signature.operation = operation::alltoall;
+  wanted.signature.shape = {member.size()};
+  wanted.input = reinterpret_cast<const std::byte*>(rows.data());
+  wanted.told = told_by::waiting;
+  for (int round = 0; round < rounds; ++round) {
+    auto asked = member.submit(wanted);
+    if (auto problem = asked ? asked->wait() : asked.error())
+      return problem.text;
+    const handle copy = *asked;
+    *asked = {};
+    const auto* got = reinterpret_cast<const float*>(copy.result().bytes.data());
+    for (std::int32_t rank = 0; rank < member.size(); ++rank)
+      if (got[rank] != static_cast<float>(rank))
+        return "a row of rank " + std::to_string(rank) + " is " + std::to_string(got[rank]);
+  }
+  return {};
+}
+
+/// How each ended that another thread took back meanwhile: well or aborted, but the same on all members.
+std::vector<error_kind> take_back(runtime& member, int rounds) {
+  std::vector<error_kind> ends;
+  for (int round = 0; round < rounds; ++round) {
+    floats tensor{{1.0F}, {}};
+    auto asked = member.submit(tensor.ask("taken back " + std::to_string(round)));
+    if (!asked) {
+      ends.push_back(asked.error().kind);
+      continue;
+    }
+    std::thread canceller([copy = *asked]() mutable { copy.cancel(); });
+    ends.push_back(asked->wait().kind);
+    canceller.join();
+  }
+  return ends;
+}
+
+std::string change_sets(runtime& member, int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    const auto set = member.add_process_set({1, 2});
+    if (!set)
+      return set.error().text;
+    if (member.rank() > 0) {
+      float sum = 0;
+      if (auto problem = reduce_once(member, "in a set", large, told_by::anyhow, sum, *set))
+        return problem.text;
+      if (sum != 3.0F)
+        return "the set's sum is " + std::to_string(sum);
+    }
+    if (auto problem = member.remove_process_set(*set))
+      return problem.text;
+  }
+  return {};
+}
+
+/// Everything that any thread may ask a member at any time.
+std::string look(runtime& member, const std::atomic<bool>& enough) {
+  while (!enough) {
+    const auto size = static_cast<std::size_t>(member.size());
+    if (!member.alive() || !member.usable_here() || member.slots().size() != size ||
+        member.process_sets().at(0).size() != size || member.local_size() > member.size())
+      return "a member in its generation is told otherwise";
+    const auto counted = member.count();
+    const auto submitted = member.submitted().at(0);
+    if (counted.submitted > submitted)
+      return "fewer were submitted than before";
+    if (member.membership_change().first != 0 || member.joins() != 0 || member.process_set_epoch(1) != 0)
+      return "something happened that nobody asked for";
+    member.kept_sets();
+    member.epoch();
+    std::this_thread::yield();
+  }
+  return {};
+}
+
+using members = std::vector<member_ptr>;
+
+/// Each rank's settings beside those of the job.
+members start(const job& together, std::int32_t size, bool on_hosts_of_their_own) {
+  std::vector<starting> all;
+  for (std::int32_t rank = 0; rank < size; ++rank) {
+    auto how = together.options_of(rank);
+    if (on_hosts_of_their_own)
+      how.settings["FARANDOLE_HOST_ID"] = "host " + std::to_string(rank);
+    all.push_back(elastic_job::start(std::move(how)));
+  }
+  members started;
+  for (auto& each : all)
+    started.push_back(elastic_job::in(each));
+  return started;
+}
+
+std::vector<std::string> busy_callers(members& all) {
+  complaints problems;
+  std::vector<std::vector<error_kind>> ends(all.size());
+  std::atomic<bool> enough{false};
+  threads lookers;
+  {
+    threads callers;
+    for (auto& each : all) {
+      auto& member = *each;
+      lookers.start([&] { problems.add(look(member, enough)); });
+      callers.start([&] { problems.add(reduce(member, "small", small, 40, told_by::waiting)); });
+      callers.start([&] { problems.add(reduce(member, "large", large, 6, told_by::anyhow)); });
+      callers.start([&] { problems.add(poll_and_call_back(member, 10)); });
+      callers.start([&] { problems.add(deal_out(member, 20)); });
+      callers.start([&] { problems.add(change_sets(member, 3)); });
+      callers.start([&] { ends[static_cast<std::size_t>(member.rank())] = take_back(member, 10); });
+    }
+  }
+  enough = true;
+  lookers.join();
+  for (auto& each : ends)
+    if (each != ends.front())
+      problems.add("what was taken back has ended otherwise on another member");
+  for (auto kind : ends.front())
+    if (kind != error_kind::none && kind != error_kind::aborted)
+      problems.add("what was taken back ended as " + std::string(to_string(kind)));
+  return problems.all();
+}
+
+/// The first member joins while two threads of each of the others go on.
+std::vector<std::string> join_early(members& all) {
+  complaints problems;
+  threads joiners;
+  for (auto& each : all)
+    joiners.start([&, &member = *each] {
+      if (member.rank() > 0) {
+        threads callers;
+        for (const auto count : {small, large})
+          callers.start([&, count] {
+            problems.add(reduce(member, "go on with " + std::to_string(count), count, 4, told_by::waiting));
+          });
+      }
+      submission joining;
+      joining.name = "join";
+      joining.signature.operation = operation::join;
+      problems.add(outcome_of(member.submit(joining)).text);
+    });
+  joiners.join();
+  return problems.all();
+}
+
+/// Two threads of each member shut it down while a third one waits for what never comes.
+std::vector<std::string> leave(members& all) {
+  complaints problems;
+  {
+    threads callers;
+    for (auto& each : all) {
+      auto& member = *each;
+      callers.start([&] {
+        floats tensor{{1.0F}, {}};
+        const auto problem =
+            outcome_of(member.submit(tensor.ask("rank " + std::to_string(member.rank()) + " alone")));
+        if (problem.kind != error_kind::shut_down)
+          problems.add("an operation of a job that is left ends as " + std::string(to_string(problem.kind)) +
+                       ": " + problem.text);
+      });
+      callers.start([&] { member.shutdown(); });
+      callers.start([&] { member.shutdown(); });
+    }
+  }
+  all.clear();
+  return problems.all();
+}
+
+const std::vector<std::string> nothing_to_complain_of;
+
+} // namespace
+
+TEST_CASE("many threads may call each member at once, until it is shut down and when it has started again") {
+  const bool on_hosts_of_their_own = GENERATE(false, true);
+  constexpr std::int32_t size = 3;
+  const job together(size, {{"HOROVOD_DYNAMIC_PROCESS_SETS", "1"}});
+  for (int life = 0; life < 2; ++life) {
+    auto all = start(together, size, on_hosts_of_their_own);
+    CHECK(busy_callers(all) == nothing_to_complain_of);
+    CHECK(join_early(all) == nothing_to_complain_of);
+    CHECK(leave(all) == nothing_to_complain_of);
+  }
+}
+
+namespace {
+
+/// Reduces until that fails: where the path broke, for what this member saw, else for what it was told.
+void reduce_until_lost(runtime& member, const std::string& name, std::size_t count, std::atomic<int>& rounds,
+                       complaints& problems) {
+  for (;;) {
+    float sum = 0;
+    const auto problem = reduce_once(member, name, count, told_by::anyhow, sum);
+    if (problem.kind == error_kind::disconnected || problem.kind == error_kind::unknown)
+      return;
+    if (problem)
+      return problems.add(problem.text);
+    ++rounds;
+  }
+}
+
+} // namespace
+
+TEST_CASE("a link that breaks under many callers ends the generation for all, and they go on in the next") {
+  const bool on_hosts_of_their_own = GENERATE(false, true);
+  const elastic_job together(2, 2);
+  auto all = start(together, 2, on_hosts_of_their_own);
+  complaints problems;
+  std::atomic<int> rounds{0};
+  {
+    threads callers;
+    for (auto& each : all)
+      for (const auto& [name, count] :
+           std::map<std::string, std::size_t>{{"a", small}, {"b", small}, {"c", large}, {"d", large}})
+        callers.start([&, &member = *each, name = name, count = count] {
+          reduce_until_lost(member, name, count, rounds, problems);
+        });
+    while (rounds < 40)
+      std::this_thread::yield();
+    CHECK(break_connections_apart_from(together.port()) > 0);
+  }
+  CHECK(problems.all() == nothing_to_complain_of);
+  all.clear();
+  all = start(together, 2, on_hosts_of_their_own);
+  CHECK(counted(all) == 2.0F);
+  CHECK(all[0]->generation() == 2);
+}
+
+namespace {
+
+/// The least of the members' steps: one may have ended well the operation that the restart has failed on
+/// another.
+error least_step(runtime& member, std::uint32_t set, int& step) {
+  floats tensor{{static_cast<float>(step)}, {}};
+  auto wanted = tensor.ask("go on from", reduce_op::min);
+  wanted.set = set;
+  auto problem = outcome_of(member.submit(wanted));
+  step = static_cast<int>(tensor.out[0]);
+  return problem;
+}
+
+/// How often a step of the set failed; then all go on from the same.
+int steps_in_set(runtime& member, std::uint32_t set, int steps, complaints& problems) {
+  int failures = 0;
+  for (int step = 0; step < steps; ++step) {
+    float sum = 0;
+    auto problem = reduce_once(member, "step", step % 2 == 0 ? large : small, told_by::anyhow, sum, set);
+    if (problem.kind == error_kind::disconnected) {
+      ++failures;
+      problem = least_step(member, set, step);
+      --step;
+    } else if (!problem && sum != 1.0F) {
+      problems.add("step " + std::to_string(step) + " gave " + std::to_string(sum));
+    }
+    if (problem) {
+      problems.add(problem.text);
+      break;
+    }
+  }
+  return failures;
+}
+
+} // namespace
+
+TEST_CASE(
+    "a process set that starts anew under its callers disturbs neither those of the others nor who looks") {
+  job together(3, {{"FARANDOLE_TESTING", "1"},
+                   {"FARANDOLE_TEST_FAULT", "set=1,rank=0,actor=worker,at=worker,message=6"}});
+  complaints problems;
+  std::vector<int> failures(2);
+  together.run(
+      [&](runtime& member) {
+        std::atomic<bool> enough{false};
+        threads lookers;
+        lookers.start([&] {
+          while (!enough) {
+            member.process_set_epoch(1);
+            member.submitted();
+            member.process_sets();
+            std::this_thread::yield();
+          }
+        });
+        {
+          threads callers;
+          if (member.rank() < 2)
+            callers.start([&] {
+              failures[static_cast<std::size_t>(member.rank())] = steps_in_set(member, 1, 20, problems);
+            });
+          callers.start([&] { problems.add(reduce(member, "small", small, 40, told_by::waiting)); });
+          callers.start([&] { problems.add(reduce(member, "large", large, 6, told_by::anyhow)); });
+        }
+        if (member.rank() < 2)
+          problems.add(member.acknowledge_restart(1, 1).text);
+        enough = true;
+        lookers.join();
+        problems.add(reduce(member, "at the end", small, 1, told_by::waiting));
+      },
+      {{0, 1}});
+  CHECK(problems.all() == nothing_to_complain_of);
+  CHECK(failures == std::vector<int>{1, 1});
+}
