@@ -1,156 +1,15 @@
 // Members that meet while strangers are at their listeners. One thread and a clock of its own drive all.
 #include "collectives/paths/tcp/tcp_meeting.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 
 #include <catch2/catch.hpp>
 
-#include <cstring>
-#include <string_view>
-
-#include "collectives/paths/connections/sockets.hpp"
+#include "collectives/paths/tcp/tcp_meeting_testing.hpp"
 
 using namespace farandole;
 
-namespace {
-
-using bytes = std::vector<std::byte>;
-
-auto secret(std::string_view text = "the job's secret") {
-  return std::make_shared<const tls_credentials>(text, data_purpose);
-}
-
-/// A member that meets the others.
-struct attendee {
-  descriptor listener;
-  std::string address;
-  std::unique_ptr<tcp_meeting> meeting{};
-  std::vector<met_peer> met{};
-
-  attendee() {
-    auto opened = open_listener("127.0.0.1", 0);
-    REQUIRE(opened);
-    listener = std::move(*opened);
-    address = tcp_address{"127.0.0.1", port_of(listener)}.text();
-  }
-  void begin(const channel_group& group, std::span<const std::string> addresses,
-             std::shared_ptr<const tls_credentials> credentials = secret(),
-             const meeting_limits& bounds = {}) {
-    meeting = std::make_unique<tcp_meeting>(std::move(listener), std::move(credentials), group,
-                                            chunk_suite::aes_128_gcm, bounds);
-    REQUIRE_FALSE(meeting->call(addresses, tcp_meeting::clock::now()));
-  }
-  /// What has come by now, looked at when it is so much later.
-  void step(std::chrono::milliseconds later = {}) {
-    std::vector<pollfd> polls;
-    meeting->watch(polls);
-    ::poll(polls.data(), polls.size(), 1);
-    meeting->step(polls, tcp_meeting::clock::now() + later);
-    for (met_peer& peer : meeting->take_met())
-      met.push_back(std::move(peer));
-  }
-};
-
-/// Members of one set, ready to meet.
-struct gathering {
-  std::vector<attendee> members;
-  std::vector<std::string> addresses;
-
-  explicit gathering(std::int32_t size, const meeting_limits& bounds = {})
-      : members(static_cast<std::size_t>(size)) {
-    for (const attendee& each : members)
-      addresses.push_back(each.address);
-    for (std::int32_t rank = 0; rank + 1 < size; ++rank)
-      members[static_cast<std::size_t>(rank)].begin({7, 3, 0, size, rank}, addresses, secret(), bounds);
-  }
-  attendee& last() { return members.back(); }
-  /// The last member comes late: strangers were there before it.
-  void last_comes() {
-    const auto size = static_cast<std::int32_t>(members.size());
-    last().begin({7, 3, 0, size, size - 1}, addresses);
-  }
-  /// Whether all met within so many rounds.
-  bool meet(int rounds = 3000) {
-    while (rounds-- > 0) {
-      bool complete = true;
-      for (attendee& each : members) {
-        each.step();
-        complete = complete && each.meeting->complete();
-      }
-      if (complete)
-        return true;
-    }
-    return false;
-  }
-};
-
-class stranger {
-public:
-  /// `source`: an address of its own, of the loopback's many.
-  explicit stranger(const std::string& address, const char* source = "127.0.0.1") {
-    const auto parsed = tcp_address::parse(address);
-    socket_ = descriptor{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-    for (const auto& [ip, port] : {std::pair{source, std::uint16_t{0}}, {parsed->ip.c_str(), parsed->port}}) {
-      sockaddr_in end{};
-      end.sin_family = AF_INET;
-      end.sin_port = htons(port);
-      REQUIRE(::inet_pton(AF_INET, ip, &end.sin_addr) == 1);
-      REQUIRE((port == 0 ? ::bind : ::connect)(socket_.get(), reinterpret_cast<sockaddr*>(&end),
-                                               sizeof end) == 0);
-    }
-    pollfd writable{socket_.get(), POLLOUT, 0};
-    REQUIRE(::poll(&writable, 1, 10'000) == 1);
-  }
-  void say(std::span<const std::byte> words) {
-    REQUIRE(::send(socket_.get(), words.data(), words.size(), MSG_NOSIGNAL) ==
-            static_cast<ssize_t>(words.size()));
-  }
-  void say(std::string_view words) { say(std::as_bytes(std::span{words})); }
-  bytes hear() {
-    bytes heard(4096);
-    const ssize_t got = ::recv(socket_.get(), heard.data(), heard.size(), MSG_DONTWAIT);
-    heard.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-    return heard;
-  }
-  /// Whether the connection was closed.
-  bool refused() {
-    std::array<char, 4096> ignored;
-    for (;;) {
-      const ssize_t got = ::recv(socket_.get(), ignored.data(), ignored.size(), MSG_DONTWAIT);
-      if (got <= 0)
-        return got == 0 || errno == ECONNRESET;
-    }
-  }
-
-private:
-  descriptor socket_;
-};
-
-const channel_group as_rank_1{7, 3, 0, 2, 1};
-
-/// Speaks with the listener as a member of this group would, until nobody has anything left to say.
-void impersonate(attendee& listener, stranger& impostor, const channel_group& group,
-                 const std::shared_ptr<const tls_credentials>& credentials, bytes* record = nullptr) {
-  auto handshake = channel_handshake::call(credentials, group, chunk_suite::aes_128_gcm, 0);
-  bytes wire;
-  REQUIRE(handshake->feed({}, wire));
-  for (int round = 0; round < 20; ++round) {
-    if (record != nullptr)
-      record->insert(record->end(), wire.begin(), wire.end());
-    if (!wire.empty())
-      impostor.say(wire);
-    wire.clear();
-    listener.step();
-    const bytes heard = impostor.hear();
-    if (!heard.empty() && !handshake->feed(heard, wire))
-      return;
-  }
-}
-
-} // namespace
+using namespace farandole::testing;
 
 TEST_CASE("meeting: all members of a set meet each other") {
   for (const std::int32_t size : {1, 2, 5}) {
@@ -171,8 +30,8 @@ TEST_CASE("meeting: strangers who are silent, talk garbage or half a handshake k
   auto honest = channel_handshake::call(secret(), as_rank_1, chunk_suite::aes_128_gcm, 0);
   bytes hello;
   REQUIRE(honest->feed({}, hello));
-  stranger silent{listener.address}, garbage{listener.address}, half{listener.address},
-      zeros{listener.address}, recorded{listener.address};
+  stranger silent{listener.port}, garbage{listener.port}, half{listener.port}, zeros{listener.port},
+      recorded{listener.port};
   garbage.say("GET / HTTP/1.1\r\nHost: 10.0.0.1\r\n\r\n");
   half.say(std::span{hello}.first(hello.size() / 2));
   zeros.say(bytes(100'000));
@@ -201,7 +60,7 @@ TEST_CASE("meeting: with all places taken by strangers who say nothing, the olde
   attendee& listener = set.members.front();
   std::vector<std::unique_ptr<stranger>> crowd;
   for (int count = 0; count < 50; ++count)
-    crowd.push_back(std::make_unique<stranger>(listener.address));
+    crowd.push_back(std::make_unique<stranger>(listener.port));
   listener.step();
   CHECK(crowd.front()->refused());
   CHECK_FALSE(crowd.back()->refused());
@@ -213,10 +72,10 @@ TEST_CASE(
     "meeting: a source beyond its share of silent connections loses its own oldest, and nobody else's") {
   gathering set{2, {{.connections = 8, .hello = std::chrono::hours{1}}}};
   attendee& listener = set.members.front();
-  stranger other{listener.address, "127.0.0.2"};
+  stranger other{listener.port, "127.0.0.2"};
   std::vector<std::unique_ptr<stranger>> crowd;
   for (int count = 0; count < 20; ++count)
-    crowd.push_back(std::make_unique<stranger>(listener.address));
+    crowd.push_back(std::make_unique<stranger>(listener.port));
   listener.step();
   CHECK_FALSE(other.refused());
   CHECK(crowd[15]->refused());
@@ -231,7 +90,7 @@ TEST_CASE("meeting: who holds handshakes up makes way for a member") {
   auto honest = channel_handshake::call(secret(), as_rank_1, chunk_suite::aes_128_gcm, 0);
   bytes hello;
   REQUIRE(honest->feed({}, hello));
-  stranger holds{listener.address};
+  stranger holds{listener.port};
   holds.say(hello); // a true one, recorded: nothing follows
   listener.step();
   CHECK_FALSE(holds.hear().empty());
@@ -249,7 +108,7 @@ TEST_CASE("meeting: who holds handshakes up makes way for a member") {
 TEST_CASE("meeting: without descriptors the listener looks away for a while, and then goes on") {
   gathering set{2};
   attendee& listener = set.members.front();
-  stranger caller{listener.address};
+  stranger caller{listener.port};
   rlimit before{};
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   rlimit none = before;
@@ -298,7 +157,7 @@ TEST_CASE("meeting: a wrong secret is refused, and so is the right one of anothe
                                impostor{{7, 3, 0, 3, 2}, "the job's secret", "another process set"}}) {
     gathering set{2};
     attendee& listener = set.members.front();
-    stranger caller{listener.address};
+    stranger caller{listener.port};
     impersonate(listener, caller, each.group, secret(each.secret));
     CHECK(caller.refused());
     CHECK_THAT(listener.meeting->last_refused(), Catch::Contains(each.says));
@@ -313,20 +172,20 @@ TEST_CASE(
   bytes record;
   {
     gathering before{2};
-    stranger member{before.members.front().address};
+    stranger member{before.members.front().port};
     impersonate(before.members.front(), member, as_rank_1, secret(), &record);
     REQUIRE(before.members.front().met.size() == 1);
   }
   gathering set{3};
   attendee& listener = set.members.front();
-  stranger player{listener.address};
+  stranger player{listener.port};
   player.say(record);
   for (int round = 0; round < 5; ++round)
     listener.step();
   CHECK(player.refused());
   CHECK(listener.met.empty());
   const channel_group as_rank_2{7, 3, 0, 3, 2};
-  stranger member{listener.address}, again{listener.address};
+  stranger member{listener.port}, again{listener.port};
   impersonate(listener, member, as_rank_2, secret());
   REQUIRE(listener.met.size() == 1);
   impersonate(listener, again, as_rank_2, secret());
