@@ -15,9 +15,11 @@ error relay::unknown_bucket(std::int32_t sender, const std::vector<std::uint32_t
 void relay::ask_for_all(const std::vector<std::uint32_t>& buckets, const member_mask& who,
                         std::chrono::nanoseconds now) {
   for (const auto bucket : buckets)
-    // What happens here may end the bucket.
-    for (const auto ids = *shelf_.find(bucket); auto id : ids)
-      ask(id, who, now);
+    // What happens here may end the bucket, and make the shelf forget another one that the same message
+    // names. No member sends that; who does is not heard.
+    if (const auto* known = shelf_.find(bucket))
+      for (const auto ids = *known; auto id : ids)
+        ask(id, who, now);
 }
 
 // All who have not joined have asked for it; those of `who` have not gone up.
