@@ -61,6 +61,9 @@ FOREIGN = {
     "catch2/": [],  # only *_test.cpp, *_testing.hpp and tests/: see `foreign_allowed`
 }
 
+# A unit test, and what several of them share.
+TEST_NAMES = ("_test.cpp", "_testing.hpp")
+
 SYSTEM = re.compile(r"(sys|linux|netinet|arpa|net|asm)/[\w/.-]+\.h|[a-z0-9_]+\.h|immintrin\.h|arm_neon\.h")
 STANDARD = re.compile(r"[a-z0-9_]+")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -81,7 +84,7 @@ def sources() -> list[Path]:
 def project_allowed(source: Path, header: str) -> bool:
     folder = source.parts[0]
     allowed = [folder, *FOLDERS[folder], *ALSO.get(folder, [])]
-    if source.name.endswith(("_test.cpp", "_testing.hpp")):
+    if source.name.endswith(TEST_NAMES):
         # A unit test sits beside its code and may borrow the simulated world and the entry point.
         allowed.append("tests")
     return any(header == entry or header.startswith(entry + "/") for entry in allowed)
@@ -90,7 +93,7 @@ def project_allowed(source: Path, header: str) -> bool:
 def foreign_allowed(source: Path, header: str) -> str:
     """Empty when allowed, else why not."""
     if header.startswith("catch2/"):
-        is_test = source.name.endswith(("_test.cpp", "_testing.hpp")) or source.parts[0] == "tests"
+        is_test = source.name.endswith(TEST_NAMES) or source.parts[0] == "tests"
         return "" if is_test else "Catch2 is for tests"
     for beginning, folders in FOREIGN.items():
         if header.startswith(beginning):

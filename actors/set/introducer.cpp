@@ -14,6 +14,8 @@ envelope_actor::behavior_type introducer_state::start(introducer_setup how) {
 }
 
 void introducer_state::take(const envelope& message) {
+  if (message.generation() != setup_.self.generation || message.set() != setup_.self.set)
+    return;
   auto blame = [&](std::string reason) {
     self_->send(setup_.watcher, member_fault{message.source(), setup_.self.set, std::move(reason)});
   };

@@ -34,6 +34,7 @@ private:
   std::size_t missing_ = 0;
 };
 
+/// Messages of another generation or set are ignored, as by the negotiator.
 envelope_actor::behavior_type introducer(envelope_actor::stateful_pointer<introducer_state> self,
                                          introducer_setup how);
 

@@ -42,11 +42,11 @@ void negotiator_state::take(const envelope& message) {
 
 void negotiator_state::take(std::int32_t relay, const gathered& what) {
   decide(plan_->receive(relay, what, time_of(self_)));
-  for (const auto& one : what.apart)
-    if (plan_->speaks_for(relay, one.rank))
-      take(one.rank, one.what);
-    else
-      blame(relay, "it speaks for rank " + std::to_string(one.rank) + ", which is not below it");
+  for (const auto& one : what.apart) {
+    if (!plan_->speaks_for(relay, one.rank))
+      return blame(relay, "it speaks for rank " + std::to_string(one.rank) + ", which is not below it");
+    take(one.rank, one.what);
+  }
 }
 
 void negotiator_state::take(std::int32_t rank, const requests& what) {
