@@ -26,7 +26,12 @@ void mover_state::introduce(const introduction& mine) {
   self->send(setup_.post, outbound{setup_.leader, encode(setup_.self, mine)});
 }
 
+// Paths are connected once: a second time they would be under way, or in use.
 void mover_state::hear(const envelope& message) {
+  if (connecting_)
+    return setup_.broke(
+        {error_kind::unknown, "the leader (rank " + std::to_string(setup_.leader) +
+                                  ") broke the protocol: introductions came from it a second time"});
   auto all = decode_introductions(message);
   if (!all || all->members.size() != setup_.set.members.size())
     setup_.broke(

@@ -62,7 +62,15 @@ void set_keeper_state::change(const sets_changed& what) {
 
 // Framework threads find a new set once it is connected. A set that starts `again` they have found before:
 // what they ask of it waits behind the connecting.
+//
+// A number that comes twice would take the place of a set that runs, and nobody would end that one.
 void set_keeper_state::start(const set_event& what, set_epoch epoch, bool again) {
+  if (!begun_.insert(what.number).second)
+    return self->send(pattern_.member,
+                      generation_broken{"the leader (rank 0) broke the protocol: its schedule starts process "
+                                        "set " +
+                                        std::to_string(what.id) + " by number " +
+                                        std::to_string(what.number) + ", which has been used"});
   auto how = pattern_;
   how.place = std::make_shared<set_standing>();
   how.place->number = what.number;

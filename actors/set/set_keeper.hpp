@@ -81,6 +81,7 @@ private:
 
   sets_actor::pointer self;
   set_setup pattern_;
+  std::set<std::uint32_t> begun_;                ///< numbers of all sets that ever started
   std::map<std::uint32_t, running_set> running_; ///< by number: those with actors here
   std::vector<remains> abandoned_;
   pending_ptr asked_;                  ///< the change that is coming about; at most one
