@@ -27,10 +27,10 @@ public:
     std::unique_lock lock(guard_);
     if (!came_.wait_for(lock, longest, [this] { return !queue_.empty(); }))
       return error{error_kind::timed_out, "no answer yet"};
+    if (!queue_.front())
+      return queue_.front(); // it stays: nothing comes after it
     auto what = std::move(queue_.front());
-    // The last word stays: nothing comes after it.
-    if (what)
-      queue_.pop_front();
+    queue_.pop_front();
     return what;
   }
 
@@ -40,6 +40,8 @@ private:
   std::deque<expected<draining>> queue_;
 };
 
+/// Two answers are taken, the second of which says that all are out, and nothing behind them or behind what
+/// is no answer: however much the other end says, no more than that is kept.
 struct caller_state {
   static inline const char* name = "drain call";
 
@@ -48,19 +50,38 @@ struct caller_state {
     caf::anon_send(link, encode(address{}, asked));
   }
 
-  void received(const envelope& message) const {
+  void received(const envelope& message) {
+    if (over)
+      return;
     if (message.kind() == wire::Envelope::Body::REFUSED) {
       auto said = decode_refused(message);
-      put(error{error_kind::precondition, said ? said->reason : said.error().text});
-    } else if (message.kind() == wire::Envelope::Body::DRAINING) {
-      put(decode_draining(message));
+      return end(error{error_kind::precondition, said ? said->reason : said.error().text});
     }
+    auto answer = decode_draining(message);
+    if (!answer)
+      return end(error{error_kind::precondition, answer.error().text});
+    const bool first = !std::exchange(answered, true);
+    if (!first && !answer->all_out)
+      return end(error{error_kind::precondition, "the rendezvous answered twice that workers are to leave"});
+    if (first && answer->problem.empty())
+      return heard->put(std::move(answer));
+    end(std::move(answer));
   }
 
-  void put(expected<draining> what) const { heard->put(std::move(what)); }
+  void closed(const std::string& reason) { end(error{error_kind::disconnected, reason}); }
+
+  void end(expected<draining> last) {
+    if (std::exchange(over, true))
+      return;
+    heard->put(std::move(last));
+    if (link)
+      caf::anon_send(link, close_atom::value);
+  }
 
   std::shared_ptr<answers> heard;
   caf::actor link; ///< nobody else keeps it: it would hang up without a word
+  bool answered = false;
+  bool over = false;
 };
 
 using caller_actor = link_owner_actor;
@@ -72,9 +93,7 @@ caller_actor::behavior_type caller(caller_actor::stateful_pointer<caller_state> 
   return {
       [&state, asked](const link_opened& what) { state.opened(what, asked); },
       [&state](const link_received& what) { state.received(what.message); },
-      [&state](const link_closed& what) {
-        state.put(error{error_kind::disconnected, what.reason});
-      },
+      [&state](const link_closed& what) { state.closed(what.reason); },
   };
 }
 

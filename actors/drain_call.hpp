@@ -25,7 +25,8 @@ public:
   ~drain_call();
 
   /// The next answer. `timed_out`: not yet; `disconnected`: the job ended, or cannot be reached, and nothing
-  /// more will come; `precondition`: it refused to talk.
+  /// more will come; `precondition`: it refused to talk, or said what is no answer, and nothing more is
+  /// taken.
   expected<draining> next(std::chrono::nanoseconds longest);
 
 private:

@@ -2,10 +2,11 @@
 
 #include <catch2/catch.hpp>
 
-#include "actors/kit/loop.hpp"
+#include "actors/kit/link_testing.hpp"
 #include "actors/rendezvous.hpp"
 
 using namespace farandole;
+using namespace farandole::testing;
 using namespace std::chrono_literals;
 
 namespace {
@@ -98,4 +99,129 @@ TEST_CASE("who does not know the job's secret gets no answer", "[drain]") {
   REQUIRE_FALSE(answer);
   CHECK(answer.error().kind == error_kind::disconnected);
   CHECK(call.next(0s).error().kind == error_kind::disconnected); // and nothing more
+}
+
+namespace {
+
+/// Somebody at the address of the rendezvous.
+struct impostor {
+  descriptor listener = std::move(*open_listener("127.0.0.1", 0));
+  drain_call::target target{"127.0.0.1", port_of(listener), "a secret of a test", 500ms};
+
+  stranger accept() const {
+    pollfd waiting{listener.get(), POLLIN, 0};
+    REQUIRE(::poll(&waiting, 1, 30'000) == 1);
+    return stranger{accept_one(listener.get()).socket};
+  }
+};
+
+struct hostile_answer {
+  const char* name;
+  /// What the impostor does with the connection, which it keeps.
+  std::function<void(const impostor&, const stranger&)> act;
+  error_kind heard;
+  const char* text;
+};
+
+/// It has the job's secret, takes the question, and says this.
+void answer(const impostor& who, const stranger& caller, const std::vector<envelope>& answers) {
+  tls_session tls{std::make_shared<const tls_credentials>(who.target.secret), tls_side::server};
+  shake_hands(caller, tls);
+  std::vector<std::byte> framed, wire;
+  for (const auto& each : answers)
+    append_frame(framed, each.bytes());
+  REQUIRE(!tls.seal(framed, wire));
+  for (std::span rest{wire}; !rest.empty(); rest = rest.subspan(std::min<std::size_t>(rest.size(), 65536)))
+    if (!caller.try_to_say(rest.first(std::min<std::size_t>(rest.size(), 65536))))
+      return; // it has hung up
+}
+
+envelope draining_of(const std::string& problem, bool all_out) {
+  draining value{problem, {{1, 11, "a"}}, all_out};
+  return encode(address{}, value);
+}
+
+const std::vector<hostile_answer> hostile_answers{
+    {"silence", [](auto&, auto&) {}, error_kind::disconnected, "no proof of the secret within"},
+    {"garbage", [](auto&, auto& caller) { caller.say(std::string(100, 'Z')); }, error_kind::disconnected,
+     "wrong version number"},
+    {"the end of the connection, each time",
+     [](auto&, auto& caller) { ::shutdown(caller.socket.get(), SHUT_RDWR); }, error_kind::disconnected,
+     "the peer hung up"},
+    {"half a handshake",
+     [](auto& who, auto& caller) {
+       tls_session tls{std::make_shared<const tls_credentials>(who.target.secret), tls_side::server};
+       std::vector<std::byte> wire, plain;
+       REQUIRE(caller.ready(POLLIN));
+       REQUIRE(!tls.feed(caller.hear(), plain, wire));
+       caller.say(std::span{wire}.first(wire.size() / 2));
+     },
+     error_kind::disconnected, "no proof of the secret within"},
+    {"a handshake with another secret",
+     [](auto&, auto& caller) {
+       tls_session tls{std::make_shared<const tls_credentials>("another secret"), tls_side::server};
+       std::vector<std::byte> wire, plain;
+       REQUIRE(caller.ready(POLLIN));
+       CHECK(tls.feed(caller.hear(), plain, wire));
+       caller.say(wire);
+     },
+     error_kind::disconnected, "secret"},
+    {"what is no answer", [](auto& who, auto& caller) { answer(who, caller, {encode(address{}, hello{})}); },
+     error_kind::precondition, "holds something else"},
+    {"a refusal", [](auto& who, auto& caller) { answer(who, caller, {encode(address{}, refused{"go"})}); },
+     error_kind::precondition, "go"},
+};
+
+} // namespace
+
+TEST_CASE("a drain ends with the reason, whatever it is answered with", "[drain][hostile]") {
+  for (const hostile_answer& each : hostile_answers) {
+    DYNAMIC_SECTION(each.name) {
+      const auto before = open_descriptors();
+      {
+        const impostor who;
+        drain_call call(who.target, {wire_version, {1}, {}});
+        const auto caller = who.accept();
+        each.act(who, caller);
+        const auto heard = call.next(30s);
+        REQUIRE_FALSE(heard);
+        CHECK(heard.error().kind == each.heard);
+        CHECK_THAT(heard.error().text, Catch::Contains(each.text));
+        CHECK(call.next(0s).error().kind == each.heard); // and nothing more
+        CHECK_THAT(call.next(0s).error().text, Catch::Contains(each.text));
+      }
+      CHECK(open_descriptors() == before);
+    }
+  }
+}
+
+TEST_CASE("of a flood of answers to a drain two are kept, and the second must say that all are out",
+          "[drain][hostile]") {
+  const impostor who;
+  drain_call call(who.target, {wire_version, {1}, {}});
+  const auto caller = who.accept();
+  SECTION("it does not") {
+    answer(who, caller, std::vector<envelope>(20'000, draining_of("", false)));
+    REQUIRE(call.next(30s));
+    const auto second = call.next(30s);
+    REQUIRE_FALSE(second);
+    CHECK(second.error().kind == error_kind::precondition);
+    CHECK_THAT(second.error().text, Catch::Contains("answered twice"));
+  }
+  SECTION("it does") {
+    answer(who, caller, std::vector<envelope>(20'000, draining_of("", true)));
+    REQUIRE(call.next(30s));
+    const auto second = call.next(30s);
+    REQUIRE(second);
+    CHECK(second->all_out);
+    CHECK(call.next(0s).error().kind == error_kind::timed_out);
+  }
+  SECTION("nobody leaves") {
+    answer(who, caller, std::vector<envelope>(20'000, draining_of("not now", false)));
+    const auto first = call.next(30s);
+    REQUIRE(first);
+    CHECK(first->problem == "not now");
+    CHECK(call.next(0s).error().kind == error_kind::timed_out);
+  }
+  caller.rest(); // closed by the one that asked
 }

@@ -95,6 +95,8 @@ int wait_until_out(drain_call& call, const std::vector<leaver>& leavers, const w
       std::cout << name_of(each) << " is out" << (answer ? "" : ": the job has ended") << std::endl;
     return 0;
   }
+  if (answer.error().kind != error_kind::timed_out)
+    return fail("whether all are out is not known: " + answer.error().text, refused_code);
   return fail("not all are out after " + seconds_text(wanted.timeout_s) +
                   " (--timeout); they still leave at the next commit",
               refused_code);
