@@ -214,8 +214,10 @@ void member_state::lost_peer(const peer_gone& what) {
   if (stage_ == stage::leaving) {
     return leave_if_done();
   }
+  // Whichever end it was that closed it: the other one reports this one.
   suspect({generation_, what.rank,
-           "closed its connection" + (what.reason.empty() ? "" : " (" + what.reason + ")")});
+           "lost its connection to rank " + std::to_string(setup_.shared->rank) +
+               (what.reason.empty() ? "" : " (" + what.reason + ")")});
 }
 
 // The rendezvous knows better why, for it watches the process; but it must say so soon.

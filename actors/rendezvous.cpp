@@ -243,7 +243,7 @@ void rendezvous_state::closed(const link_closed& what) {
   if (launcher_link_ == what.link)
     launcher_link_ = 0;
   auto reason =
-      "closed its connection to the rendezvous" + (what.reason.empty() ? "" : " (" + what.reason + ")");
+      "lost its connection to the rendezvous" + (what.reason.empty() ? "" : " (" + what.reason + ")");
   self->delayed_send(self, explanation, link_stayed_down{what.link, reason});
   if (closing_ && links_.empty())
     self->quit();

@@ -37,6 +37,7 @@ def test_a_changed_bit_ends_the_job_and_an_end_of_the_connection_is_named(
     for worker in job.workers:
         # Neither end can know whether the other one or the wire is at fault.
         assert re.search(r"\brank [01]\b.*\bwhat came is not what (it|the peer) sealed", worker.text), worker.text
+        assert "closed its connection" not in worker.text  # nobody has, of itself or as the other one tells it
         assert "weights" not in worker.text
     results.add(f"man in the middle: one bit changed on the connection for {connection}", 1, ENDS, seconds)
 
