@@ -56,9 +56,7 @@ protected:
   void begin_handshake() {
     slow_ = std::make_unique<stranger>(port_);
     slow_tls_ = std::make_unique<tls_session>(right.settings.credentials, tls_side::client);
-    std::vector<std::byte> wire, plain;
-    REQUIRE(!slow_tls_->feed({}, plain, wire));
-    slow_->say(wire);
+    begin_session(*slow_, *slow_tls_);
     REQUIRE(slow_->ready(POLLIN));
   }
   void end_handshake(const std::vector<envelope>& first) {
@@ -82,20 +80,9 @@ protected:
 private:
   void send_as_member(const stranger& liar, const envelope& message) {
     tls_session tls{right.settings.credentials, tls_side::client};
-    liar.say(hello_with(tls));
+    begin_session(liar, tls);
     shake_hands(liar, tls);
     say_sealed(liar, tls, message);
-  }
-  static std::vector<std::byte> hello_with(tls_session& tls) {
-    std::vector<std::byte> wire, plain;
-    REQUIRE(!tls.feed({}, plain, wire));
-    return wire;
-  }
-  static void say_sealed(const stranger& peer, tls_session& tls, const envelope& message) {
-    std::vector<std::byte> wire, framed;
-    append_frame(framed, message.bytes());
-    REQUIRE(!tls.seal(framed, wire));
-    peer.say(wire);
   }
   std::string text_of(behaviour reason) const {
     switch (reason) {

@@ -326,8 +326,11 @@ void post_state::greet(link_id link, neighbour& from, const envelope& message) {
   if (said->wire_version != wire_version)
     return drop(link, "it speaks wire version " + std::to_string(said->wire_version) + ", this process " +
                           std::to_string(wire_version) + ": start every process with the same Farandole");
-  if (said->rank < 0 || by_rank_.count(said->rank))
-    return drop(link, "rank " + std::to_string(said->rank) + " is connected already");
+  if (const auto held = by_rank_.find(said->rank); held != by_rank_.end())
+    return drop(link, "rank " + std::to_string(said->rank) + " is connected already, from " +
+                          links_.at(held->second).peer);
+  if (said->rank < 0)
+    return drop(link, not_below(said->rank));
   if (tree_ && tree_->branch(rank_, said->rank) != said->rank)
     return drop(link, not_below(said->rank));
   from.rank = said->rank;

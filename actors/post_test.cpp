@@ -46,6 +46,7 @@ public:
     setup.member = caf::actor_cast<member_actor>(ear_);
     setup.links.simulated = std::make_shared<no_network>();
     setup.rendezvous_ip = "127.0.0.1";
+    setup.log = &log_;
     post_ = world_.system().spawn(post, std::move(setup));
   }
   ~bench() {
@@ -77,7 +78,7 @@ public:
     links_[id] = world_.system().spawn([this, id](caf::event_based_actor*) -> caf::behavior {
       return {[this, id](close_atom) { closed.push_back(id); }, [](const envelope&) {}};
     });
-    tell(link_opened{id, links_[id], "10.0.0.9:4711"});
+    tell(link_opened{id, links_[id], "10.0.0.9:" + std::to_string(id)});
     if (greets_as >= 0)
       bring(id, encode(address{generation, 0, greets_as}, greeting{wire_version, greets_as}));
   }
@@ -87,6 +88,7 @@ public:
   std::vector<envelope> taken;
   std::vector<gone> gone_peers;
   std::vector<link_id> closed;
+  std::vector<std::string> logged;
 
 private:
   template <class Message>
@@ -95,6 +97,8 @@ private:
     REQUIRE(world_.run_until_quiet());
   }
 
+  logger log_{{.level = log_level::warning},
+              [this](log_level, std::string_view line) { logged.emplace_back(line); }};
   simulation world_;
   const std::int32_t rank_;
   caf::actor ear_;
@@ -315,6 +319,10 @@ TEST_CASE("post: a second link in a rank's name, another version or no greeting 
   process.link(77, 1);
   process.link(78, 1);
   CHECK(process.closed == std::vector<link_id>{78});
+  // Which of the two lies is not known: the log names both.
+  REQUIRE(process.logged.size() == 1);
+  CHECK_THAT(process.logged[0], Catch::Contains("closing the link from 10.0.0.9:78") &&
+                                    Catch::Contains("rank 1 is connected already, from 10.0.0.9:77"));
   process.end(78);
   process.link(79, -1);
   process.bring(79, encode(from(2), greeting{wire_version + 1, 2}));

@@ -86,7 +86,7 @@ void rendezvous_state::received(const link_received& what) {
     if (auto said = decode_superseded(what.message); !said)
       misread(said.error());
     else if (said->epoch > members_.epoch())
-      step_down(said->epoch);
+      step_down(route, said->epoch);
     break;
   case wire::Envelope::Body::FAREWELL:
     if (auto said = decode_farewell(what.message))
@@ -163,13 +163,15 @@ void rendezvous_state::tell_fate(slot_fate fate) {
     self->send(fate_watcher_, std::move(fate));
 }
 
-void rendezvous_state::step_down(std::uint64_t epoch) {
+void rendezvous_state::step_down(link_id link, std::uint64_t epoch) {
   if (closing_)
     return;
+  const auto known = links_.find(link);
   if (how_.log)
     how_.log->error("this rendezvous (epoch " + epoch_text(members_.epoch()) +
-                    ") ends: the job's members obey another one, of epoch " + epoch_text(epoch) +
-                    "; one job has one rendezvous, and one that is started again needs its journal");
+                    ") ends: the job's members obey another one, of epoch " + epoch_text(epoch) + ", as " +
+                    (known == links_.end() ? "a process that is gone" : known->second.peer) +
+                    " says; one job has one rendezvous, and one that is started again needs its journal");
   close();
   if (how_.stepped_down)
     how_.stepped_down();
@@ -265,7 +267,7 @@ void rendezvous_state::close() {
 
 void rendezvous_state::carry_out(const membership_decision& what) {
   if (what.superseded_by != 0)
-    return step_down(what.superseded_by);
+    return step_down(what.superseded_from, what.superseded_by);
   remember();
   for (auto& one : what.consequences)
     tell_fate({one.slot, one.culprit, true, std::nullopt, true});

@@ -86,7 +86,8 @@ private:
   void tell_launcher();
   void tell_all_to_launcher();
   void remember();
-  void step_down(std::uint64_t epoch);
+  /// Whoever has the secret is believed, as a member has nothing to prove it by: the log names who said it.
+  void step_down(link_id link, std::uint64_t epoch);
   void take_delayed_report(link_id link);
   void take_farewell(link_id link, const farewell& said);
   void tell_fate(slot_fate fate);

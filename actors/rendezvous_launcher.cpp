@@ -11,7 +11,7 @@ void rendezvous_state::take_slots(link_id link, const slot_report& said) {
                          " does not match this rendezvous' " + std::to_string(wire_version) +
                          ": start the launcher and the rendezvous with the same Farandole"});
   if (said.epoch > members_.epoch())
-    return step_down(said.epoch);
+    return step_down(link, said.epoch);
   if (!how_.apart)
     return refuse(link, {"this rendezvous has a launcher of its own"});
   if (launcher_ != 0 && launcher_ != said.job)

@@ -67,6 +67,7 @@ membership_decision membership::join(route from, const hello& request) {
   membership_decision out;
   if (request.epoch > epoch_) {
     out.superseded_by = request.epoch;
+    out.superseded_from = from;
     return out;
   }
   if (std::int32_t slot = 0; seat_of(from, &slot)) {

@@ -69,6 +69,7 @@ struct membership_decision {
   };
   std::vector<consequence> consequences;
   std::uint64_t superseded_by = 0; ///< members obey another rendezvous, of this epoch: this one has no say
+  route superseded_from = 0;       ///< who says so
 };
 
 struct membership_rules {

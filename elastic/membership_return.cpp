@@ -85,6 +85,7 @@ membership_decision membership::come_back(route from, const returning& who) {
   membership_decision out;
   if (who.epoch > epoch_) {
     out.superseded_by = who.epoch;
+    out.superseded_from = from;
     return out;
   }
   const auto refuse = [&](std::string why) {

@@ -28,6 +28,8 @@ public:
     all_.emplace_back(line);
     if (level >= log_level::warning)
       ++warnings_;
+    if (level >= log_level::error)
+      ++errors_;
     changed_.notify_all();
   }
   bool wait_for(const std::string& part, const std::string& other = {}) {
@@ -38,9 +40,14 @@ public:
       });
     });
   }
+  /// With errors.
   std::size_t warnings() {
     std::lock_guard lock{guard_};
     return warnings_;
+  }
+  std::size_t errors() {
+    std::lock_guard lock{guard_};
+    return errors_;
   }
 
 private:
@@ -48,6 +55,7 @@ private:
   std::condition_variable changed_;
   std::vector<std::string> all_;
   std::size_t warnings_ = 0;
+  std::size_t errors_ = 0;
 };
 
 /// One process of the two: a loop, a log, and this thread as the owner of links.
@@ -110,6 +118,13 @@ inline std::vector<std::byte> hello_of(const link_settings& settings) {
   return wire;
 }
 
+/// Says the client's hello.
+inline void begin_session(const stranger& peer, tls_session& tls) {
+  std::vector<std::byte> wire, plain;
+  REQUIRE(!tls.feed({}, plain, wire));
+  peer.say(wire);
+}
+
 /// Until the session is open, once the client's hello is on its way.
 inline void shake_hands(const stranger& peer, tls_session& tls) {
   while (tls.state() == tls_state::handshaking) {
@@ -123,12 +138,17 @@ inline void shake_hands(const stranger& peer, tls_session& tls) {
   }
 }
 
+inline void say_sealed(const stranger& peer, tls_session& tls, const envelope& message) {
+  std::vector<std::byte> wire, framed;
+  append_frame(framed, message.bytes());
+  REQUIRE(!tls.seal(framed, wire));
+  peer.say(wire);
+}
+
 /// Connects, and proves the secret.
 inline stranger call_as_member(std::uint16_t port, tls_session& tls) {
   stranger peer{port};
-  std::vector<std::byte> wire, plain;
-  REQUIRE(!tls.feed({}, plain, wire));
-  peer.say(wire);
+  begin_session(peer, tls);
   shake_hands(peer, tls);
   return peer;
 }
