@@ -27,6 +27,17 @@ def seconds_until_all_end(job: Training, wire: Wire) -> float:
     return ended - began
 
 
+def check_that_a_seal_was_broken(job: Training) -> None:
+    """Each worker names an end of the connection: neither can know whether the other one or the wire is at fault. Who
+    found the broken seal closed the connection, and the other end may have seen no more than that."""
+    for worker in job.workers:
+        assert re.search(r"\brank [01]\b", worker.text), worker.text
+        assert "weights" not in worker.text and "AssertionError" not in worker.text
+        assert "closed its connection" not in worker.text  # nobody has, of itself or as the other one tells it
+    told = [re.search(r"\bwhat came is not what (it|the peer) sealed", worker.text) for worker in job.workers]
+    assert any(told), "\n".join(worker.text for worker in job.workers)
+
+
 @pytest.mark.parametrize("connection", ["data", "link"])
 def test_a_changed_bit_ends_the_job_and_an_end_of_the_connection_is_named(
     connection: str, wire: Wire, train: Callable[..., Training], results: Results
@@ -34,11 +45,7 @@ def test_a_changed_bit_ends_the_job_and_an_end_of_the_connection_is_named(
     job = train()
     wire.order("spoil", connection_port(job, connection), 0)
     seconds = seconds_until_all_end(job, wire)
-    for worker in job.workers:
-        # Neither end can know whether the other one or the wire is at fault.
-        assert re.search(r"\brank [01]\b.*\bwhat came is not what (it|the peer) sealed", worker.text), worker.text
-        assert "closed its connection" not in worker.text  # nobody has, of itself or as the other one tells it
-        assert "weights" not in worker.text
+    check_that_a_seal_was_broken(job)
     results.add(f"man in the middle: one bit changed on the connection for {connection}", 1, ENDS, seconds)
 
 
@@ -49,12 +56,7 @@ def test_bytes_that_are_said_again_on_their_own_connection_end_the_job(
     job = train()
     wire.order("repeat", connection_port(job, connection))
     seconds = seconds_until_all_end(job, wire)
-    for worker in job.workers:
-        assert re.search(r"\brank [01]\b", worker.text), worker.text
-        assert "weights" not in worker.text and "AssertionError" not in worker.text
-    # Who closed the connection; the other end may have seen no more than that.
-    told = [re.search(r"\bwhat came is not what (it|the peer) sealed", worker.text) for worker in job.workers]
-    assert any(told), "\n".join(worker.text for worker in job.workers)
+    check_that_a_seal_was_broken(job)
     title = f"man in the middle: recorded bytes in place of the next ones, on the same connection for {connection}"
     results.add(title, 1, ENDS, seconds)
 
