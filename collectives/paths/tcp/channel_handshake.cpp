@@ -6,6 +6,8 @@
 #include <cassert>
 #include <cstring>
 
+#include "collectives/paths/connections/first_record.hpp"
+
 namespace farandole {
 namespace {
 
@@ -14,9 +16,8 @@ constexpr std::array<char, 16> format = {"farandole tcp 1"};
 constexpr std::string_view caller_label = "EXPORTER-farandole chunks of the caller";
 constexpr std::string_view answer_label = "EXPORTER-farandole chunks of the answerer";
 
-constexpr std::size_t record_header_bytes = 5;
-/// RFC 8446, section 5.2: ciphertext of one record.
-constexpr std::size_t record_limit_bytes = 16384 + 256;
+/// RFC 8446, sections 5.1 and 5.2: from change_cipher_spec to application_data; ciphertext of one record.
+constexpr tls_record_rules any_record{20, 23, 16384 + 256};
 
 /// In the byte order of the members, which all run equal builds.
 struct hello {
@@ -35,20 +36,6 @@ constexpr std::uint32_t only_aes = 0x100;
 
 error refused(const std::string& why) {
   return {error_kind::precondition, why};
-}
-
-/// Of a TLS record that begins like this, or of its header alone while that is not complete. What cannot be
-/// one is refused by its first bytes: types 20 to 23, version 3.
-expected<std::size_t> record_bytes(std::span<const std::byte> begin) {
-  const auto at = [&](std::size_t place) { return std::to_integer<std::size_t>(begin[place]); };
-  if ((!begin.empty() && (at(0) < 20 || at(0) > 23)) || (begin.size() > 1 && at(1) != 3))
-    return refused("what came is no TLS record");
-  if (begin.size() < record_header_bytes)
-    return record_header_bytes;
-  const std::size_t bytes = at(3) << 8 | at(4);
-  if (bytes > record_limit_bytes)
-    return refused("what came is no TLS record");
-  return record_header_bytes + bytes;
 }
 
 } // namespace
@@ -89,13 +76,13 @@ expected<std::size_t> channel_handshake::feed(std::span<const std::byte> receive
   }
   std::size_t taken = 0;
   while (!done_ && taken < received.size()) {
-    const std::size_t missing = *record_bytes(record_) - record_.size();
+    const std::size_t missing = *tls_record_bytes(record_, any_record) - record_.size();
     const auto part = received.subspan(taken, std::min(missing, received.size() - taken));
     record_.insert(record_.end(), part.begin(), part.end());
     taken += part.size();
-    const auto wanted = record_bytes(record_);
+    const auto wanted = tls_record_bytes(record_, any_record);
     if (!wanted)
-      return wanted.error();
+      return refused("what came is no TLS record");
     if (record_.size() == *wanted)
       if (error problem = feed_record(wire))
         return problem;
