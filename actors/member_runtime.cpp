@@ -85,7 +85,7 @@ error member_runtime::join(const member_start& how) {
   setup.introduce.process = getpid();
   setup.introduce.progress = how.progress;
   setup.introduce.keeps_sets = how.sets_before.has_value();
-  setup.introduce.has_state = how.has_state;
+  setup.introduce.state_generation = how.state_generation;
   setup.introduce.sets = how.sets_before.value_or(std::vector<kept_set>{});
   setup.introduce.epoch = *how.epoch;
   setup.obeyed = epoch_ = how.epoch;

@@ -28,7 +28,7 @@ struct member_start {
   injected_faults faults;
   std::uint64_t progress = 0;                            ///< where the training state stands
   std::optional<std::vector<kept_set>> sets_before = {}; ///< of the generation before, by id; slots
-  bool has_state = false;                                ///< it holds the training state
+  std::uint64_t state_generation = 0;                    ///< see options::state_generation
   /// The highest that this process has obeyed, in runtimes before this one and in this one; also where the
   /// start fails.
   std::shared_ptr<std::atomic<std::uint64_t>> epoch = std::make_shared<std::atomic<std::uint64_t>>(0);

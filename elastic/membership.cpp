@@ -217,8 +217,11 @@ void membership::start_generation(std::vector<candidate> waiting, membership_dec
   const bool some_left = changes_ > 0 && removals_only_ && !lost_somebody_;
   const bool must_sync = !some_left || !std::all_of(all.begin(), all.end(), agrees);
   auto sets = surviving_sets_of(all);
-  has_state_ = std::any_of(all.begin(), all.end(),
-                           [&](const member& one) { return seats_.at(one.slot).announced.has_state; });
+  std::uint64_t newest = 0;
+  for (auto& one : all)
+    if (auto& seat = seats_.at(one.slot); holds_state({one.slot, seat.last_rank, &seat.announced}))
+      newest = std::max(newest, seat.announced.state_generation);
+  state_generation_ = newest;
   ++revision_;
   ++generation_;
   running_ = true;

@@ -169,6 +169,9 @@ private:
   void start_if_ready(membership_decision& out);
   bool may_start(std::size_t waiting) const;
   bool somebody_knows(const std::vector<candidate>& waiting, membership_decision& out);
+  bool holds_state(const candidate& one) const;
+  bool was_in_last(std::int32_t slot) const;
+  bool nobody_returns() const;
   void refuse_if_in_vain(membership_decision& out);
   void take_as_new_who_begins_anew(std::vector<candidate>& waiting);
   void take_as_new(std::vector<candidate>& waiting, const std::function<bool(const candidate&)>& goes_on);
@@ -195,7 +198,8 @@ private:
   bool removals_only_ = true; ///< those were
   bool lost_somebody_ = true; ///< the next generation's members do not all stand at the same step
   bool running_ = false;
-  bool has_state_ = false;     ///< a member of the last generation had the training state when it began
+  /// Of the newest training state that a member of the last generation had when it began; 0: none had any.
+  std::uint64_t state_generation_ = 0;
   bool nobody_comes_ = false;  ///< but those who are known
   std::uint64_t revision_ = 1; ///< goes up with whatever image() tells
 };

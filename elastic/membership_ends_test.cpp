@@ -67,7 +67,7 @@ TEST_CASE("one that was lost before it had the state waits for those who have it
   job.expect(1);
   job.join(301, from_slot(1, 1));
   auto knows = from_slot(0, 1);
-  knows.has_state = true;
+  knows.state_generation = 1;
   job.leave(100, 1);
   REQUIRE(job.join(200, knows).admissions.size() == 2);
   job.report(200, lost{2, 1, "has made no progress", true});
@@ -81,7 +81,8 @@ TEST_CASE("who has joined nobody yet does not begin the training anew where othe
   job.expect(1);
   job.join(301, from_slot(1, 1));
   auto again = from_slot(0, 1);
-  again.keeps_sets = again.has_state = true;
+  again.keeps_sets = true;
+  again.state_generation = 1;
   job.leave(100, 1);
   REQUIRE(job.join(200, again).admissions.size() == 2);
   job.exit(0, "was killed by signal 9"); // before 1 was connected
@@ -96,7 +97,8 @@ TEST_CASE("a sole survivor that was in its elastic loop but never had the state 
   job.expect(1);
   job.join(301, from_slot(1, 1));
   auto again = from_slot(0, 1);
-  again.keeps_sets = again.has_state = true;
+  again.keeps_sets = true;
+  again.state_generation = 1;
   job.leave(100, 1);
   REQUIRE(job.join(200, again).admissions.size() == 2);
   job.exit(0, "was killed by signal 9"); // while 1 waited for the state
@@ -115,7 +117,8 @@ TEST_CASE("who holds the state leads the others to it, even if it was cut off an
     job.join(static_cast<route>(300 + slot), from_slot(slot, 1));
   }
   auto holder = from_slot(0, 1);
-  holder.keeps_sets = holder.has_state = true;
+  holder.keeps_sets = true;
+  holder.state_generation = 1;
   job.leave(100, 1);
   REQUIRE(job.join(200, holder).admissions.size() == 3);
   job.disconnect(200, "closed its connection"); // before it gave the state to the others
@@ -126,6 +129,62 @@ TEST_CASE("who holds the state leads the others to it, even if it was cut off an
   const auto formed = job.exit(1, "was killed by signal 9");
   CHECK(slots_of(formed) == std::vector<std::int32_t>{0, 2});
   CHECK(formed.roster.must_sync);
+}
+
+namespace {
+
+hello with_state(std::int32_t slot, std::uint64_t generation) {
+  auto said = from_slot(slot, 1);
+  said.keeps_sets = true;
+  said.state_generation = generation;
+  return said;
+}
+
+/// Of two members that have trained, slot 1 was stuck, and slot 0 trains on alone in generation 2.
+membership alone_after_a_stuck_one() {
+  auto job = elastic_running(2, 3);
+  job.report(100, lost{1, 1, "has made no progress", true});
+  job.disconnect(101, "closed its connection");
+  REQUIRE(slots_of(job.join(200, with_state(0, 1))) == std::vector{0});
+  return job;
+}
+
+} // namespace
+
+TEST_CASE(
+    "one with an older state does not take the training back when the last with the newer one is gone") {
+  auto job = alone_after_a_stuck_one();
+  job.join(201, with_state(1, 1));
+  SECTION("while it waits") {
+    const auto told = job.exit(0, "was killed by signal 9");
+    CHECK(told.admissions.empty());
+    REQUIRE(told.refusals.size() == 1);
+    CHECK_THAT(told.refusals[0].why.reason, Catch::Contains("all members that knew how far the training is"));
+  }
+  SECTION("before it was brought to the newer one") {
+    job.leave(200, 2);
+    REQUIRE(slots_of(job.join(300, with_state(0, 2))) == std::vector{0, 1});
+    job.exit(0, "was killed by signal 9");
+    const auto told = job.join(301, with_state(1, 1));
+    CHECK(told.admissions.empty());
+    CHECK(told.refusals.size() == 1);
+  }
+}
+
+TEST_CASE("one with an older state waits for the last with the newer one, while that may come back") {
+  auto job = alone_after_a_stuck_one();
+  job.join(201, with_state(1, 1));
+  job.disconnect(200, "closed its connection");
+  CHECK(slots_of(job.join(300, with_state(0, 2))) == std::vector{0, 1});
+}
+
+TEST_CASE("one that was brought to the newer state goes on alone") {
+  auto job = alone_after_a_stuck_one();
+  job.join(201, with_state(1, 1));
+  job.leave(200, 2);
+  REQUIRE(job.join(300, with_state(0, 2)).admissions.size() == 2);
+  job.exit(0, "was killed by signal 9");
+  CHECK(slots_of(job.join(301, with_state(1, 3))) == std::vector{1});
 }
 
 TEST_CASE("where nobody had the state yet, those who are left of the first generation begin") {
@@ -148,7 +207,8 @@ TEST_CASE("who has never been in does not begin the training anew when the last 
 TEST_CASE("members that have all left may begin anew") {
   auto job = elastic_running(2, 2);
   auto again = from_slot(0, 1);
-  again.keeps_sets = again.has_state = true;
+  again.keeps_sets = true;
+  again.state_generation = 1;
   job.leave(100, 1);
   job.leave(101, 1);
   job.join(200, again);

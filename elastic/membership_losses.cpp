@@ -49,7 +49,7 @@ membership_decision membership::exit(std::int32_t slot, const std::string& reaso
 // to the launcher: it knows whether there is a member that still trains, and has not failed.
 void membership::refuse_waiting(const std::string& reason, membership_decision& out, std::int32_t culprit) {
   const auto is_left_alone = [&](const seat& one) {
-    return rules_.elastic && generation_ > 0 && one.last_rank < 0;
+    return rules_.elastic && generation_ > 0 && one.last_rank < 0 && one.announced.state_generation == 0;
   };
   for (auto& [slot, seat] : seats_)
     if (!running_ && seat.link && !seat.in_generation && !is_left_alone(seat)) {

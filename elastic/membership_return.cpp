@@ -23,7 +23,7 @@ membership membership::restored(const job_image& image, std::uint64_t epoch) {
   job.changes_ = image.changes;
   job.removals_only_ = image.removals_only;
   job.lost_somebody_ = image.lost_somebody;
-  job.has_state_ = image.has_state;
+  job.state_generation_ = image.state_generation;
   job.running_ = image.running;
   for (const auto& from : image.seats) {
     auto& to = job.seats_[from.slot];
@@ -52,7 +52,7 @@ job_image membership::image() const {
   image.running = running_;
   image.removals_only = removals_only_;
   image.lost_somebody = lost_somebody_;
-  image.has_state = has_state_;
+  image.state_generation = state_generation_;
   image.generation = generation_;
   image.changes = changes_;
   image.slots_by_rank = slots_by_rank_;

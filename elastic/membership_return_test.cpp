@@ -170,7 +170,7 @@ TEST_CASE("the next rendezvous still knows that the state of the training was lo
   before.expect(0);
   before.expect(1);
   auto holder = hello_of(0);
-  holder.has_state = true;
+  holder.state_generation = 1;
   before.join(100, holder);
   REQUIRE(before.join(101, hello_of(1)).admissions.size() == 2);
   auto job = membership::restored(before.image(), new_epoch);

@@ -20,25 +20,45 @@ bool membership::may_start(std::size_t waiting) const {
          std::none_of(seats_.begin(), seats_.end(), may_come);
 }
 
-// Training must not begin anew where it has been further. Who has never been in waits for somebody who has;
-// if there is none, the launcher ends the job. Who was to be brought to the others' state, and has lost them
-// before that, is told so, whether its training function was about to begin or not.
-//
-// Members of a generation in which nobody had the state yet have trained no further than all of them: what is
-// committed is committed by all, and to commit a member must have been brought to the state.
+bool membership::was_in_last(std::int32_t slot) const {
+  return std::find(slots_by_rank_.begin(), slots_by_rank_.end(), slot) != slots_by_rank_.end();
+}
+
+// Whether its training state is the newest that there is. A member of the last generation has it if it was
+// brought to it there, or had it when that generation began: where one member was not brought to the state,
+// none has committed anything, for what is committed is committed by all. Who was not in the last generation
+// has missed what the others committed.
+bool membership::holds_state(const candidate& one) const {
+  const auto own = one.said->state_generation;
+  if (own == 0 || generation_ == 0)
+    return own != 0;
+  return was_in_last(one.slot) && (own == generation_ || own == state_generation_);
+}
+
+// Whether all that were in the last generation wait already, or never come again.
+bool membership::nobody_returns() const {
+  return std::all_of(slots_by_rank_.begin(), slots_by_rank_.end(), [&](std::int32_t slot) {
+    const auto& seat = seats_.at(slot);
+    return seat.ended || seat.retired || seat.link;
+  });
+}
+
+// Training must not begin anew, or from an older state, where it has been further. Who has never been in
+// waits for somebody who has; if there is none, the launcher ends the job. Who was to be brought to the
+// others' state, and has lost them before that, is told so, whether its training function was about to begin
+// or not.
 bool membership::somebody_knows(const std::vector<candidate>& waiting, membership_decision& out) {
-  const auto has_state = [](const candidate& one) { return one.said->has_state; };
+  const auto knows = [&](const candidate& one) { return holds_state(one); };
   const auto was_in = [](const candidate& one) { return one.last_rank >= 0; };
-  if (generation_ == 0 || std::any_of(waiting.begin(), waiting.end(), has_state))
+  if (generation_ == 0 || std::any_of(waiting.begin(), waiting.end(), knows))
     return true;
   // A member that was lost with the last generation and has no state shows that nobody has trained in it.
-  const auto was_lost = [&](const candidate& one) {
-    return std::find(slots_by_rank_.begin(), slots_by_rank_.end(), one.slot) != slots_by_rank_.end();
-  };
-  if (std::none_of(waiting.begin(), waiting.end(), was_in))
-    return !has_state_ && std::any_of(waiting.begin(), waiting.end(), was_lost);
-  if (!lost_somebody_ || !has_state_)
+  const auto was_lost = [&](const candidate& one) { return was_in_last(one.slot); };
+  const bool all_new = std::none_of(waiting.begin(), waiting.end(), was_in);
+  if (all_new && state_generation_ == 0 && std::any_of(waiting.begin(), waiting.end(), was_lost))
     return true;
+  if (all_new ? !nobody_returns() : !lost_somebody_ || state_generation_ == 0)
+    return !all_new;
   refuse_waiting(
       "all members that knew how far the training is were lost before this process had joined them: "
       "the job cannot go on from there",
@@ -65,7 +85,7 @@ void membership::refuse_if_in_vain(membership_decision& out) {
 // members were lost, so it never had anything. So is who has not been brought to the training state where
 // others have it, in whatever order they ranked: rank 0 gives its state to all.
 void membership::take_as_new_who_begins_anew(std::vector<candidate>& waiting) {
-  take_as_new(waiting, [](const candidate& one) { return one.said->has_state; });
+  take_as_new(waiting, [&](const candidate& one) { return holds_state(one); });
   take_as_new(waiting, [](const candidate& one) { return one.last_rank >= 0 && one.said->keeps_sets; });
 }
 

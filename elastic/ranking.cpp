@@ -7,8 +7,8 @@ namespace farandole {
 
 std::vector<member> ranked(std::vector<candidate> candidates, std::size_t most) {
   std::sort(candidates.begin(), candidates.end(), [](const candidate& a, const candidate& b) {
-    return std::tuple(a.last_rank < 0, a.last_rank, !a.said->has_state, a.slot) <
-           std::tuple(b.last_rank < 0, b.last_rank, !b.said->has_state, b.slot);
+    return std::tuple(a.last_rank < 0, a.last_rank, b.said->state_generation, a.slot) <
+           std::tuple(b.last_rank < 0, b.last_rank, a.said->state_generation, b.slot);
   });
   candidates.resize(std::min(most, candidates.size()));
   std::vector<member> all;

@@ -13,10 +13,11 @@ struct field {
   std::deque<hello> said; ///< addresses stay
   std::vector<candidate> all;
 
-  void add(std::int32_t slot, std::int32_t last_rank, bool has_state = false, const std::string& host = "a") {
+  void add(std::int32_t slot, std::int32_t last_rank, std::uint64_t state_generation = 0,
+           const std::string& host = "a") {
     hello value;
     value.slot = slot;
-    value.has_state = has_state;
+    value.state_generation = state_generation;
     value.host = host;
     value.host_name = "name of " + host;
     value.address = "10.0.0.1:" + std::to_string(slot);
@@ -55,15 +56,15 @@ TEST_CASE("who is new comes behind all who were in, by slot, whatever came first
 TEST_CASE("of those who are new, whoever has the training state comes first") {
   field of;
   of.add(0, -1);
-  of.add(8, -1, true);
-  of.add(6, -1, true);
+  of.add(8, -1, 1);
+  of.add(6, -1, 1);
   CHECK(of.slots() == slots{6, 8, 0});
 }
 
 TEST_CASE("that a member has the state moves it before nobody that was in") {
   field of;
-  of.add(2, 1, true);
-  of.add(3, 0, false);
+  of.add(2, 1, 1);
+  of.add(3, 0, 0);
   CHECK(of.slots() == slots{3, 2});
 }
 
@@ -79,9 +80,9 @@ TEST_CASE("whoever is beyond the most is left out, the youngest first") {
 
 TEST_CASE("a member is told with its rank, what it said of itself, and its places") {
   field of;
-  of.add(3, 0, false, "a");
-  of.add(1, 1, false, "b");
-  of.add(2, -1, false, "a");
+  of.add(3, 0, 0, "a");
+  of.add(1, 1, 0, "b");
+  of.add(2, -1, 0, "a");
   const auto all = ranked(of.all, 100);
   REQUIRE(all.size() == 3);
   for (std::int32_t rank = 0; rank < 3; ++rank)

@@ -65,7 +65,7 @@ void read_job(wire::Job::Reader from, job_image& value, verdict& so_far) {
   value.running = from.getRunning();
   value.removals_only = from.getRemovalsOnly();
   value.lost_somebody = from.getLostSomebody();
-  value.has_state = from.getHasState();
+  value.state_generation = from.getStateGeneration();
   value.generation = from.getGeneration();
   value.changes = from.getChanges();
   so_far.require(1 <= value.least && value.least <= value.size && value.size <= value.most &&
@@ -132,7 +132,7 @@ std::vector<std::byte> encode(const job_image& value) {
     to.setRunning(value.running);
     to.setRemovalsOnly(value.removals_only);
     to.setLostSomebody(value.lost_somebody);
-    to.setHasState(value.has_state);
+    to.setStateGeneration(value.state_generation);
     to.setGeneration(value.generation);
     to.setChanges(value.changes);
     write_numbers(to.initSlotsByRank(count_of(value.slots_by_rank)), value.slots_by_rank);

@@ -40,7 +40,8 @@ struct job_image {
   bool running = false;
   bool removals_only = true;
   bool lost_somebody = true;
-  bool has_state = false; ///< a member of the last generation had the training state when it began
+  std::uint64_t state_generation =
+      0; ///< of the newest training state when the last generation began; 0: none
   std::uint64_t generation = 0;
   std::uint64_t changes = 0;
   std::vector<std::int32_t> slots_by_rank;

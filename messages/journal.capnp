@@ -37,6 +37,8 @@ struct Job {
   changes @10 :UInt64;
   slotsByRank @11 :List(Int32);
   seats @12 :List(Seat);
-  hasState @13 :Bool;
-  # A member of the last generation had the training state when it began.
+  unused13 @13 :Bool;
+  stateGeneration @14 :UInt64;
+  # The newest training state that a member of the last generation had when it began, by the generation in which that
+  # member was brought to it; 0: none had any.
 }

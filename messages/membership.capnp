@@ -43,8 +43,9 @@ struct Hello {
   # Elastic jobs: this process goes on with the process sets of the generation before; false: it founds sets anew.
   sets @10 :List(KeptSet);
   # Those; their members are slots.
-  hasState @11 :Bool;
-  # Elastic jobs: this process holds the training state: it has been brought to it once, or has trained from the start.
+  stateGeneration @11 :UInt64;
+  # Elastic jobs: the generation in which this process was last brought to the training state of the others, or trained
+  # from its own; 0: it has none.
 }
 
 struct KeptSet {

@@ -81,7 +81,7 @@ envelope encode(const address& from, const hello& value) {
     to.setEpoch(value.epoch);
     to.setProgress(value.progress);
     to.setKeepsSets(value.keeps_sets);
-    to.setHasState(value.has_state);
+    to.setStateGeneration(value.state_generation);
     wire_form::write(to.initSets(static_cast<kj::uint>(value.sets.size())), value.sets);
   });
 }
@@ -186,7 +186,7 @@ expected<hello> decode_hello(const envelope& message) {
         value.epoch = from.getEpoch();
         value.progress = from.getProgress();
         value.keeps_sets = from.getKeepsSets();
-        value.has_state = from.getHasState();
+        value.state_generation = from.getStateGeneration();
         value.sets = wire_form::read(from.getSets(), member_limit, so_far);
         so_far.require(is_rank(value.slot), "the slot is out of range");
         so_far.require(value.size >= 1 && value.size <= member_limit, "the size is out of range");

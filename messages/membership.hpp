@@ -30,7 +30,9 @@ struct hello {
   std::uint64_t progress = 0; ///< where its training state stands; members of different numbers must sync
   bool keeps_sets = false;    ///< it goes on with the process sets of the generation before
   std::vector<kept_set> sets; ///< those, by id; slots
-  bool has_state = false;     ///< it has been brought to the training state of the others, or trained from it
+  /// Elastic: the generation in which it was last brought to the training state of the others, or trained
+  /// from its own; 0: it has none.
+  std::uint64_t state_generation = 0;
 
   friend bool operator==(const hello&, const hello&) = default;
 };

@@ -243,7 +243,8 @@ TEST_CASE("every decoder refuses every other kind of message") {
 
 TEST_CASE("process sets that outlive their generation travel in hellos and welcomes") {
   auto greeting = sound_hello();
-  greeting.keeps_sets = greeting.has_state = true;
+  greeting.keeps_sets = true;
+  greeting.state_generation = 7;
   greeting.sets = {{{0, false, 1}, 1, {0, 7}}, {{0, true, 0}, 2, {}}, {{9, false, 4}, 8, {3}}};
   auto said = decode_hello(travelled(encode(somewhere, greeting)));
   REQUIRE(said);

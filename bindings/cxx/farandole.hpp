@@ -58,10 +58,10 @@ struct options {
   /// again under their ids, with the members that are left, if all survivors say the same; process_sets then
   /// counts no more.
   std::optional<std::vector<kept_set>> sets_before = {};
-  /// Elastic jobs: whether this process holds the training state, because it was brought to that of the
-  /// others or has trained from the start. Where members were lost, a generation in which nobody does is not
-  /// made. None: if it names sets_before.
-  std::optional<bool> has_state = {};
+  /// Elastic jobs: the generation in which this process was last brought to the training state of the others,
+  /// or trained from its own; 0: it has no state. Where members were lost, a generation in which nobody has
+  /// the newest state is not made.
+  std::uint64_t state_generation = 0;
   /// Elastic jobs: what epoch() of this process' last runtime said, so that a rendezvous which another one
   /// has replaced has no say any more.
   std::uint64_t epoch = 0;

@@ -176,7 +176,7 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
   wanted.faults = std::move(*faults);
   wanted.progress = how.progress;
   wanted.sets_before = how.sets_before;
-  wanted.has_state = how.has_state.value_or(how.sets_before.has_value());
+  wanted.state_generation = how.state_generation;
   *wanted.epoch = how.epoch;
   wanted.until = clock::now() + values->duration(patience);
   start_tries tries(values->flag(setting::elastic), wanted.until, values->cited(patience));

@@ -44,10 +44,10 @@ python_runtime start(const std::map<std::string, std::string>& settings, bool re
                      const std::string& secret, const std::vector<std::vector<std::int32_t>>& process_sets,
                      const std::vector<std::int32_t>& mpi_ranks, std::uint64_t progress,
                      const nb::list& set_rules, const std::optional<std::vector<kept_tuple>>& sets_before,
-                     std::uint64_t epoch, bool has_state) {
+                     std::uint64_t epoch, std::uint64_t state_generation) {
   options how{settings, read_environment, secret, process_sets, mpi_ranks, progress};
   how.epoch = epoch;
-  how.has_state = has_state;
+  how.state_generation = state_generation;
   for (nb::handle each : set_rules)
     how.set_rules.push_back(rule_of(each));
   if (sets_before)
@@ -183,7 +183,7 @@ void define_runtime(nb::module_& module) {
                   "read_environment"_a = true, "secret"_a = "",
                   "process_sets"_a = std::vector<std::vector<std::int32_t>>{},
                   "mpi_ranks"_a = std::vector<std::int32_t>{}, "progress"_a = 0, "set_rules"_a = nb::list(),
-                  "sets_before"_a = nb::none(), "epoch"_a = 0, "has_state"_a = false,
+                  "sets_before"_a = nb::none(), "epoch"_a = 0, "state_generation"_a = 0,
                   "Joins the job that the settings and the environment name.")
       .def(
           "shutdown",

@@ -95,7 +95,7 @@ private:
     said.address = "10.0.0.1:99";
     said.process = 100 + said.slot + origin / 2 % 2 * 100;
     said.epoch = origin / 4 % 8 == 0 ? 0 : members_.epoch() + (origin == 255 ? 1 : 0);
-    said.has_state = (origin & 64) != 0;
+    said.state_generation = (origin & 64) != 0 ? 1 : 0;
     said.keeps_sets = (origin & 128) != 0;
     said.progress = input_.below(3);
     if (said.keeps_sets)

@@ -94,7 +94,7 @@ void elastic_worker::start_runtime() {
 
 void elastic_worker::init() {
   ++incarnation_;
-  if (!has_state_)
+  if (state_generation_ == 0)
     stage_.log.cut_off(slot_); // it is new where others have the state, even if it was welcomed before
   shared_ = std::make_shared<standing>();
   start_ = shared_->started.get_future();
@@ -110,7 +110,7 @@ void elastic_worker::init() {
   setup.introduce.process = 1000 + slot_;
   setup.introduce.progress = progress_;
   setup.introduce.keeps_sets = goes_on_;
-  setup.introduce.has_state = has_state_;
+  setup.introduce.state_generation = state_generation_;
   setup.introduce.epoch = *obeyed_;
   setup.obeyed = obeyed_;
   setup.log = member_log_.get();
@@ -286,7 +286,7 @@ void elastic_worker::sync() {
 }
 
 void elastic_worker::train() {
-  has_state_ = true;
+  state_generation_ = last_generation_;
   stage_.log.trains(set(0), slot_, state_);
   begin_round();
 }

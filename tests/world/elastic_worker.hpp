@@ -169,7 +169,7 @@ private:
   caf::actor_clock::time_point in_since_; ///< in that one, by the world's clock
   std::uint64_t last_epoch_ = 0;          ///< in which it was told of that one
   std::uint64_t progress_ = 0;
-  bool has_state_ = false; ///< it has trained
+  std::uint64_t state_generation_ = 0; ///< in which it has trained last; 0: it has not
   std::shared_ptr<std::atomic<std::uint64_t>> obeyed_ = std::make_shared<std::atomic<std::uint64_t>>(0);
   bool goes_on_ = false; ///< it has come as far as its training function
   std::int64_t interrupted_for_ = 0;

@@ -80,7 +80,7 @@ class Runtime:
         set_rules: list = [],
         sets_before: Sequence[tuple[int, bool, int, int, Sequence[int]]] | None = None,
         epoch: int = 0,
-        has_state: bool = False,
+        state_generation: int = 0,
     ) -> Runtime:
         """Joins the job that the settings and the environment name."""
 

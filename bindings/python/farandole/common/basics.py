@@ -71,7 +71,7 @@ class HorovodBasics:
         try:
             asked = [sets.asking(each) for each in rules]
             sets_before = before.sets if before else None
-            if job.start(wanted, mpi_ranks, membership.progress, asked, sets_before, membership.has_state):
+            if job.start(wanted, mpi_ranks, membership.progress, asked, sets_before, membership.state_generation):
                 sets.forget()
                 set_generations.enter(static_sets, rules)
                 handles.kept.clear()  # of a job that has ended: the new one numbers its calls anew

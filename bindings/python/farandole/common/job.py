@@ -112,15 +112,15 @@ def start(
     progress: int = 0,
     set_rules: Sequence[Callable[..., bool]] = (),
     sets_before: Optional[Sequence[Any]] = None,
-    has_state: bool = False,
+    state_generation: int = 0,
 ) -> bool:
     """Joins the job that the environment names. A no-op while the job runs; starts anew when it has ended.
 
     ``process_sets`` are to exist besides the global one. ``mpi_ranks`` are the processes of MPI's world that are the
     job, where MPI started them; none: all. ``progress`` tells where the training stands, in an elastic job: members of
     different numbers must sync. ``set_rules`` are asked who is in the sets by rule, fact by fact of each member;
-    ``sets_before`` are the sets of the generation before, if this process goes on with them; ``has_state``
-    tells whether it holds the training state. True if it joined.
+    ``sets_before`` are the sets of the generation before, if this process goes on with them; ``state_generation``
+    is the generation in which it was last brought to the training state, 0 if it has none. True if it joined.
     """
     global runtime, place, _owner_pid, _epoch, _joined, _server
     with _guard:
@@ -143,7 +143,7 @@ def start(
                 set_rules=list(set_rules),
                 sets_before=sets_before,
                 epoch=_epoch,
-                has_state=has_state,
+                state_generation=state_generation,
             )
         _server = found.server if found else None
         _joined += 1

@@ -172,15 +172,15 @@ progress = 0
 in the same state, if nobody was lost and nobody is new."""
 
 
-has_state = False
-"""Whether this process holds the training state: it was brought to that of the others, or has trained from the start.
-Once it is true it stays so: a generation that lost members begins only if somebody in it has the state."""
+state_generation = 0
+"""The generation in which this process was last brought to the training state of the others, or trained from its own; 0: it
+holds none. A generation that lost members begins only if somebody in it has the newest state."""
 
 
 def begins_to_train() -> None:
     """The training function is about to be called: the state is that of the others."""
-    global has_state
-    has_state = True
+    global state_generation
+    state_generation = job.runtime.generation
 
 
 def committed() -> None:
