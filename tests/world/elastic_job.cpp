@@ -34,6 +34,8 @@ settings settings_of(const elastic_options& options) {
     assign(setting::relay_ranks, 1);
   assign(setting::operation_timeout, options.operation_timeout.count());
   assign(setting::stuck_timeout, options.stuck_timeout.count());
+  if (!options.inline_tensors)
+    assign(setting::inline_limit, 0);
   return values;
 }
 

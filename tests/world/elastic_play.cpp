@@ -192,6 +192,7 @@ elastic_options elastic_options::drawn(std::uint64_t seed) {
       options.faults.push_back(one);
   sort_by_message(options.faults);
   draw_signs_of_life(rare, options);
+  options.inline_tensors = !rare.one_in(3);
   return options;
 }
 

@@ -81,6 +81,7 @@ struct elastic_options {
   bool relays = false;
   bool one_machine = false;    ///< all hosts are names of one: small tensors take the fast path
   handshake_limits handshakes; ///< of each listener
+  bool inline_tensors = true;  ///< between hosts, the leader reduces small ones itself
   bool own_clocks = false;     ///< each process's clock is ahead of others, and faster or slower
 
   bool heartbeats = false; ///< members give signs of life, and no lane waits for ever

@@ -173,8 +173,8 @@ in the same state, if nobody was lost and nobody is new."""
 
 
 state_generation = 0
-"""The generation in which this process was last brought to the training state of the others, or trained from its own; 0: it
-holds none. A generation that lost members begins only if somebody in it has the newest state."""
+"""The generation in which this process was last brought to the training state of the others, or trained from its own;
+0: it holds none. A generation that lost members begins only if somebody in it has the newest state."""
 
 
 def begins_to_train() -> None:
