@@ -48,10 +48,10 @@ std::optional<refused> membership::objection(const hello& request) const {
                                           : " is not in 0.." + std::to_string(rules_.size - 1) +
                                                 ": check HOROVOD_RANK")};
   if (!rules_.elastic)
-    for (auto& [number, seat] : seats_)
-      if (seat.ended)
-        return refused{"the job cannot form again: slot " + std::to_string(number) + " " + seat.end_reason,
-                       false, number};
+    if (first_ended_)
+      return refused{"the job cannot form again: slot " + std::to_string(*first_ended_) + " " +
+                         seats_.at(*first_ended_).end_reason,
+                     false, *first_ended_};
   auto& seat = found->second;
   if (seat.retired)
     return taken_out(request.slot);

@@ -192,6 +192,7 @@ private:
   membership_rules rules_;
   std::map<std::int32_t, seat> seats_;
   std::vector<std::int32_t> slots_by_rank_; ///< of the last generation
+  std::optional<std::int32_t> first_ended_; ///< the slot whose process ended before all others
   std::uint64_t epoch_;
   std::uint64_t generation_ = 0;
   std::uint64_t changes_ = 0; ///< in this generation

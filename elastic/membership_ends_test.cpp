@@ -45,6 +45,16 @@ TEST_CASE("one that is stuck is not waited for, though who reports it has come a
   CHECK(slots_of(job.report(100, lost{1, 1, "has made no progress", true})) == std::vector{0});
 }
 
+TEST_CASE(
+    "who comes after several have ended is told of the first, for the others may have ended because of it") {
+  membership job{{3}, 1};
+  job.exit(2, "exited with code 1");
+  job.exit(0, "exited with code 1");
+  const auto told = job.join(101, from_slot(1, 3));
+  REQUIRE(told.refusals.size() == 1);
+  CHECK(told.refusals[0].why.reason == "the job cannot form again: slot 2 exited with code 1");
+}
+
 TEST_CASE("where all begin anew after a loss, nobody is late") {
   auto job = elastic_running(3, 3);
   job.exit(2, "was killed by signal 9");

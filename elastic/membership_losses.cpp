@@ -35,6 +35,8 @@ membership_decision membership::exit(std::int32_t slot, const std::string& reaso
   ++revision_;
   auto& gone = found->second;
   gone.ended = true;
+  if (!first_ended_)
+    first_ended_ = slot; // the others may end because this one did
   gone.end_reason = reason;
   gone.awaited = false;
   gone.link.reset();

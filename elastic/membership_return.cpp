@@ -32,6 +32,8 @@ membership membership::restored(const job_image& image, std::uint64_t epoch) {
     to.retired = from.retired;
     to.ended = from.ended;
     to.end_reason = from.end_reason;
+    if (to.ended && !job.first_ended_)
+      job.first_ended_ = from.slot;
     to.last_rank = from.last_rank;
     to.announced.slot = from.slot;
     to.announced.host = from.host;
