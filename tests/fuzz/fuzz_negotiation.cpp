@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "collectives/plan/fusion.hpp"
+#include "collectives/plan/inline_reduction.hpp"
 #include "collectives/plan/negotiation.hpp"
 #include "collectives/plan/paging.hpp"
 #include "collectives/plan/relay.hpp"
@@ -20,6 +21,7 @@ namespace {
 constexpr std::int32_t members = 6, relay_rank = 2, lower_relay = 4;
 constexpr std::size_t id_capacity = 4, cells = 3, cell_footprint = 256;
 constexpr std::uint32_t highest_id = 24;
+constexpr std::size_t inline_bytes = 24;
 constexpr const char* names[] = {"a", "b", "c", "d", "grad.0", "grad.1", "grad.2", "\x1b[2J"};
 using namespace std::chrono_literals;
 
@@ -40,7 +42,9 @@ const std::vector<shape>& shapes() {
 
 class job {
 public:
-  explicit job(choices& input) : input_(input), leader_(options(input)), relay_(rules()) {}
+  explicit job(choices& input)
+      : input_(input), options_(options(input)), leader_(options_), relay_(rules()),
+        inline_(options_.members, inline_bytes) {}
 
   void run() {
     for (int steps = 0; steps < 400 && !input_.done(); ++steps)
@@ -62,7 +66,8 @@ private:
     made.board.notice_bytes = 64;
     made.board.footprint = [](std::size_t) { return cell_footprint; };
     made.keeps_sets = (flags & 4) != 0;
-    made.branches = {{relay_rank, {2, 3, 4, 5}}};
+    if ((flags & 32) == 0)
+      made.branches = {{relay_rank, {2, 3, 4, 5}}};
     made.buckets = flags >> 3 & 3;
     return made;
   }
@@ -131,8 +136,19 @@ private:
       made.withdraw.emplace_back(input_.among(names));
     if ((parts & 128) != 0)
       add_rare(made);
+    if (!relayed())
+      for (const auto id : made.ids)
+        add_value(made, input_.one_in(16) ? random_id() : id);
     return made;
   }
+
+  /// Of a length that is right for some tensors, or for none.
+  void add_value(requests& made, std::uint32_t id) {
+    constexpr std::size_t lengths[] = {4, 16, 24, 4, 16, 8, 0, 25};
+    made.values.push_back({id, std::vector<std::byte>(input_.among(lengths), std::byte{1})});
+  }
+
+  bool relayed() const { return !options_.branches.empty(); }
 
   void add_rare(requests& made) {
     switch (input_.below(8)) {
@@ -207,7 +223,16 @@ private:
 
   void to_leader(std::int32_t rank, const requests& what) {
     if (const auto said = carried(rank, what))
-      decided(leader_.receive(rank, *said, now_));
+      taken(rank, *said);
+  }
+
+  /// As the negotiator takes it.
+  void taken(std::int32_t rank, const requests& what) {
+    if (inline_.take(rank, what))
+      broken_ = true;
+    else
+      decided(leader_.receive(rank, what, now_));
+    require(inline_.kept() <= members * (leader_.ids() + highest_id));
   }
 
   /// From a relay that follows no rule.
@@ -220,7 +245,7 @@ private:
     decided(leader_.receive(relay_rank, what, now_));
     for (const auto& one : what.apart)
       if (leader_.speaks_for(relay_rank, one.rank))
-        decided(leader_.receive(one.rank, one.what, now_));
+        taken(one.rank, one.what);
       else
         broken_ = true;
   }
@@ -245,7 +270,8 @@ private:
     taken(*said);
   }
 
-  void decided(const verdict& what) {
+  void decided(verdict what) {
+    inline_.complete(what);
     require(leader_.ids() <= (id_capacity + cells) + 1024);
     if (what.breach) {
       require(what.broken_by >= 0 && what.broken_by < members && !what.breach.text.empty());
@@ -267,6 +293,7 @@ private:
     plan.restarts = what.restarts;
     plan.dissolved = what.dissolved;
     plan.buckets = what.buckets;
+    plan.results = what.results;
     plan.end = what.end;
     plan.departed = what.departed;
     plan.bundles = fusion_.flush();
@@ -294,12 +321,16 @@ private:
     requests what;
     for (auto count = 1 + input_.below(4); count > 0; --count)
       what.ids.push_back(random_id());
+    if (!relayed() && input_.one_in(2))
+      add_value(what, what.ids.front());
     ask_all(what);
   }
 
   void ask_all(const requests& what) {
-    for (std::int32_t rank : {0, 1})
+    for (std::int32_t rank = 0; rank < (relayed() ? relay_rank : members); ++rank)
       to_leader(rank, what);
+    if (!relayed())
+      return;
     for (std::int32_t rank : {2, 3})
       to_relay(rank, what);
     gathered below;
@@ -320,7 +351,8 @@ private:
     what.full = {wanted};
     ask_all(what);
     now_ += 1s;
-    relay_due();
+    if (relayed())
+      relay_due();
     // It may get an id under which some have asked before it was given, and seem to be asked for again.
     require(fresh_moves_ >= 1 || broken_ || leader_.ended());
     for (const auto& late : leader_.stalled(now_ + 1s, 1ms))
@@ -331,8 +363,10 @@ private:
   static constexpr const char* fresh = "a tensor that nobody knows yet";
 
   choices& input_;
+  negotiation_options options_;
   negotiation leader_;
   relay relay_;
+  inline_reduction inline_;
   fusion fusion_{fusion_options{}};
   std::chrono::nanoseconds now_ = 1s;
   bool broken_ = false; ///< a rule, by somebody: the generation would end
