@@ -11,6 +11,8 @@ from farandole.common import job
 class Runtime:
     """See ``farandole.common.membership`` for what is asked of it."""
 
+    generation = 2
+
     def __init__(
         self, behind: Any, change: Tuple[int, bool] = (0, False), must_sync: bool = True, joined_late: bool = False
     ) -> None:

@@ -390,8 +390,6 @@ def test_names_are_where_the_interface_has_them() -> None:
 class Submits:
     """A runtime that takes everything."""
 
-    generation = 2
-
     def submit(self, *what: object) -> Tuple[object, ...]:
         return what
 

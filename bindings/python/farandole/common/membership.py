@@ -180,7 +180,8 @@ state_generation = 0
 def begins_to_train() -> None:
     """The training function is about to be called: the state is that of the others."""
     global state_generation
-    state_generation = job.runtime.generation
+    if is_elastic():
+        state_generation = job.runtime.generation
 
 
 def committed() -> None:
