@@ -42,17 +42,22 @@ error inline_reduction::take(std::int32_t rank, const requests& message) {
   const auto position = position_of(rank);
   if (!position)
     return refused("it is not in this process set");
-  std::vector<std::uint32_t> seen;
+  // A message may be long, so no value is looked for among all the others.
+  enum class state { asked, sent };
+  std::unordered_map<std::uint32_t, state> tensors;
+  for (const auto id : message.ids)
+    tensors.emplace(id, state::asked);
   for (const auto& value : message.values) {
-    const auto id = std::to_string(value.id);
+    const auto found = tensors.find(value.id);
     if (value.bytes.size() > limit_bytes_)
-      return refused("an inline tensor of id " + id + " has " + std::to_string(value.bytes.size()) +
-                     " bytes, and at most " + std::to_string(limit_bytes_) + " are allowed");
-    if (std::find(message.ids.begin(), message.ids.end(), value.id) == message.ids.end())
-      return refused("the message holds an inline tensor of id " + id + " and does not ask for it");
-    if (std::find(seen.begin(), seen.end(), value.id) != seen.end())
-      return refused("the message holds the inline tensor of id " + id + " twice");
-    seen.push_back(value.id);
+      return refused("an inline tensor of id " + std::to_string(value.id) + " has " +
+                     std::to_string(value.bytes.size()) + " bytes, and at most " +
+                     std::to_string(limit_bytes_) + " are allowed");
+    if (found == tensors.end())
+      return refused("the message holds an inline tensor of id " + std::to_string(value.id) +
+                     " and does not ask for it");
+    if (std::exchange(found->second, state::sent) == state::sent)
+      return refused("the message holds the inline tensor of id " + std::to_string(value.id) + " twice");
   }
   for (const auto& value : message.values) {
     auto& row = rows_[value.id];
