@@ -46,8 +46,9 @@ void worker_state::drain_door() {
     return;
   }
   requests out;
+  std::size_t inline_bytes = 0;
   for (auto& operation : queued)
-    take(std::move(operation), out);
+    take(std::move(operation), out, inline_bytes);
   send(std::move(out));
   arm();
 }
@@ -102,7 +103,7 @@ stall_list worker_state::stalled(std::chrono::nanoseconds limit) {
   return all;
 }
 
-void worker_state::take(pending_ptr operation, requests& out) {
+void worker_state::take(pending_ptr operation, requests& out, std::size_t& inline_bytes) {
   if (operation->watched && operation->slow) {
     std::erase_if(slow_, [](const boarded_one& one) { return !one.operation->awaited(); });
     slow_.push_back({pending_ptr::share(operation->watched), self->clock().now() - slow_wait});
@@ -126,7 +127,7 @@ void worker_state::take(pending_ptr operation, requests& out) {
   out.left.insert(out.left.end(), operation->left.begin(), operation->left.end());
   if (operation->id != 0) {
     ask(operation->id, out);
-    add_value(*operation, out);
+    add_value(*operation, out, inline_bytes);
     hold(by_id_, operation->id, std::move(operation));
     return;
   }

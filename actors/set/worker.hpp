@@ -74,8 +74,9 @@ struct worker_state {
 private:
   using by_name = std::unordered_map<std::string, pending_ptr>;
 
-  void take(pending_ptr operation, requests& out);
-  void add_value(const pending& operation, requests& out) const;
+  /// `inline_bytes`: of the tensors that travel in `out` so far.
+  void take(pending_ptr operation, requests& out, std::size_t& inline_bytes);
+  void add_value(const pending& operation, requests& out, std::size_t& inline_bytes) const;
   void send(requests what);
   void ask(std::uint32_t id, requests& out);
   void let_go(const bucket_shelf::ids& ids, requests& out);

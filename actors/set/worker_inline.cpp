@@ -7,12 +7,12 @@
 namespace farandole {
 
 // A small tensor goes along, where the leader is to reduce it.
-void worker_state::add_value(const pending& operation, requests& out) const {
-  std::size_t carried = 0;
-  for (const auto& one : out.values)
-    carried += one.bytes.size();
-  if (operation.group == 0 && setup_.inline_tensors.admit(operation.signature, operation.bytes, carried))
-    out.values.push_back({operation.id, {operation.input, operation.input + operation.bytes}});
+void worker_state::add_value(const pending& operation, requests& out, std::size_t& inline_bytes) const {
+  if (operation.group != 0 ||
+      !setup_.inline_tensors.admit(operation.signature, operation.bytes, inline_bytes))
+    return;
+  out.values.push_back({operation.id, {operation.input, operation.input + operation.bytes}});
+  inline_bytes += operation.bytes;
 }
 
 // What the leader has reduced itself.
