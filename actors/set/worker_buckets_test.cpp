@@ -30,13 +30,6 @@ public:
     door().withdraw(operation);
     world().run_until_quiet();
   }
-  static void moving(schedule& plan, const std::vector<std::uint32_t>& ids) {
-    auto& one = plan.bundles.emplace_back();
-    for (auto id : ids) {
-      one.entries.emplace_back().id = id;
-      one.entries.back().elements = 1;
-    }
-  }
   void leave() { tell(leave_request{}); }
 
 private:

@@ -26,9 +26,7 @@ public:
     submit("a", scalar(), &first);
     schedule plan;
     plan.assignments = {{known, "a", -1, 0, scalar()}};
-    auto& moved = plan.bundles.emplace_back();
-    moved.entries.emplace_back().id = known;
-    moved.entries.back().elements = 1;
+    moving(plan, {known});
     hear(plan);
     sent.clear();
   }
@@ -70,10 +68,8 @@ TEST_CASE("a tensor that was sent inline is moved in a bundle where the leader s
   float value = 1;
   const auto operation = table.submit("a", worker_bench::scalar(), &value);
   schedule plan;
-  auto& moved = plan.bundles.emplace_back();
-  moved.sequence = 1;
-  moved.entries.emplace_back().id = known;
-  moved.entries.back().elements = 1;
+  bench::moving(plan, {known});
+  plan.bundles.back().sequence = 1;
   table.hear(plan);
   CHECK(operation->settled());
   CHECK(table.broken.empty());

@@ -66,6 +66,14 @@ public:
     world_.run_until_quiet();
     return *operation;
   }
+  /// Adds a bundle of these ids, of which each is a scalar.
+  static void moving(schedule& plan, const std::vector<std::uint32_t>& ids) {
+    auto& one = plan.bundles.emplace_back();
+    for (auto id : ids) {
+      one.entries.emplace_back().id = id;
+      one.entries.back().elements = 1;
+    }
+  }
   /// From the leader.
   void hear(const schedule& plan) { tell(encode(from_leader_, plan)); }
   template <class Message>
