@@ -329,9 +329,7 @@ void post_state::greet(link_id link, neighbour& from, const envelope& message) {
   if (const auto held = by_rank_.find(said->rank); held != by_rank_.end())
     return drop(link, "rank " + std::to_string(said->rank) + " is connected already, from " +
                           links_.at(held->second).peer);
-  if (said->rank < 0)
-    return drop(link, not_below(said->rank));
-  if (tree_ && tree_->branch(rank_, said->rank) != said->rank)
+  if (said->rank < 0 || (tree_ && tree_->branch(rank_, said->rank) != said->rank))
     return drop(link, not_below(said->rank));
   from.rank = said->rank;
   by_rank_[said->rank] = link;
