@@ -48,17 +48,19 @@ bool membership::nobody_returns() const {
 // others' state, and has lost them before that, is told so, whether its training function was about to begin
 // or not.
 bool membership::somebody_knows(const std::vector<candidate>& waiting, membership_decision& out) {
-  const auto knows = [&](const candidate& one) { return holds_state(one); };
-  const auto was_in = [](const candidate& one) { return one.last_rank >= 0; };
-  if (generation_ == 0 || std::any_of(waiting.begin(), waiting.end(), knows))
+  const auto any = [&](const auto& is_so) { return std::any_of(waiting.begin(), waiting.end(), is_so); };
+  if (generation_ == 0 || any([&](const candidate& one) { return holds_state(one); }))
     return true;
-  // A member that was lost with the last generation and has no state shows that nobody has trained in it.
-  const auto was_lost = [&](const candidate& one) { return was_in_last(one.slot); };
-  const bool all_new = std::none_of(waiting.begin(), waiting.end(), was_in);
-  if (all_new && state_generation_ == 0 && std::any_of(waiting.begin(), waiting.end(), was_lost))
-    return true;
-  if (all_new ? !nobody_returns() : !lost_somebody_ || state_generation_ == 0)
-    return !all_new;
+  if (any([](const candidate& one) { return one.last_rank >= 0; })) {
+    if (!lost_somebody_ || state_generation_ == 0)
+      return true;
+  } else {
+    // A member that was lost with the last generation and has no state shows that nobody has trained in it.
+    if (state_generation_ == 0 && any([&](const candidate& one) { return was_in_last(one.slot); }))
+      return true;
+    if (!nobody_returns())
+      return false;
+  }
   refuse_waiting(
       "all members that knew how far the training is were lost before this process had joined them: "
       "the job cannot go on from there",
