@@ -167,13 +167,10 @@ public:
                                          }});
     net_.listeners_[where].push_back({who_, owner, handshakes});
     auto handle = net_.system_.spawn(
-        [=, net = &net_, who = who_, alive = std::weak_ptr(net_.alive_)](caf::event_based_actor* self) {
+        [=, net = &net_, who = who_](caf::event_based_actor* self) {
           auto close = [=] {
-            // The end of the job may come to this actor when the network is gone already.
-            if (!alive.expired()) {
-              std::erase_if(net->listeners_[where], [&](const listener& one) { return one.who == who; });
-              handshakes->close();
-            }
+            std::erase_if(net->listeners_[where], [&](const listener& one) { return one.who == who; });
+            handshakes->close();
             self->quit();
           };
           self->monitor(owner);

@@ -162,7 +162,6 @@ private:
   std::set<process_id> mistaken_at_first_;
   /// By "ip:port"; whoever calls reaches any of them.
   std::map<std::string, std::vector<listener>> listeners_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true); ///< for actors that may end after this object
   std::uint16_t next_port_ = 1000;
   link_id next_accepted_ = link_id{1} << 63;
   std::vector<std::weak_ptr<wire>> wires_;
