@@ -5,7 +5,6 @@
 #include <mutex>
 #include <utility>
 
-#include "actors/interfaces.hpp"
 #include "actors/kit/link.hpp"
 #include "actors/kit/loop.hpp"
 #include "messages/membership.hpp"

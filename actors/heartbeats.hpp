@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/heartbeats.hpp"
 #include "actors/standing.hpp"
 #include "elastic/heartbeat_monitor.hpp"
 #include "elastic/stuck_rules.hpp"

@@ -6,6 +6,7 @@
 #include "actors/post.hpp"
 #include "actors/set/set_keeper.hpp"
 #include "collectives/paths/forced_path.hpp"
+#include "messages/drain.hpp"
 
 namespace farandole {
 

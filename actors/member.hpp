@@ -14,7 +14,13 @@
 #include <string>
 #include <vector>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/heartbeats.hpp"
+#include "actors/interfaces/lane.hpp"
+#include "actors/interfaces/member.hpp"
+#include "actors/interfaces/post.hpp"
+#include "actors/interfaces/process_sets.hpp"
+#include "actors/interfaces/worker.hpp"
 #include "actors/kit/clock.hpp"
 #include "actors/kit/link.hpp"
 #include "actors/kit/log.hpp"

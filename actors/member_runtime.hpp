@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/interfaces/member.hpp"
 #include "actors/kit/log.hpp"
 #include "actors/kit/loop.hpp"
 #include "actors/member.hpp"

@@ -1,4 +1,5 @@
 #include "actors/post.hpp"
+#include "messages/membership.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -12,7 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/envelopes.hpp"
+#include "actors/interfaces/link.hpp"
+#include "actors/interfaces/member.hpp"
+#include "actors/interfaces/post.hpp"
 #include "actors/kit/link.hpp"
 #include "actors/kit/log.hpp"
 #include "collectives/plan/generation_gate.hpp"

@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "messages/membership.hpp"
 #include "tests/world/simulation.hpp"
 
 using namespace farandole;

@@ -17,7 +17,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/link.hpp"
+#include "actors/interfaces/rendezvous.hpp"
+#include "actors/interfaces/slots.hpp"
 #include "actors/kit/link.hpp"
 #include "actors/kit/log.hpp"
 #include "elastic/journal.hpp"

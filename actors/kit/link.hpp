@@ -1,8 +1,8 @@
 // A link carries envelopes between two processes: TCP, TLS with the job's secret, frames. It is an actor on
 // the loop; its owner sends it envelopes and hears link_opened, link_received and link_closed
-// (actors/interfaces.hpp). What was sent within one turn of the loop leaves in one write. Each link states
-// once, in the log, why it ended: for information where its owner is told that the peer is gone, as a warning
-// where something is wrong.
+// (actors/interfaces/link.hpp). What was sent within one turn of the loop leaves in one write. Each link
+// states once, in the log, why it ended: for information where its owner is told that the peer is gone, as a
+// warning where something is wrong.
 #pragma once
 
 #include <caf/all.hpp>
@@ -12,7 +12,7 @@
 #include <memory>
 #include <string>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/link.hpp"
 #include "actors/kit/log.hpp"
 #include "collectives/paths/connections/handshake_table.hpp"
 #include "collectives/paths/connections/tls.hpp"

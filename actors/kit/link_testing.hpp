@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "actors/interfaces/link.hpp"
 #include "actors/kit/framing.hpp"
 #include "actors/kit/link.hpp"
 #include "actors/kit/loop.hpp"

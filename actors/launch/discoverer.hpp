@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/atoms.hpp"
 #include "actors/kit/loop.hpp"
 #include "actors/launch/process.hpp"
 #include "actors/launch/slot.hpp"

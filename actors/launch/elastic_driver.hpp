@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/slots.hpp"
 #include "actors/launch/discoverer.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "actors/launch/job_ending.hpp"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/slots.hpp"
 #include "actors/launch/job_ending.hpp"
 #include "actors/launch/root_cause.hpp"
 #include "actors/launch/slot.hpp"

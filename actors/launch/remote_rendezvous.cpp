@@ -6,6 +6,7 @@
 
 #include "actors/kit/clock.hpp"
 #include "actors/launch/host_driver.hpp"
+#include "messages/membership.hpp"
 
 namespace farandole {
 

@@ -9,7 +9,9 @@
 #include <map>
 #include <string>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/atoms.hpp"
+#include "actors/interfaces/link.hpp"
+#include "actors/interfaces/slots.hpp"
 #include "actors/kit/link.hpp"
 #include "actors/kit/log.hpp"
 #include "elastic/redial.hpp"

@@ -4,7 +4,8 @@
 
 #include <optional>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/envelopes.hpp"
+#include "actors/interfaces/negotiation.hpp"
 #include "actors/set/negotiator.hpp"
 #include "collectives/plan/fusion.hpp"
 

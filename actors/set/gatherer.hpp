@@ -9,7 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/envelopes.hpp"
+#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/negotiation.hpp"
 #include "collectives/plan/relay.hpp"
 
 namespace farandole {

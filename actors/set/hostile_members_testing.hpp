@@ -10,7 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/atoms.hpp"
+#include "actors/interfaces/envelopes.hpp"
+#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/lane.hpp"
+#include "actors/interfaces/negotiation.hpp"
 #include "messages/gathered.hpp"
 #include "messages/negotiation.hpp"
 #include "tests/world/simulation.hpp"

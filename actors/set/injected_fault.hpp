@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/post.hpp"
 #include "messages/error.hpp"
 
 namespace farandole {

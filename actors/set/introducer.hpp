@@ -6,7 +6,9 @@
 #include <optional>
 #include <vector>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/envelopes.hpp"
+#include "actors/interfaces/generation.hpp"
+#include "messages/membership.hpp"
 
 namespace farandole {
 

@@ -7,7 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/lane.hpp"
+#include "actors/interfaces/post.hpp"
 #include "actors/kit/log.hpp"
 #include "actors/set/lane.hpp"
 #include "collectives/paths/data_paths.hpp"

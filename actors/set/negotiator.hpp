@@ -8,7 +8,9 @@
 #include <optional>
 #include <string>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/negotiation.hpp"
+#include "actors/interfaces/stalls.hpp"
 #include "collectives/plan/inline_reduction.hpp"
 #include "collectives/plan/negotiation.hpp"
 

@@ -21,7 +21,8 @@
 #include <set>
 #include <vector>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/heartbeats.hpp"
+#include "actors/interfaces/process_sets.hpp"
 #include "actors/set/set_tree.hpp"
 
 namespace farandole {

@@ -10,7 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/envelopes.hpp"
+#include "actors/interfaces/lane.hpp"
+#include "actors/interfaces/member.hpp"
+#include "actors/interfaces/negotiation.hpp"
+#include "actors/interfaces/post.hpp"
+#include "actors/interfaces/process_sets.hpp"
+#include "actors/interfaces/worker.hpp"
 #include "actors/kit/log.hpp"
 #include "actors/kit/supervision.hpp"
 #include "actors/standing.hpp"

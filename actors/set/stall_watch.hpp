@@ -7,7 +7,10 @@
 #include <chrono>
 #include <string>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/member.hpp"
+#include "actors/interfaces/negotiation.hpp"
+#include "actors/interfaces/stalls.hpp"
+#include "actors/interfaces/worker.hpp"
 #include "actors/kit/log.hpp"
 #include "collectives/plan/stall.hpp"
 

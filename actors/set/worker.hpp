@@ -13,7 +13,13 @@
 #include <vector>
 
 #include "actors/door/door.hpp"
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/heartbeats.hpp"
+#include "actors/interfaces/lane.hpp"
+#include "actors/interfaces/member.hpp"
+#include "actors/interfaces/post.hpp"
+#include "actors/interfaces/process_sets.hpp"
+#include "actors/interfaces/stalls.hpp"
+#include "actors/interfaces/worker.hpp"
 #include "actors/kit/log.hpp"
 #include "actors/set/lane.hpp"
 #include "collectives/paths/local/board.hpp"

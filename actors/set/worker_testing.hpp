@@ -8,6 +8,14 @@
 #include <utility>
 #include <vector>
 
+#include "actors/interfaces/atoms.hpp"
+#include "actors/interfaces/envelopes.hpp"
+#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/heartbeats.hpp"
+#include "actors/interfaces/lane.hpp"
+#include "actors/interfaces/member.hpp"
+#include "actors/interfaces/post.hpp"
+#include "actors/interfaces/worker.hpp"
 #include "actors/set/worker.hpp"
 #include "tests/world/simulation.hpp"
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/interfaces/slots.hpp"
 #include "bindings/cxx/runtime_testing.hpp"
 
 namespace farandole {

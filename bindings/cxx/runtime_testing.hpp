@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "actors/interfaces/atoms.hpp"
+#include "actors/interfaces/rendezvous.hpp"
 #include "actors/kit/loop.hpp"
 #include "actors/rendezvous.hpp"
 #include "bindings/cxx/farandole.hpp"

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/interfaces/lane.hpp"
 #include "actors/set/lane.hpp"
 #include "actors/set/set_tree.hpp"
 #include "tests/world/dice.hpp"

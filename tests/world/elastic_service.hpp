@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/interfaces/rendezvous.hpp"
 #include "actors/rendezvous.hpp"
 #include "tests/world/dice.hpp"
 #include "tests/world/elastic_worker.hpp"

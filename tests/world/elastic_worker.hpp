@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/interfaces/member.hpp"
 #include "actors/kit/log.hpp"
 #include "actors/launch/process.hpp"
 #include "actors/standing.hpp"

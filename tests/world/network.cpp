@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/interfaces/atoms.hpp"
 #include "tests/world/simulation.hpp"
 
 namespace farandole::testing {

@@ -12,7 +12,7 @@
 #include <functional>
 #include <vector>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/envelopes.hpp"
 #include "collectives/plan/relay_tree.hpp"
 #include "tests/world/chronicle.hpp"
 #include "tests/world/dice.hpp"

@@ -2,6 +2,7 @@
 // the others as the real one does, but its bundles only take time.
 #pragma once
 
+#include "actors/interfaces/lane.hpp"
 #include "actors/set/set_tree.hpp"
 #include "tests/world/set_player.hpp"
 

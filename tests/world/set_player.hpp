@@ -12,6 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "actors/interfaces/post.hpp"
+#include "actors/interfaces/process_sets.hpp"
+#include "actors/interfaces/worker.hpp"
 #include "actors/set/set_tree.hpp"
 #include "actors/standing.hpp"
 #include "tests/world/chronicle.hpp"

@@ -166,23 +166,22 @@ public:
                                            net->later(wait, std::move(action));
                                          }});
     net_.listeners_[where].push_back({who_, owner, handshakes});
-    auto handle = net_.system_.spawn(
-        [=, net = &net_, who = who_](caf::event_based_actor* self) {
-          auto close = [=] {
-            std::erase_if(net->listeners_[where], [&](const listener& one) { return one.who == who; });
-            handshakes->close();
-            self->quit();
-          };
-          self->monitor(owner);
-          self->set_down_handler([=](const caf::down_msg&) { close(); });
-          return caf::behavior{[=](close_atom) { close(); },
-                               [=](const peers_expected& what) {
-                                 std::set<std::string> sources;
-                                 for (const auto& peer : what.peers)
-                                   sources.insert(peer.substr(0, peer.rfind(':')));
-                                 handshakes->expect(std::move(sources));
-                               }};
-        });
+    auto handle = net_.system_.spawn([=, net = &net_, who = who_](caf::event_based_actor* self) {
+      auto close = [=] {
+        std::erase_if(net->listeners_[where], [&](const listener& one) { return one.who == who; });
+        handshakes->close();
+        self->quit();
+      };
+      self->monitor(owner);
+      self->set_down_handler([=](const caf::down_msg&) { close(); });
+      return caf::behavior{[=](close_atom) { close(); },
+                           [=](const peers_expected& what) {
+                             std::set<std::string> sources;
+                             for (const auto& peer : what.peers)
+                               sources.insert(peer.substr(0, peer.rfind(':')));
+                             handshakes->expect(std::move(sources));
+                           }};
+    });
     return listening{port, std::move(handle)};
   }
 

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/interfaces/link.hpp"
 #include "actors/kit/link.hpp"
 #include "elastic/redial.hpp"
 #include "tests/world/dice.hpp"

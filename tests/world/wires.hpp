@@ -8,7 +8,8 @@
 #include <functional>
 #include <string>
 
-#include "actors/interfaces.hpp"
+#include "actors/interfaces/link.hpp"
+#include "actors/interfaces/post.hpp"
 #include "tests/world/set_play.hpp"
 
 namespace farandole::testing {

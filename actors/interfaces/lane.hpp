@@ -1,0 +1,43 @@
+// A process set's lane and the mover before it: they run bundles on the data paths (actors/set/mover.hpp).
+#pragma once
+
+#include <caf/all.hpp>
+
+#include <cstdint>
+#include <memory>
+
+#include "actors/interfaces/atoms.hpp"
+#include "actors/interfaces/envelopes.hpp"
+#include "actors/interfaces/generation.hpp"
+#include "messages/membership.hpp"
+
+namespace farandole {
+
+struct lane_job;
+/// A bundle for the lane. Shared only because messages are copied; the mover takes what is inside.
+using lane_job_ptr = std::shared_ptr<std::unique_ptr<lane_job>>;
+
+/// The leader's own lane, or the one that reports to it, has finished the bundle of this sequence number.
+struct bundle_finished {
+  std::uint64_t sequence = 0;
+};
+
+using mover_actor = caf::typed_actor<
+    /// Everybody's introductions.
+    caf::reacts_to<envelope>,
+    /// Run this bundle.
+    caf::reacts_to<lane_job_ptr>,
+    /// Make the lane give up.
+    caf::reacts_to<generation_over>,
+    /// Call back once the lane has run all it was given.
+    caf::reacts_to<drained_atom>,
+    /// INTERNAL, from the lane: this member's paths can be reached so.
+    caf::reacts_to<introduction>,
+    /// INTERNAL, from the lane: all paths are connected.
+    caf::reacts_to<ready_atom>>;
+
+} // namespace farandole
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::lane_job_ptr)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::bundle_finished)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::introduction)
