@@ -26,8 +26,9 @@ std::string silence_watch::objection(const standing_member& waiting, std::int32_
   if (stop == stopped_.end() || stopped_.contains(waiting.slot))
     return {};
   auto since = std::max({stop->second, waiting.in_since, disturbed_until_});
-  if (const auto own = continued_.find(waiting.slot); own != continued_.end())
-    since = std::max(since, own->second);
+  // Who could have seen the silence may have been stopped as well, and begins to look when it continues.
+  for (const auto& [slot, when] : continued_)
+    since = std::max(since, when);
   const auto text = "slot " + std::to_string(waiting.slot) + " has ";
   const auto of = " slot " + std::to_string(other) + ", whose process is stopped, for ";
   const auto stuck = std::max(rules_.stuck_timeout, rules_.least());
