@@ -92,6 +92,7 @@ void member_state::hear(const envelope& message) {
 void member_state::welcomed(const welcome& what) {
   if (stage_ != stage::joining || tree_ || !(setup_.rendezvous_ip.empty() || obeys(what.epoch)))
     return;
+  setup_.deadline->resume(now(self));
   auto& shared = *setup_.shared;
   generation_ = what.generation;
   shared.rank = what.rank;

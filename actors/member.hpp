@@ -25,6 +25,7 @@
 #include "actors/kit/link.hpp"
 #include "actors/kit/log.hpp"
 #include "actors/standing.hpp"
+#include "elastic/join_deadline.hpp"
 #include "elastic/redial.hpp"
 #include "elastic/stuck_rules.hpp"
 #include "messages/membership.hpp"
@@ -41,6 +42,8 @@ struct member_setup {
   hello introduce; ///< this process
   /// The highest epoch of a rendezvous that this process has obeyed; other threads look at it.
   std::shared_ptr<std::atomic<std::uint64_t>> obeyed = std::make_shared<std::atomic<std::uint64_t>>(0);
+  /// For who waits until this process is a member; it is told what the wait is for.
+  std::shared_ptr<join_deadline> deadline = std::make_shared<join_deadline>();
   std::string secret;
   std::string rendezvous_ip; ///< empty: a job of one
   std::uint16_t rendezvous_port = 0;

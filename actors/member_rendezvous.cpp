@@ -10,6 +10,7 @@ void member_state::lost_rendezvous(const rendezvous_gone& what) {
   if (stage_ != stage::joining && stage_ != stage::in)
     return;
   const auto where = setup_.rendezvous_ip + ":" + std::to_string(setup_.rendezvous_port);
+  setup_.deadline->resume(now(self)); // nobody says any more what the others do
   if (what.opened || setup_.introduce.epoch > 0)
     calls_.met();
   if (elastic() && !calls_.in_vain(what.untrusted)) {
@@ -56,8 +57,10 @@ void member_state::call_rendezvous() {
   if (stage_ != stage::joining && stage_ != stage::in)
     return;
   const auto& me = setup_.introduce;
-  if (!tree_)
+  if (!tree_) {
+    setup_.deadline->pause(now(self));
     return self->send(post_, rendezvous_call{encode(address{}, me)});
+  }
   const auto rank = setup_.shared->rank;
   const returning who{wire_version, generation_, rank, me.slot, me.host, me.process, me.epoch};
   self->send(post_, rendezvous_call{encode(address{generation_, 0, rank}, who)});
@@ -92,6 +95,7 @@ void member_state::refused_by(const refused& what) {
 void member_state::awaits(const awaited& missing) {
   if (stage_ != stage::joining || tree_)
     return;
+  setup_.deadline->resume(now(self) - std::chrono::seconds(missing.waited_seconds));
   const auto text = text_of(missing, elastic());
   setup_.shared->missing(text);
   if (!missing.report || !setup_.log)

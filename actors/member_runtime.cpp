@@ -89,6 +89,7 @@ error member_runtime::join(const member_start& how) {
   setup.introduce.sets = how.sets_before.value_or(std::vector<kept_set>{});
   setup.introduce.epoch = *how.epoch;
   setup.obeyed = epoch_ = how.epoch;
+  setup.deadline = how.deadline;
   if (auto& where = values_.text(setting::rendezvous_address); !where.empty()) {
     if (secret.empty())
       return {error_kind::precondition,
@@ -115,14 +116,17 @@ error member_runtime::join(const member_start& how) {
   system_ = std::make_unique<loop_system>();
   auto started = standing_->started.get_future();
   member_ = system_->get().spawn(member_root, std::move(setup));
-  // Who comes later to an elastic job waits for the others' next commit.
-  const auto patience = values_.flag(setting::elastic) ? setting::elastic_timeout : setting::start_timeout;
-  if (started.wait_until(how.until) != std::future_status::ready)
-    return did_not_come_together(patience);
+  while (started.wait_until(how.deadline->until(std::chrono::steady_clock::now())) !=
+         std::future_status::ready) {
+    if (how.deadline->over(std::chrono::steady_clock::now()))
+      return did_not_come_together();
+    log_.warning("init() still waits: the others train, and this process joins at their next commit");
+  }
   return started.get();
 }
 
-error member_runtime::did_not_come_together(setting patience) const {
+error member_runtime::did_not_come_together() const {
+  const auto patience = values_.flag(setting::elastic) ? setting::elastic_timeout : setting::start_timeout;
   const auto missing = standing_->missing();
   const auto place = "rank " + std::to_string(values_.integer(setting::rank)) + " of " +
                      std::to_string(values_.integer(setting::size)) + " on " + host_name();

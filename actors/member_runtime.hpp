@@ -17,6 +17,7 @@
 #include "actors/member.hpp"
 #include "actors/mpi_start.hpp"
 #include "actors/standing.hpp"
+#include "elastic/join_deadline.hpp"
 #include "messages/error.hpp"
 #include "messages/settings.hpp"
 
@@ -33,8 +34,8 @@ struct member_start {
   /// The highest that this process has obeyed, in runtimes before this one and in this one; also where the
   /// start fails.
   std::shared_ptr<std::atomic<std::uint64_t>> epoch = std::make_shared<std::atomic<std::uint64_t>>(0);
-  /// The start gives up, as the start timeout says, or in an elastic job the elastic timeout.
-  std::chrono::steady_clock::time_point until = {};
+  /// When the start gives up.
+  std::shared_ptr<join_deadline> deadline = std::make_shared<join_deadline>();
 };
 
 class member_runtime {
@@ -80,7 +81,7 @@ public:
 private:
   explicit member_runtime(settings values);
   error join(const member_start& how);
-  error did_not_come_together(setting patience) const;
+  error did_not_come_together() const;
 
   settings values_;
   logger log_;

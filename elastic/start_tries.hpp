@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <utility>
 
+#include "elastic/join_deadline.hpp"
 #include "elastic/retry_delay.hpp"
 #include "messages/error.hpp"
 
@@ -17,13 +19,13 @@ class start_tries {
 public:
   using time_point = std::chrono::steady_clock::time_point;
 
-  /// `until`, and the setting that says so: nothing is tried any more.
-  start_tries(bool elastic, time_point until, std::string setting)
-      : elastic_(elastic), until_(until), setting_(std::move(setting)) {}
+  /// Once `deadline` is over nothing is tried any more; `setting` says how long it is.
+  start_tries(bool elastic, std::shared_ptr<const join_deadline> deadline, std::string setting)
+      : elastic_(elastic), deadline_(std::move(deadline)), setting_(std::move(setting)) {}
 
   /// A try has ended so. Kind none: once more; otherwise what the caller is told.
   error after(const error& why, time_point now) {
-    const bool too_late = now >= until_;
+    const bool too_late = deadline_->over(now);
     // Somebody was waited for in vain; once it is too late, by this process for all.
     const bool held_up = why.kind == error_kind::timed_out && !too_late;
     if (!elastic_ || (why.kind != error_kind::disconnected && !held_up))
@@ -37,9 +39,9 @@ public:
                 ": each time a member was lost before all were connected; the last time, " + why.text};
   }
 
-  /// How long to wait before the try that after() allowed; never beyond `until`. `uniform` in [0, 1).
+  /// How long to wait before the try that after() allowed; never beyond the deadline. `uniform` in [0, 1).
   std::chrono::nanoseconds delay(time_point now, double uniform) const {
-    const auto left = std::max(until_ - now, time_point::duration::zero());
+    const auto left = std::max(deadline_->until(now) - now, time_point::duration::zero());
     return std::min<std::chrono::nanoseconds>(retry_delay(ended_, uniform), left);
   }
 
@@ -47,14 +49,14 @@ public:
   /// of a job whose members do not change. Where they may, a member that falls silent meanwhile is lost
   /// sooner or later, which ends the try, and nobody may have given up the whole job before that.
   time_point founding_until(time_point now, time_point::duration patience) const {
-    return elastic_ ? until_ : now + patience;
+    return elastic_ ? deadline_->until(now) : now + patience;
   }
 
   static constexpr int most = 100;
 
 private:
   bool elastic_;
-  time_point until_;
+  std::shared_ptr<const join_deadline> deadline_;
   std::string setting_;
   int ended_ = 0;
 };

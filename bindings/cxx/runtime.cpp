@@ -13,6 +13,7 @@
 #include "bindings/cxx/known_sets.hpp"
 #include "bindings/cxx/setting_warnings.hpp"
 #include "collectives/paths/mpi/mpi_library.hpp"
+#include "elastic/join_deadline.hpp"
 #include "elastic/start_tries.hpp"
 #include "messages/membership.hpp"
 #include "messages/set_change.hpp"
@@ -178,8 +179,9 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
   wanted.sets_before = how.sets_before;
   wanted.state_generation = how.state_generation;
   *wanted.epoch = how.epoch;
-  wanted.until = clock::now() + values->duration(patience);
-  start_tries tries(values->flag(setting::elastic), wanted.until, values->cited(patience));
+  const bool elastic = values->flag(setting::elastic);
+  wanted.deadline = std::make_shared<join_deadline>(elastic, values->duration(patience), clock::now());
+  start_tries tries(elastic, wanted.deadline, values->cited(patience));
   std::minstd_rand chance(std::random_device{}());
   for (;;) {
     const auto founding = tries.founding_until(clock::now(), values->duration(setting::start_timeout));

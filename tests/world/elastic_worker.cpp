@@ -87,8 +87,9 @@ void elastic_worker::begin() {
 // As runtime::start(): one try after another while others are lost on the way, all within the elastic
 // timeout.
 void elastic_worker::start_runtime() {
-  until_ = stage_.system.clock().now() + stage_.values.duration(setting::elastic_timeout);
-  starts_.emplace(true, until_, stage_.values.cited(setting::elastic_timeout));
+  deadline_ = std::make_shared<join_deadline>(true, stage_.values.duration(setting::elastic_timeout),
+                                              stage_.system.clock().now());
+  starts_.emplace(true, deadline_, stage_.values.cited(setting::elastic_timeout));
   init();
 }
 
@@ -113,6 +114,7 @@ void elastic_worker::init() {
   setup.introduce.state_generation = state_generation_;
   setup.introduce.epoch = *obeyed_;
   setup.obeyed = obeyed_;
+  setup.deadline = deadline_;
   setup.log = member_log_.get();
   setup.rendezvous_ip = stage_.rendezvous_ip;
   setup.rendezvous_port = stage_.rendezvous_port;
@@ -134,7 +136,7 @@ void elastic_worker::await_start(duration wait) {
   after(wait, [this, wait] {
     if (start_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
       started(start_.get());
-    else if (stage_.system.clock().now() >= until_)
+    else if (deadline_->over(stage_.system.clock().now()))
       started({error_kind::timed_out, "the job did not come together within the elastic timeout"});
     else
       await_start(std::min<duration>(2 * wait, longest_look));

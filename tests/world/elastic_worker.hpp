@@ -21,6 +21,7 @@
 #include "actors/kit/log.hpp"
 #include "actors/launch/process.hpp"
 #include "actors/standing.hpp"
+#include "elastic/join_deadline.hpp"
 #include "elastic/start_tries.hpp"
 #include "messages/set_change.hpp"
 #include "messages/settings.hpp"
@@ -157,9 +158,9 @@ private:
   std::future<error> start_;
   std::future<void> end_;
   member_actor member_;
-  caf::actor_clock::time_point until_{}; ///< init() gives up
-  std::optional<start_tries> starts_;    ///< of this init()
-  std::uint64_t incarnation_ = 0;        ///< of the runtime; what belongs to an earlier one is not heard
+  std::shared_ptr<join_deadline> deadline_; ///< of this init()
+  std::optional<start_tries> starts_;       ///< of this init()
+  std::uint64_t incarnation_ = 0;           ///< of the runtime; what belongs to an earlier one is not heard
   std::shared_ptr<set_standing> set_;
   bool founding_ = false; ///< an answer about the sets of the start is owed
 
