@@ -71,6 +71,18 @@ TEST_CASE("scales, and the divisor of an average, are those of any other allredu
   CHECK(decided.results[0].bytes == bytes_of({60}));
 }
 
+TEST_CASE("what is sent inline is scaled before it is reduced, and the result after that") {
+  auto values = three();
+  for (const auto rank : {2, 5, 7})
+    CHECK_FALSE(values.take(rank, asks(1, {3})));
+  auto decided = ready(1, 1, reduce_op::product);
+  decided.ready[0].prescale = 2;
+  decided.ready[0].postscale = 10;
+  values.complete(decided);
+  REQUIRE(decided.results.size() == 1);
+  CHECK(decided.results[0].bytes == bytes_of({6 * 6 * 6 * 10}));
+}
+
 TEST_CASE("where one member's value is missing, as after a join, the tensor goes into a bundle") {
   auto values = three();
   CHECK_FALSE(values.take(2, asks(4, {1})));
@@ -98,7 +110,8 @@ TEST_CASE("the tensors of one verdict that are not inline stay in their order") 
 
 TEST_CASE("an operation that the leader does not reduce goes into a bundle, whatever came inline") {
   auto values = three();
-  auto decided = ready(4, 1);
+  auto decided = ready(4, 4);
+  std::vector<std::byte> sent(4 * sizeof(float));
   SECTION("a broadcast") {
     decided.ready[0].operation = operation::broadcast;
   }
@@ -107,10 +120,14 @@ TEST_CASE("an operation that the leader does not reduce goes into a bundle, what
   }
   SECTION("bool") {
     decided.ready[0].dtype = dtype::boolean;
+    sent.resize(4);
   }
+  auto message = asks(4, {});
+  message.values[0].bytes = sent;
   for (const auto rank : {2, 5, 7})
-    CHECK_FALSE(values.take(rank, asks(4, {1})));
+    CHECK_FALSE(values.take(rank, message));
   values.complete(decided);
+  CHECK_FALSE(decided.breach);
   CHECK(decided.ready.size() == 1);
   CHECK(decided.results.empty());
   CHECK(values.kept() == 0);
@@ -131,11 +148,11 @@ TEST_CASE("a value of another length than the tensor's is a breach of its sender
 TEST_CASE("a message whose inline values break the rules is refused, and nothing of it is kept") {
   auto values = three();
   auto message = asks(4, {1});
+  std::int32_t sender = 2;
   std::string part;
   SECTION("no member") {
-    CHECK(values.take(3, message).text == "it is not in this process set");
-    CHECK(values.kept() == 0);
-    return;
+    sender = 3;
+    part = "it is not in this process set";
   }
   SECTION("too large") {
     message.ids.push_back(5);
@@ -150,8 +167,24 @@ TEST_CASE("a message whose inline values break the rules is refused, and nothing
     message.values.push_back(message.values[0]);
     part = "the inline tensor of id 4 twice";
   }
-  CHECK_THAT(values.take(2, message).text, Catch::Contains(part));
+  CHECK_THAT(values.take(sender, message).text, Catch::Contains(part));
   CHECK(values.kept() == 0);
+}
+
+TEST_CASE("a value may be as large as the limit") {
+  auto values = three();
+  CHECK_FALSE(values.take(2, asks(4, std::vector<float>(limit / sizeof(float), 1))));
+  CHECK(values.kept() == 1);
+}
+
+TEST_CASE("a tensor without an id goes into a bundle, whatever came inline") {
+  auto values = three();
+  for (const auto rank : {2, 5, 7})
+    CHECK_FALSE(values.take(rank, asks(0, {1})));
+  auto decided = ready(0, 1);
+  values.complete(decided);
+  CHECK(decided.ready.size() == 1);
+  CHECK(decided.results.empty());
 }
 
 TEST_CASE("a set without inline tensors takes none") {
@@ -199,6 +232,10 @@ TEST_CASE("small tensors that are summed travel inline, two of the largest to a 
   CHECK_FALSE(rules.admit(floats(), 4, 100'000));
   CHECK_FALSE(rules.admit(floats(), 4097, 0));
   CHECK_FALSE(rules.admit(floats(), 0, 0));
+  CHECK(rules.admit(floats(), 1, 0));
+  auto flags = floats();
+  flags.dtype = dtype::boolean;
+  CHECK_FALSE(rules.admit(flags, 4, 0));
   auto gather = floats();
   gather.operation = operation::allgather;
   CHECK_FALSE(rules.admit(gather, 4, 0));
