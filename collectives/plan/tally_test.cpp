@@ -1,0 +1,225 @@
+#include "collectives/plan/tally.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Members 0, 1 and 2 of a set, whose ranks do not ascend.
+tally three() {
+  return tally({7, 2, 5});
+}
+
+request ask(std::vector<std::int64_t> shape, operation what = operation::allreduce) {
+  request result;
+  result.signature.operation = what;
+  result.signature.shape = std::move(shape);
+  return result;
+}
+
+request gather(std::vector<std::int64_t> shape) {
+  return ask(std::move(shape), operation::allgather);
+}
+
+member_mask only(std::vector<std::size_t> members) {
+  member_mask mask(3);
+  for (const auto member : members)
+    mask.add(member);
+  return mask;
+}
+
+/// A row with an id, for which `members` have asked by it.
+tally::row_id known_row(tally& rows, std::string_view name, std::vector<std::int32_t> members) {
+  const auto row = rows.open(name);
+  rows.tie(row, 1);
+  for (const auto member : members)
+    rows.add_known(row, member, 0ns);
+  return row;
+}
+
+using count = tally::count;
+
+} // namespace
+
+TEST_CASE("a row ends with what was asked in it, and its place is used again") {
+  auto rows = three();
+  const auto row = rows.open("a");
+  CHECK(rows.open("a") == row);
+  rows.add(row, 0, gather({2, 3}), 0ns);
+  CHECK(rows.first_dims(row) == std::vector<std::int64_t>{2, 0, 0});
+  rows.keep_early(row, 0, gather({2, 3}));
+  rows.clear(row);
+  CHECK_FALSE(rows.find("a"));
+  REQUIRE(rows.open("b") == row);
+  CHECK(rows.add(row, 0, ask({2}), 0ns) == count::waiting);
+  CHECK(rows.first_dims(row).empty());
+  CHECK(rows.take_early(row).empty());
+  CHECK(rows.open("c") != row);
+}
+
+TEST_CASE("a row with an id lives on when nobody waits in it, until it loses its id") {
+  auto rows = three();
+  const auto idle = rows.open("a");
+  rows.tie(idle, 1);
+  CHECK(rows.find("a") == idle);
+  rows.add_known(idle, 0, 0ns);
+  rows.clear(idle);
+  CHECK(rows.find("a") == idle);
+  rows.tie(idle, 0);
+  CHECK_FALSE(rows.find("a"));
+  CHECK(rows.open("b") == idle);
+}
+
+TEST_CASE("a row that loses its id while somebody waits in it lives until it is cleared") {
+  auto rows = three();
+  const auto row = known_row(rows, "a", {0});
+  rows.tie(row, 0);
+  CHECK(rows.find("a") == row);
+  rows.clear(row);
+  CHECK_FALSE(rows.find("a"));
+}
+
+TEST_CASE("what each member asked for is known, where only the first extents differ too") {
+  auto rows = three();
+  rows.open("another");
+  rows.open("one more");
+  const auto row = rows.open("a");
+  rows.add(row, 0, gather({2, 3}), 0ns);
+  rows.add(row, 1, gather({4, 3}), 0ns);
+  CHECK(rows.same(row, 0, gather({2, 3})));
+  CHECK(rows.same(row, 1, gather({4, 3})));
+  CHECK_FALSE(rows.same(row, 1, gather({2, 3})));
+  CHECK(rows.add(row, 2, gather({4, 3}), 0ns) == count::complete);
+  CHECK_FALSE(rows.disagreement(row));
+}
+
+TEST_CASE("only a gather of rows has first extents") {
+  auto rows = three();
+  rows.add(rows.open("sum"), 0, ask({2, 3}), 0ns);
+  CHECK(rows.first_dims(*rows.find("sum")).empty());
+  rows.add(rows.open("scalar"), 0, gather({}), 0ns);
+  CHECK(rows.first_dims(*rows.find("scalar")).empty());
+}
+
+TEST_CASE("a scalar among rows disagrees in the number of dimensions") {
+  auto rows = three();
+  const auto row = rows.open("a");
+  rows.add(row, 0, gather({2}), 0ns);
+  rows.add(row, 1, gather({}), 0ns);
+  rows.add(row, 2, gather({2}), 0ns);
+  CHECK(rows.first_dims(row) == std::vector<std::int64_t>{2, 0, 2});
+  CHECK_THAT(rows.disagreement(row).text, Catch::Contains("rank 7 has [2], rank 2 has []"));
+}
+
+TEST_CASE("many members that ask at once, and differently, are all written down") {
+  auto rows = three();
+  const auto row = rows.open("a");
+  rows.add(row, 0, ask({1}), 0ns);
+  CHECK(rows.add(row, only({1, 2}), ask({2}), 0ns) == count::complete);
+  CHECK(rows.same(row, 1, ask({2})));
+  CHECK(rows.same(row, 2, ask({2})));
+}
+
+TEST_CASE("what was asked by an id is taken out, and what was asked in full or taken back stays") {
+  auto rows = three();
+  const auto by_id = known_row(rows, "a", {0, 2});
+  CHECK(rows.take_out(by_id) == std::vector<std::int32_t>{7, 5});
+  CHECK_FALSE(rows.busy(by_id));
+  CHECK_FALSE(rows.asked(by_id, 0));
+  const auto in_full = rows.open("b");
+  rows.add(in_full, 1, ask({1}), 0ns);
+  CHECK(rows.take_out(in_full).empty());
+  CHECK(rows.asked(in_full, 1));
+  const auto taken_back = known_row(rows, "c", {0, 1});
+  CHECK(rows.withdraw(taken_back, 7) == std::vector<std::int32_t>{7, 2});
+  CHECK(rows.take_out(taken_back).empty());
+  CHECK(rows.asked(taken_back, 1));
+}
+
+TEST_CASE("of what a member asks for too early the first is kept, of each member") {
+  auto rows = three();
+  const auto row = known_row(rows, "a", {0, 1});
+  rows.withdraw(row, 7);
+  rows.keep_early(row, 1, ask({1}));
+  rows.keep_early(row, 0, ask({2}));
+  rows.keep_early(row, 1, ask({3}));
+  const auto early = rows.take_early(row);
+  REQUIRE(early.size() == 2);
+  CHECK(early[0].first == 1);
+  CHECK(early[0].second.signature.shape == shape{1});
+  CHECK(early[1].first == 0);
+  CHECK(rows.take_early(row).empty());
+}
+
+TEST_CASE("a member that joins completes rows in the order in which they were first asked for") {
+  auto rows = three();
+  const auto a = known_row(rows, "a", {});
+  const auto b = known_row(rows, "b", {});
+  const auto c = known_row(rows, "c", {});
+  const auto waits = known_row(rows, "waits for another", {1});
+  for (const auto row : {c, a, b})
+    for (const auto member : {1, 2})
+      rows.add_known(row, member, 0ns);
+  CHECK(rows.join(0) == std::vector<tally::row_id>{c, a, b});
+  CHECK(rows.join(0).empty());
+  CHECK(rows.joined() == 1);
+  CHECK(rows.join(2) == std::vector<tally::row_id>{waits});
+}
+
+TEST_CASE("a row that was taken out while one member was missing is not completed by a join") {
+  auto rows = three();
+  const auto row = known_row(rows, "a", {1, 2});
+  rows.take_out(row);
+  CHECK(rows.join(0).empty());
+}
+
+TEST_CASE("a member that has joined counts once, whether or not it asks") {
+  auto rows = three();
+  rows.join(0);
+  const auto row = known_row(rows, "a", {});
+  CHECK(rows.add_known(row, 0, 0ns) == count::waiting);
+  CHECK(rows.add_known(row, 0, 0ns) == count::repeated);
+  CHECK(rows.add_known(row, 1, 0ns) == count::waiting);
+  CHECK(rows.add_known(row, 2, 0ns) == count::complete);
+  rows.leave_join();
+  rows.clear(row);
+  CHECK(rows.add_known(row, only({1, 2}), 0ns) == count::waiting);
+  CHECK(rows.add_known(row, 0, 0ns) == count::complete);
+}
+
+TEST_CASE("a member that has joined is not named among those that disagree") {
+  auto rows = three();
+  rows.join(0);
+  const auto row = rows.open("a");
+  rows.add(row, 1, ask({1}), 0ns);
+  CHECK(rows.add(row, 2, ask({2}), 0ns) == count::complete);
+  CHECK_THAT(rows.disagreement(row).text, Catch::Contains("rank 2 has [1], rank 5 has [2]"));
+}
+
+TEST_CASE("what an id stands for counts where nobody asked in full") {
+  auto rows = three();
+  rows.join(0);
+  const auto row = known_row(rows, "a", {1, 2});
+  const auto summed = ask({2}).signature;
+  CHECK_FALSE(rows.disagreement(row, &summed));
+  const auto gathered = gather({2}).signature;
+  CHECK_THAT(rows.disagreement(row, &gathered).text,
+             Catch::Contains("not supported with join: rank 7 joined already"));
+}
+
+TEST_CASE("what waits longer than the limit is named, oldest first, with the ranks that are missing") {
+  auto rows = three();
+  const auto later = rows.open("later");
+  rows.add(rows.open("first"), 2, ask({1}), 1s);
+  rows.add(later, 0, ask({1}), 2s);
+  const auto taken_back = rows.open("taken back");
+  rows.add(taken_back, 0, ask({1}), 1s);
+  rows.withdraw(taken_back, 7);
+  CHECK(rows.stalled(11s, 10s).empty());
+  const std::vector<stall> both{{"first", 11s, {2, 7}}, {"later", 10s, {2, 5}}};
+  CHECK(rows.stalled(12s, 9s) == both);
+  rows.join(1);
+  CHECK(rows.stalled(12s, 10s) == std::vector<stall>{{"first", 11s, {7}}});
+}
