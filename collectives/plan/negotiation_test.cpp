@@ -249,3 +249,78 @@ TEST_CASE("a change of process sets that members do not agree on fails for all, 
   REQUIRE(done.sets.size() == 1);
   CHECK(done.sets[0].ranks == std::vector<std::int32_t>{0});
 }
+
+TEST_CASE("nothing that follows a breach is taken") {
+  requests message;
+  std::string part;
+  auto join_by_name = ask("j");
+  join_by_name.signature.operation = operation::join;
+  SECTION("another request in full, and the member's end") {
+    message = full({join_by_name, ask("a")});
+    message.leaves = departure{};
+    part = "asks to join by name";
+  }
+  SECTION("a second fault") {
+    message.faults = {set_fault{7, "first"}, set_fault{8, "second"}};
+    part = "number 7";
+  }
+  auto options = members(2);
+  options.keeps_sets = true;
+  negotiation leader(options);
+  REQUIRE(leader.receive(1, full({ask("a")}), 0ns).empty());
+  REQUIRE(leader.receive(1, full({join_by_name}), 0ns).breach);
+  const auto out = leader.receive(0, message, 0ns);
+  CHECK_THAT(out.breach.text, Catch::Contains(part));
+  CHECK(out.broken_by == 0);
+  CHECK(out.ready.empty());
+  CHECK_FALSE(out.end);
+  CHECK_FALSE(leader.ended());
+}
+
+TEST_CASE("nobody is blamed without a breach") {
+  negotiation leader(members(2));
+  leader.receive(0, full({ask("a")}), 0ns);
+  const auto out = leader.receive(1, full({ask("a")}), 0ns);
+  CHECK_FALSE(out.breach);
+  CHECK(out.broken_by == -1);
+}
+
+TEST_CASE("who leaves a cell that its id does not have changes nothing") {
+  negotiation leader(members(2));
+  leader.receive(0, full({ask("a")}), 0ns);
+  leader.receive(1, full({ask("a")}), 0ns);
+  requests left;
+  left.left = {{1, 1}};
+  CHECK(leader.receive(0, left, 0ns).empty());
+  CHECK(leader.ids() == 1);
+}
+
+TEST_CASE("the same request twice is one, and another for the same name breaks the protocol") {
+  negotiation leader(members(3));
+  leader.receive(1, full({ask("a"), ask("b"), ask("c", 3)}), 0ns);
+  CHECK(leader.receive(1, full({ask("c", 3)}), 0ns).empty());
+  leader.receive(0, full({ask("c", 4)}), 0ns);
+  CHECK(leader.receive(0, full({ask("c", 4)}), 0ns).empty());
+  CHECK(leader.receive(0, full({ask("c", 3)}), 0ns).breach);
+}
+
+TEST_CASE("an operation that never comes again as it was gets no id") {
+  negotiation leader(members(2));
+  auto row = ask("x");
+  row.signature.operation = operation::barrier;
+  leader.receive(0, full({row}), 0ns);
+  const auto out = leader.receive(1, full({row}), 0ns);
+  REQUIRE(out.ready.size() == 1);
+  CHECK(out.ready[0].id == 0);
+  CHECK(out.assignments.empty());
+}
+
+TEST_CASE("the id of a gather is told with the rows of the first member, whoever asked first") {
+  negotiation leader(members(2));
+  auto two = ask("g", 2), three = ask("g", 3);
+  two.signature.operation = three.signature.operation = operation::allgather;
+  leader.receive(1, full({three}), 0ns);
+  const auto out = leader.receive(0, full({two}), 0ns);
+  REQUIRE(out.assignments.size() == 1);
+  CHECK(out.assignments[0].signature.shape == shape{2});
+}
