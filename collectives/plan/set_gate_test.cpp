@@ -66,3 +66,18 @@ TEST_CASE("too much that comes before its set is refused, and what was held stay
     CHECK(gate->offer(message(2, 1)));
   }
 }
+
+TEST_CASE("what comes before any set has started waits, also for number 0") {
+  set_gate gate;
+  CHECK(*gate.offer(message(0, 1)) == answer::held);
+  CHECK(sources(gate.enter(0)) == std::vector<std::int32_t>{1});
+}
+
+TEST_CASE("what is for a set below the greatest that has started is late, in whatever order they start") {
+  set_gate gate;
+  gate.enter(5);
+  gate.enter(3);
+  CHECK(*gate.offer(message(4, 1)) == answer::drop);
+  CHECK(*gate.offer(message(5, 1)) == answer::pass);
+  CHECK(*gate.offer(message(6, 1)) == answer::held);
+}

@@ -2,6 +2,8 @@
 
 #include <catch2/catch.hpp>
 
+#include <numeric>
+
 using namespace farandole;
 
 namespace {
@@ -233,4 +235,34 @@ TEST_CASE("ranks that disagree on a set by name are told which, and both answers
   CHECK(told(said({{1}, {0}}, {1, 2}), said({{1}, {1}}, {1, 2})) == text + "has ranks [1]");
   CHECK(told(said({{1}, {0}}, {1, 2}), said({{1}, {0}}, {1, 3})) == text + "has none");
   CHECK(told(said({{1}, {0}}, {1, 2}), said({{1}}, {1})) == text + "has none");
+}
+
+TEST_CASE("of many ranks the first and the last eight are told") {
+  ranks sixteen(16), more(17);
+  std::iota(sixteen.begin(), sixteen.end(), 0);
+  std::iota(more.begin(), more.end(), 0);
+  CHECK(ranks_to_text(sixteen) == "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]");
+  CHECK(ranks_to_text(more) == "[0, 1, 2, 3, 4, 5, 6, 7, …, 9, 10, 11, 12, 13, 14, 15, 16]");
+}
+
+TEST_CASE("of many process sets the first eight are told") {
+  const auto told = [](std::size_t count) {
+    set_registry registry(2);
+    registry.ask(0, found(std::vector<ranks>(count, {0})));
+    return registry.ask(1, found({})).problem.text;
+  };
+  CHECK_THAT(told(1), Catch::Contains("starts with 1 process set: [0] and"));
+  CHECK_THAT(told(8), Catch::Contains("8 process sets: [0], [0], [0], [0], [0], [0], [0], [0] and"));
+  CHECK_THAT(told(9), Catch::Contains("9 process sets: [0], [0], [0], [0], [0], [0], [0], [0], … and"));
+}
+
+TEST_CASE("a rank that names its sets by id and one that does not do not agree") {
+  auto named = found({{0}});
+  named.ids = {1};
+  for (const bool first_names : {true, false}) {
+    set_registry registry(2);
+    registry.ask(0, first_names ? named : found({{0}}));
+    CHECK_THAT(registry.ask(1, first_names ? found({{0}}) : named).problem.text,
+               Catch::Contains("ranks must change process sets alike"));
+  }
 }

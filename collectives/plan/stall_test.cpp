@@ -66,3 +66,28 @@ TEST_CASE("stalls are looked for four times in the warning time, and neither all
   CHECK(rules_of(3600s, 0s).period(15s) == 15s);
   CHECK(rules_of(0s, 0s).period(15s) == 50ms);
 }
+
+TEST_CASE("what has waited just as long as a limit has not waited longer") {
+  std::vector<stall> six(6, stall{"t", 80s, {3}});
+  CHECK(describe(six, 80s) == "3: [t, t, t, t, t, t]");
+  auto rules = rules_of(60s, 120s);
+  const auto early = rules.judge(std::vector<stall>{{"a", 120s, {2}}}, 1s);
+  CHECK(early.end.empty());
+  CHECK_FALSE(early.warning.empty());
+  CHECK_FALSE(rules.judge(std::vector<stall>{{"a", 121s, {2}}}, 1s).end.empty());
+}
+
+TEST_CASE("stalls that are known are not spoken of again, in whatever order they come") {
+  auto rules = rules_of(60s, 0s);
+  const std::vector<stall> stalls{{"b", 70s, {2}}, {"c", 65s, {2}}, {"a", 61s, {2}}};
+  CHECK_FALSE(rules.judge(stalls, 0s).warning.empty());
+  CHECK(rules.judge(stalls, 1s).warning.empty());
+  CHECK(rules.judge(std::span(stalls).subspan(1), 2s).warning.empty());
+}
+
+TEST_CASE("a shutdown time is ignored where there is one and it is not longer than the warning time") {
+  CHECK_FALSE(rules_of(60s, 0s).ignores_shutdown());
+  CHECK(rules_of(60s, 1s).ignores_shutdown());
+  CHECK(rules_of(60s, 60s).ignores_shutdown());
+  CHECK_FALSE(rules_of(60s, 61s).ignores_shutdown());
+}
