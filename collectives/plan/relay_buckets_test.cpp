@@ -142,3 +142,27 @@ TEST_CASE("a bucket that nobody planned breaks the protocol") {
   CHECK(one.take(8, apart, 1ms));
   CHECK(!one.wake_at());
 }
+
+TEST_CASE("a bucket is named in no message that goes up for something else") {
+  auto one = with_bucket();
+  auto message = in_bucket(1);
+  message.withdraw = {"a"};
+  CHECK_FALSE(one.take(4, message, 1ms));
+  const auto up = one.due(1ms);
+  REQUIRE(up.apart.size() == 1);
+  CHECK(up.apart[0].what.buckets.empty());
+}
+
+TEST_CASE("an id for which some have asked apart takes its bucket off, and goes up behind it") {
+  auto one = with_bucket();
+  one.take(5, ids({11}), 1ms);
+  auto leaves = ids({11});
+  leaves.left = {{9, 1}};
+  one.take(4, leaves, 1ms);
+  CHECK(one.due(1ms).apart.size() == 1);
+  all_ask(one, 12, 2ms);
+  CHECK(one.due(2ms).empty());
+  one.take(6, ids({11}), 3ms);
+  CHECK_FALSE(one.take(8, below_8({11}), 3ms));
+  CHECK(one.due(3ms).ids == std::vector<gathered_ids>{{{12}, {}}, {{11}, {{5, 2}, {8, 2}}}});
+}
