@@ -250,3 +250,80 @@ TEST_CASE("altogether there are never more buckets than relays keep") {
   }
   CHECK(planned == bucket_limit);
 }
+
+namespace {
+
+// Both in a row, where callers wait between them for what came before.
+std::vector<bucket> two_runs(training& job, const ids& first, std::size_t first_bytes, const ids& second,
+                             std::size_t second_bytes) {
+  std::vector<bucket> planned;
+  const auto run = [&](const ids& which, std::size_t bytes) {
+    job.now += 10ms;
+    for (auto id : which) {
+      job.now += 1ms;
+      job.planner.completed(id, bytes, id == which.front() ? job.now - 500us : job.now - 5ms, job.now);
+      auto more = job.planner.plan();
+      planned.insert(planned.end(), more.begin(), more.end());
+    }
+  };
+  run(first, first_bytes);
+  run(second, second_bytes);
+  return planned;
+}
+
+} // namespace
+
+TEST_CASE("where there are more runs than buckets, the longest get one") {
+  training job(1);
+  CHECK(two_runs(job, {1, 2}, 1000, {3, 4, 5}, 10).empty());
+  const auto planned = two_runs(job, {1, 2}, 1000, {3, 4, 5}, 10);
+  REQUIRE(planned.size() == 1);
+  CHECK(planned[0].ids == ids{3, 4, 5});
+}
+
+TEST_CASE("where there are more buckets than runs, the one with most bytes is cut") {
+  training job(3);
+  CHECK(two_runs(job, {1, 2, 3, 4}, 10, {5, 6, 7, 8}, 1000).empty());
+  const auto planned = two_runs(job, {1, 2, 3, 4}, 10, {5, 6, 7, 8}, 1000);
+  REQUIRE(planned.size() == 3);
+  CHECK(planned[0].ids == ids{1, 2, 3, 4});
+  CHECK(planned[1].ids == ids{5, 6});
+  CHECK(planned[2].ids == ids{7, 8});
+}
+
+TEST_CASE("patience counts from whoever asked first for any of the ids") {
+  training job(1);
+  for (int count = 0; count < 2; ++count) {
+    job.planner.completed(1, 1, job.now - 2ms, job.now);
+    job.planner.completed(2, 1, job.now - 6ms, job.now + 1ms);
+  }
+  CHECK(job.planner.plan().at(0).patience == 4 * 7ms);
+}
+
+TEST_CASE("an id that is forgotten spoils the step of which it was part, and no other") {
+  const auto buckets_after = [](std::uint32_t forgotten) {
+    training job(1);
+    job.step({1, 2, 3});
+    job.step({1, 2});
+    job.planner.forget(forgotten);
+    return job.step({3}).size();
+  };
+  CHECK(buckets_after(9) == 1);
+  CHECK(buckets_after(1) == 0);
+  CHECK(buckets_after(3) == 0);
+}
+
+TEST_CASE("a step has 65536 ids at most") {
+  const auto learns = [](std::uint32_t count) {
+    training job(1);
+    for (int round = 0; round < 3; ++round)
+      for (std::uint32_t id = 1; id <= count; ++id) {
+        job.planner.completed(id, 1, job.now, job.now);
+        if (!job.planner.plan().empty())
+          return true;
+      }
+    return false;
+  };
+  CHECK(learns(65535));
+  CHECK_FALSE(learns(65537));
+}

@@ -247,3 +247,35 @@ TEST_CASE("no bundle has more than a message holds, whatever the threshold") {
   plan.push(all, 0ns);
   CHECK(ids(plan.take(0ns)) == bundles_of{{1, 2}, {3, 4}});
 }
+
+TEST_CASE("the threshold is rounded up by as much as a whole unit less one byte") {
+  fusion_options options;
+  options.threshold_bytes = 1537;
+  options.local_size = 3;
+  CHECK(effective_threshold(options) == 3072);
+}
+
+TEST_CASE("a tensor as large as the threshold is a full bundle, and what fills it exactly fits") {
+  auto options = exactly(24);
+  options.outstanding = 0;
+  fusion alone(options);
+  alone.push(std::vector{tensor(1, 24)}, 0ns);
+  CHECK(ids(alone.take(0ns)) == bundles_of{{1}});
+  // 2 is passed over, for 1 and 2 make 24 bytes.
+  fusion plan(exactly(24));
+  plan.push(std::vector{tensor(1, 8), tensor(2, 16, dtype::float64), tensor(3, 16)}, 0ns);
+  CHECK(ids(plan.flush()) == bundles_of{{1, 3}, {2}});
+}
+
+TEST_CASE("the end of a bundle that never went out is not heard") {
+  fusion plan(exactly(1000));
+  plan.finished(0);
+  plan.finished(7);
+  CHECK(plan.outstanding() == 0);
+}
+
+TEST_CASE("without a cycle time nothing wakes by itself") {
+  fusion plan(exactly(1000));
+  plan.push(std::vector{tensor(1, 8)}, 5ms);
+  CHECK_FALSE(plan.wake_at());
+}
