@@ -26,6 +26,14 @@ TEST_CASE("cells lie one behind the other until the area is used up") {
   CHECK(ledger.used_bytes() == 390);
 }
 
+TEST_CASE("the last cell may fill the area") {
+  board_ledger ledger(options());
+  CHECK(ledger.grant({}, 100, 2));
+  CHECK(ledger.grant({}, 100, 2));
+  CHECK(ledger.grant({}, 50, 2) == board_grant{300, 50});
+  CHECK(ledger.used_bytes() == 400);
+}
+
 TEST_CASE(
     "a cell is only for what is small, comes again and can be done on the board, by members on one host") {
   board_ledger ledger(options());

@@ -97,3 +97,60 @@ TEST_CASE("who asked together with a cell that it left is not waited for") {
   CHECK_FALSE(one.take(8, below_8({2}), 2us));
   CHECK(one.due(2us).ids == std::vector<gathered_ids>{{{2}, {{5, 2}, {8, 2}}}});
 }
+
+TEST_CASE("what others wait for stays when a member takes something back, and goes up once") {
+  auto one = made();
+  one.take(5, ids({1}), 1us);
+  one.take(5, in_full(full("b", 3)), 1us);
+  one.take(4, ids({2}), 1us);
+  one.take(4, in_full(full("a", 3)), 1us);
+  requests back;
+  back.withdraw = {"a"};
+  one.take(4, back, 2us);
+  const auto first = one.due(2us);
+  CHECK(first.ids == std::vector<gathered_ids>{{{2}, {{4, 1}}}});
+  REQUIRE(first.full.size() == 1);
+  CHECK(first.full[0].what.name == "a");
+  const auto later = one.due(60ms);
+  CHECK(later.ids == std::vector<gathered_ids>{{{1}, {{5, 1}}}});
+  REQUIRE(later.full.size() == 1);
+  CHECK(later.full[0].what.name == "b");
+}
+
+TEST_CASE("what still waits for others stays when a member joins, and goes up once") {
+  auto one = made();
+  gathered below;
+  below.ids = {{{1}, {}}};
+  below.full = {{full("a", 3), {}}};
+  CHECK_FALSE(one.take(8, below, 1us));
+  for (const auto rank : {5, 6}) {
+    one.take(rank, ids({1}), 1us);
+    one.take(rank, in_full(full("a", 3)), 1us);
+  }
+  one.take(5, ids({2}), 1us);
+  one.take(5, in_full(full("b", 3)), 1us);
+  requests join;
+  join.join = true;
+  one.take(4, join, 2us);
+  const auto first = one.due(2us);
+  CHECK(first.ids == std::vector<gathered_ids>{{{1}, {{5, 2}, {8, 2}}}});
+  REQUIRE(first.full.size() == 1);
+  CHECK(first.full[0].what.name == "a");
+  const auto later = one.due(60ms);
+  CHECK(later.ids == std::vector<gathered_ids>{{{2}, {{5, 1}}}});
+  REQUIRE(later.full.size() == 1);
+  CHECK(later.full[0].what.name == "b");
+}
+
+TEST_CASE("what several members say apart goes up of each, and of nobody who is not below") {
+  auto one = made();
+  requests word;
+  word.finished = 1;
+  gathered below;
+  below.apart = {{8, word}, {9, word}};
+  CHECK_FALSE(one.take(8, below, 1us));
+  CHECK(one.due(1us).apart.size() == 2);
+  below.apart = {{99, word}};
+  CHECK(one.take(8, below, 2us));
+  CHECK(one.take(99, word, 2us));
+}
