@@ -327,3 +327,14 @@ TEST_CASE("a step has 65536 ids at most") {
   CHECK(learns(65535));
   CHECK_FALSE(learns(65537));
 }
+
+TEST_CASE("an id that rests ends the run before it") {
+  training job(2);
+  job.step(upto(4));
+  const auto planned = job.step(upto(4));
+  REQUIRE(planned.size() == 2);
+  job.planner.missed(planned[0].id); // of 1 and 2
+  const auto others = job.steps_until_planned({5, 6, 1, 2}).second;
+  REQUIRE(others.size() == 1);
+  CHECK(others[0].ids == ids{5, 6});
+}
