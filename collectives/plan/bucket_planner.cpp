@@ -20,9 +20,10 @@ void bucket_planner::completed(std::uint32_t id, std::size_t bytes, std::chrono:
                                std::chrono::nanoseconds now) {
   if (rules_.buckets == 0)
     return;
-  if (in_step_.size() == most_in_step)
+  const bool again = in_step_.contains(id);
+  if (!again && in_step_.size() == most_in_step)
     spoil();
-  if (in_step_.size() == most_in_step || in_step_.contains(id))
+  if (again || in_step_.size() == most_in_step)
     begin_step();
   in_step_.insert(id);
   step_.push_back({id, bytes, since, now});

@@ -324,7 +324,7 @@ TEST_CASE("a step has 65536 ids at most") {
       }
     return false;
   };
-  CHECK(learns(65535));
+  CHECK(learns(65536));
   CHECK_FALSE(learns(65537));
 }
 
