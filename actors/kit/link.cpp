@@ -417,8 +417,8 @@ link_settings link_settings::of(const settings& values) {
 }
 
 descriptor_watch watch_for(caf::event_based_actor* self, descriptor fd) {
-  return loop_of(self->system()).watch(std::move(fd), [self](watch_event event) {
-    auto handle = caf::actor_cast<caf::actor>(self);
+  const auto handle = caf::actor_cast<caf::actor>(self);
+  return loop_of(self->system()).watch(std::move(fd), [handle](watch_event event) {
     switch (event) {
     case watch_event::readable:
       return caf::anon_send(handle, readable_atom::value);

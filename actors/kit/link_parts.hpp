@@ -22,7 +22,9 @@ using settled_atom = caf::atom_constant<caf::atom("settled")>;
 /// From the listener, with the reason: end, unless you have opened.
 using evicted_atom = caf::atom_constant<caf::atom("evicted")>;
 
-/// Passes what a descriptor reports to an actor, which must own the watch.
+/// Passes what a descriptor reports to an actor, which must own the watch. Until it stops, the watch keeps
+/// the actor alive: whichever thread drops the last handle that others have, the loop's thread destroys the
+/// state.
 descriptor_watch watch_for(caf::event_based_actor* self, descriptor fd);
 
 /// What a link begins with. A socket that comes with it was accepted; otherwise it is made from the target.

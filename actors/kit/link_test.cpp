@@ -98,6 +98,18 @@ TEST_CASE("a link ends with its owner, and its peer takes that for a wish") {
   CHECK(closed.reason.empty());
 }
 
+TEST_CASE(
+    "a link and a listener live as long as their owner does, whichever thread drops their last handle") {
+  connected pair;
+  pair.at_left.handle = {};
+  caf::anon_send(pair.at_right.handle, numbered(3));
+  CHECK(pair.left.next<link_received>().message.generation() == 3);
+  pair.door.handle = {};
+  dial(pair.left.system.get(), "127.0.0.1", pair.door.port, pair.left.owner(), 8, pair.left.settings);
+  CHECK(pair.left.next<link_opened>().link == 8);
+  CHECK(pair.right.next<link_opened>().accepted);
+}
+
 TEST_CASE("who is turned away by a listener dials again until its time is over") {
   party left;
   auto crowded = open_listener("127.0.0.1", 0);
