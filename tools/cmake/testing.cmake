@@ -5,6 +5,14 @@ function(farandole_catch_main)
   endif()
 endfunction()
 
+# After so many seconds CTest takes a runner for stuck. ThreadSanitizer makes the tests many times slower.
+function(farandole_stuck_after target seconds)
+  if(FARANDOLE_THREADS)
+    math(EXPR seconds "6 * ${seconds}")
+  endif()
+  set_tests_properties(${target} PROPERTIES TIMEOUT ${seconds})
+endfunction()
+
 # farandole_unit_tests(TARGET SOURCES file… LIBRARIES library…) builds the NAME_test.cpp files that sit beside their
 # code into one Catch2 runner per folder and registers it with CTest under the label "unit".
 function(farandole_unit_tests target)
@@ -16,5 +24,6 @@ function(farandole_unit_tests target)
   add_executable(${target} ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} farandole_catch_main Threads::Threads)
   add_test(NAME ${target} COMMAND ${target})
-  set_tests_properties(${target} PROPERTIES LABELS unit TIMEOUT 300)
+  set_tests_properties(${target} PROPERTIES LABELS unit)
+  farandole_stuck_after(${target} 300)
 endfunction()
