@@ -21,7 +21,8 @@ error unavailable(const std::string& why) {
 
 expected<gloo_open*> load_gloo_from(const char* name) {
   // The module's own libgloo goes before whatever the process shows to all; a sanitizer cannot bear that.
-  const bool sanitized = ::dlsym(RTLD_DEFAULT, "__asan_init") != nullptr;
+  const bool sanitized =
+      ::dlsym(RTLD_DEFAULT, "__asan_init") != nullptr || ::dlsym(RTLD_DEFAULT, "__tsan_init") != nullptr;
   // Full names: a plain one is looked for on behalf of who calls dlopen(), which a sanitizer does for us.
   void* module = nullptr;
   std::string why;
