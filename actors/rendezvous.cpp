@@ -12,6 +12,8 @@ namespace {
 // How long a link that ended waits for the exit that explains it; well within the second in which the others
 // must know.
 constexpr std::chrono::milliseconds explanation{250};
+/// How much later than a process the launcher's report of its slot may come.
+constexpr std::chrono::seconds slot_report_delay{1};
 
 std::string text_of(const membership_rules& rules) {
   return std::to_string(rules.size) +
@@ -127,12 +129,25 @@ void rendezvous_state::received(const link_received& what) {
   }
 }
 
-// The launcher may have started this slot's process while it had no link.
+// The launcher may have started this slot's process while it had no link, and a process that starts fast may
+// be here before the launcher's report of it: two links keep no order between them.
 void rendezvous_state::join(link_id link, const hello& said) {
-  if (how_.apart && launcher_link_ == 0 && !members_.knows(said.slot))
-    early_[link] = said;
-  else
-    carry_out(members_.join(link, said));
+  if (!how_.apart || members_.knows(said.slot))
+    return carry_out(members_.join(link, said));
+  early_[link] = said;
+  await_report_of(link);
+}
+
+void rendezvous_state::await_report_of(link_id link) {
+  self->delayed_send(self, slot_report_delay, slot_unreported{link});
+}
+
+// While the launcher is away, this is asked again once it is back.
+void rendezvous_state::take_unreported(link_id link) {
+  if (launcher_link_ == 0)
+    return;
+  if (const auto early = early_.extract(link))
+    carry_out(members_.join(link, early.mapped()));
 }
 
 // Before anybody is told: what has been said must not be forgotten. Most messages change nothing of it.
@@ -372,6 +387,7 @@ rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<re
       [&state](const regroup_overdue&) { state.overdue(); },
       [&state](const missing_due&) { state.tell_missing(); },
       [&state](const link_stayed_down& what) { state.stayed_down(what); },
+      [&state](const slot_unreported& what) { state.take_unreported(what.link); },
       [&state](const member_reported& what) { state.take_report(what); },
       [&state](close_atom) { state.close(); },
       [&state](const link_opened& what) { state.opened(what); },

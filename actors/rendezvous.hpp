@@ -71,6 +71,7 @@ struct rendezvous_state {
   void overdue();
   void tell_missing();
   void stayed_down(const link_stayed_down& what);
+  void take_unreported(link_id link);
   void take_report(const member_reported& what);
   void close();
   void opened(const link_opened& what);
@@ -84,6 +85,7 @@ private:
   };
 
   void join(link_id link, const hello& said);
+  void await_report_of(link_id link);
   void take_slots(link_id link, const slot_report& said);
   void tell_launcher();
   void tell_all_to_launcher();
@@ -118,7 +120,7 @@ private:
   link_id launcher_link_ = 0;                    ///< 0: there is none
   std::set<link_id> askers_;                     ///< who wants members out, and hears how it goes
   std::map<link_id, lost> delayed_reports_;      ///< what members said of others, until it is taken
-  std::map<link_id, hello> early_;               ///< of slots that a launcher who is away may have started
+  std::map<link_id, hello> early_;               ///< of slots that the launcher has not reported yet
   std::chrono::steady_clock::time_point gathering_since_{}; ///< no generation has run since
   std::chrono::steady_clock::time_point awaited_until_{};   ///< who has not come by then is given up
   std::uint64_t awaited_generation_ = 0;                    ///< for which this holds

@@ -34,7 +34,10 @@ void rendezvous_state::take_slots(link_id link, const slot_report& said) {
   if (is_new)
     tell_all_to_launcher();
   for (const auto& [from, early] : std::exchange(early_, {}))
-    carry_out(members_.join(from, early));
+    if (members_.knows(early.slot))
+      carry_out(members_.join(from, early));
+    else if (early_.emplace(from, early); is_new)
+      await_report_of(from);
 }
 
 // The rendezvous has no use for it: whoever opens the journal as a launcher has.
