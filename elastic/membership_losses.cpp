@@ -48,10 +48,12 @@ membership_decision membership::exit(std::int32_t slot, const std::string& reaso
 }
 
 // Whoever already waits for the next generation waits in vain. Who has never been in an elastic job is left
-// to the launcher: it knows whether there is a member that still trains, and has not failed.
+// to the launcher: it knows whether there is a member that still trains, and has not failed. To the launcher
+// a member of the last generation is one that trains, even if it never heard that it is in.
 void membership::refuse_waiting(const std::string& reason, membership_decision& out, std::int32_t culprit) {
   const auto is_left_alone = [&](const seat& one) {
-    return rules_.elastic && generation_ > 0 && one.last_rank < 0 && one.announced.state_generation == 0;
+    return rules_.elastic && generation_ > 0 && one.last_rank < 0 && one.announced.state_generation == 0 &&
+           !was_in_last(one.announced.slot);
   };
   for (auto& [slot, seat] : seats_)
     if (!running_ && seat.link && !seat.in_generation && !is_left_alone(seat)) {

@@ -165,6 +165,24 @@ TEST_CASE("once its farewell has come, who came again is no member for the next 
   CHECK(job.join(402, hello_of(2, new_epoch)).admissions.size() == 3);
 }
 
+TEST_CASE("one that never heard of the last generation is refused where its other members are gone") {
+  auto before = membership{{1, true, 1, 2}, old_epoch};
+  before.expect(0);
+  auto holder = hello_of(0);
+  REQUIRE(before.join(100, holder).admissions.size() == 1);
+  before.expect(1);
+  before.join(101, hello_of(1));
+  before.leave(100, 1);
+  holder.state_generation = 1;
+  REQUIRE(before.join(200, holder).admissions.size() == 2);
+  auto job = membership::restored(before.image(), new_epoch); // before anybody was told
+  job.exit(0, "was killed by signal 9");
+  const auto told = job.join(201, hello_of(1));
+  CHECK(told.admissions.empty());
+  REQUIRE(told.refusals.size() == 1);
+  CHECK_THAT(told.refusals[0].why.reason, Catch::Contains("all members that knew how far the training is"));
+}
+
 TEST_CASE("the next rendezvous still knows that the state of the training was lost with its holders") {
   auto before = membership{{2, true, 1, 2}, old_epoch};
   before.expect(0);
