@@ -201,7 +201,7 @@ private:
 
   // Whom a member takes for stuck comes as a new one, even if it is not.
   void accused(const lost& what) {
-    if (what.generation != log_.generations() || log_.is_doubled() ||
+    if (what.generation != log_.generations() || what.generation == lost_generation_ || log_.is_doubled() ||
         !what.reason.starts_with("has made no progress"))
       return;
     const auto slot = log_.slots().at(static_cast<std::size_t>(what.rank));
