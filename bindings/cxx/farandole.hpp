@@ -32,6 +32,7 @@ namespace farandole {
 
 class settings;
 struct member_start;
+class start_tries;
 
 struct options {
   /// Settings by environment variable name ("HOROVOD_RANK"); they beat the environment.
@@ -250,7 +251,7 @@ private:
   static expected<std::unique_ptr<runtime>> start_once(const settings& values, const member_start& wanted,
                                                        const std::vector<std::vector<std::int32_t>>& lists,
                                                        const std::vector<set_rule>& rules,
-                                                       std::chrono::steady_clock::time_point founding_until);
+                                                       const start_tries& tries);
   std::unique_ptr<state> state_;
 };
 

@@ -184,8 +184,7 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
   start_tries tries(elastic, wanted.deadline, values->cited(patience));
   std::minstd_rand chance(std::random_device{}());
   for (;;) {
-    const auto founding = tries.founding_until(clock::now(), values->duration(setting::start_timeout));
-    auto started = start_once(*values, wanted, lists, how.set_rules, founding);
+    auto started = start_once(*values, wanted, lists, how.set_rules, tries);
     if (started) {
       logger log(log_options_of(*values));
       for (const auto& line : setting_warnings(*values, how, (*started)->rank()))
@@ -204,12 +203,14 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
 expected<std::unique_ptr<runtime>> runtime::start_once(const settings& values, const member_start& wanted,
                                                        const std::vector<std::vector<std::int32_t>>& lists,
                                                        const std::vector<set_rule>& rules,
-                                                       clock::time_point founding_until) {
+                                                       const start_tries& tries) {
   auto member = member_runtime::start(values, wanted);
   if (!member)
     return member.error();
   std::unique_ptr<runtime> started(new runtime(std::make_unique<state>(std::move(*member))));
-  if (auto problem = started->state_->found_sets(lists, rules, founding_until))
+  // A late process may have waited long for the others' commit, so the time counts from now.
+  const auto until = tries.founding_until(clock::now(), values.duration(setting::start_timeout));
+  if (auto problem = started->state_->found_sets(lists, rules, until))
     return problem;
   return started;
 }
