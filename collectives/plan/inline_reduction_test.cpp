@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include <cstring>
+#include <span>
 
 using namespace farandole;
 
@@ -11,9 +11,8 @@ namespace {
 constexpr std::size_t limit = 64;
 
 std::vector<std::byte> bytes_of(const std::vector<float>& values) {
-  std::vector<std::byte> bytes(values.size() * sizeof(float));
-  std::memcpy(bytes.data(), values.data(), bytes.size());
-  return bytes;
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
 }
 
 requests asks(std::uint32_t id, const std::vector<float>& values) {
