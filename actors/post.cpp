@@ -1,8 +1,9 @@
 #include "actors/post.hpp"
-#include "messages/membership.hpp"
 
 #include <algorithm>
 #include <utility>
+
+#include "messages/membership.hpp"
 
 namespace farandole {
 

@@ -170,7 +170,8 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
   auto faults = faults_of(lookup);
   if (!faults)
     return faults.error();
-  const auto patience = values->flag(setting::elastic) ? setting::elastic_timeout : setting::start_timeout;
+  const bool elastic = values->flag(setting::elastic);
+  const auto patience = elastic ? setting::elastic_timeout : setting::start_timeout;
   member_start wanted;
   wanted.secret = *secret;
   wanted.mpi = {how.mpi_ranks, find_foreign_launch(lookup)};
@@ -179,7 +180,6 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
   wanted.sets_before = how.sets_before;
   wanted.state_generation = how.state_generation;
   *wanted.epoch = how.epoch;
-  const bool elastic = values->flag(setting::elastic);
   wanted.deadline = std::make_shared<join_deadline>(elastic, values->duration(patience), clock::now());
   start_tries tries(elastic, wanted.deadline, values->cited(patience));
   std::minstd_rand chance(std::random_device{}());
