@@ -39,8 +39,9 @@ def train(state):
         state.step += 1
         state.commit()
         if hvd.rank() == 0:
-            (folder / "steps.new").write_text(str(state.step))
-            (folder / "steps.new").rename(folder / "steps")
+            own = folder / f"steps.{os.getpid()}"  # a stopped rank 0 may wake up beside the one that took its place
+            own.write_text(str(state.step))
+            own.rename(folder / "steps")
         if ends:
             print(f"DONE slot {slot} of {hvd.size()}", flush=True)
             return
