@@ -69,11 +69,6 @@ inline std::string shortened(const std::string& text) {
   return text.substr(0, size);
 }
 
-/// Words that a text takes behind its pointer.
-constexpr std::size_t words_of_text(std::size_t bytes) {
-  return bytes / sizeof(capnp::word) + 1;
-}
-
 /// How long a list has to be made for these.
 template <class Values>
 kj::uint count_of(const Values& values) {
@@ -95,17 +90,15 @@ void write_numbers(List to, const Values& values) {
     to.set(i, values[i]);
 }
 
-/// A message of this sender, whose body `fill(body)` writes in about so many words.
+/// A message of this sender, whose body `fill(body)` writes.
 template <class Fill>
-envelope write(const address& from, std::size_t guess_words, Fill&& fill) {
-  return envelope::write(
-      [&](wire::Envelope::Builder root) {
-        root.setGeneration(from.generation);
-        root.setSet(from.set);
-        root.setSource(from.source);
-        fill(root.initBody());
-      },
-      guess_words + 16);
+envelope write(const address& from, Fill&& fill) {
+  return envelope::write([&](wire::Envelope::Builder root) {
+    root.setGeneration(from.generation);
+    root.setSet(from.set);
+    root.setSource(from.source);
+    fill(root.initBody());
+  });
 }
 
 /// An honest message is traversed once; pointers that share an object are paid for each time they are
@@ -147,14 +140,12 @@ expected<Value> decode(const envelope& message, wire::Envelope::Body::Which kind
 
 /// A message of its own, not an envelope: what is kept in a file, or once for many envelopes.
 template <class Root, class Fill>
-std::vector<std::byte> bytes_of(std::size_t guess_words, Fill&& fill) {
-  flat_builder builder{guess_words + 16};
-  fill(builder.template initRoot<Root>());
-  std::size_t used_words = 0;
-  const auto flat = builder.finish(used_words);
-  std::vector<std::byte> bytes(used_words * sizeof(capnp::word));
-  std::memcpy(bytes.data(), flat.begin(), bytes.size());
-  return bytes;
+std::vector<std::byte> bytes_of(Fill&& fill) {
+  message_builder builder;
+  fill(builder.template root<Root>());
+  const auto flat = builder.flat();
+  const auto bytes = std::as_bytes(std::span{flat.begin(), flat.size()});
+  return {bytes.begin(), bytes.end()};
 }
 
 /// The other way, as for decode(): `read(root, value, verdict&)`. The bytes may lie anywhere.

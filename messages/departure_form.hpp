@@ -7,10 +7,6 @@
 
 namespace farandole::wire_form {
 
-inline std::size_t words_of(const departure& value) {
-  return 4 + words_of_text(value.exception.size());
-}
-
 inline void write(wire::Departure::Builder to, const departure& value) {
   to.setKind(static_cast<std::uint8_t>(value.kind));
   to.setException(text_of(value.exception));

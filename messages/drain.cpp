@@ -16,7 +16,6 @@ using wire_form::shortened;
 using wire_form::text_limit_bytes;
 using wire_form::text_of;
 using wire_form::verdict;
-using wire_form::words_of_text;
 using wire_form::write;
 using wire_form::write_each;
 using wire_form::write_numbers;
@@ -37,7 +36,7 @@ bool is_number(std::int32_t value) {
 } // namespace
 
 envelope encode(const address& from, const leaving& value) {
-  return write(from, 2, [&](auto body) {
+  return write(from, [&](auto body) {
     auto to = body.initLeaving();
     to.setGeneration(value.generation);
     to.setSlot(value.slot);
@@ -46,10 +45,7 @@ envelope encode(const address& from, const leaving& value) {
 
 envelope encode(const address& from, const drain& value) {
   assert(value.ranks.size() <= most && value.hosts.size() <= most);
-  auto guess = value.ranks.size() / 2 + 1;
-  for (const auto& host : value.hosts)
-    guess += 1 + words_of_text(host.size());
-  return write(from, guess, [&](auto body) {
+  return write(from, [&](auto body) {
     auto to = body.initDrain();
     to.setWireVersion(value.wire_version);
     to.setCaller(value.caller);
@@ -63,10 +59,7 @@ envelope encode(const address& from, const drain& value) {
 envelope encode(const address& from, const draining& value) {
   assert(value.leavers.size() <= most);
   const auto problem = shortened(value.problem);
-  auto guess = words_of_text(problem.size());
-  for (const auto& one : value.leavers)
-    guess += 2 + words_of_text(one.host.size());
-  return write(from, guess, [&](auto body) {
+  return write(from, [&](auto body) {
     auto to = body.initDraining();
     to.setProblem(text_of(problem));
     to.setAllOut(value.all_out);

@@ -1,7 +1,9 @@
 #include "messages/envelope.hpp"
 
-#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <new>
+#include <utility>
 
 namespace farandole {
 
@@ -15,56 +17,43 @@ capnp::ReaderOptions reader_options(const message_limits& limits) {
   return options;
 }
 
+/// A message that takes more has several segments, with pointers that are longer.
+constexpr std::size_t workspace_words = (std::size_t{1} << 16) / sizeof(capnp::word);
+
+thread_local message_builder::words of_the_last_builder;
+
 } // namespace
 
-flat_builder::flat_builder(std::size_t guess_words)
-    : flat_(kj::heapArray<capnp::word>(std::max<std::size_t>(guess_words, 8) + 1)) {
-  // Cap'n Proto builds on zeroes only.
-  std::memset(static_cast<void*>(flat_.begin()), 0, flat_.size() * sizeof(capnp::word));
+// Cap'n Proto builds on zeroes, and clears what it used at the end.
+message_builder::workspace::workspace() : memory(std::move(of_the_last_builder)) {
+  if (!memory)
+    memory.reset(static_cast<capnp::word*>(std::calloc(workspace_words, sizeof(capnp::word))));
+  if (!memory)
+    throw std::bad_alloc();
 }
 
-kj::ArrayPtr<capnp::word> flat_builder::allocateSegment(kj::uint minimum_words) {
-  if (!first_given_) {
-    first_given_ = true;
-    if (minimum_words < flat_.size())
-      return flat_.slice(1, flat_.size());
-  }
-  std::size_t words = std::max<std::size_t>(minimum_words, flat_.size());
-  for (auto& segment : more_)
-    words = std::max(words, segment.size());
-  auto segment = kj::heapArray<capnp::word>(words);
-  std::memset(static_cast<void*>(segment.begin()), 0, words * sizeof(capnp::word));
-  more_.push_back(kj::mv(segment));
-  return more_.back();
+message_builder::workspace::~workspace() {
+  of_the_last_builder = std::move(memory);
 }
 
-kj::Array<capnp::word> flat_builder::finish(std::size_t& used_words) {
-  auto segments = getSegmentsForOutput();
-  if (segments.size() == 1 && segments[0].begin() == flat_.begin() + 1) {
-    used_words = segments[0].size() + 1;
-    // The table of one segment: its count less one, then its length, both 32 bits, little-endian.
-    auto* table = reinterpret_cast<unsigned char*>(flat_.begin());
-    for (int byte = 0; byte < 4; ++byte)
-      table[4 + byte] = static_cast<unsigned char>(segments[0].size() >> (8 * byte));
-    return kj::mv(flat_);
-  }
-  auto copy = capnp::messageToFlatArray(segments);
-  used_words = copy.size();
-  return copy;
-}
+message_builder::message_builder() : builder_(kj::arrayPtr(space_.memory.get(), workspace_words)) {}
 
 struct envelope::words {
-  words(kj::Array<capnp::word> array, std::size_t used_words, const message_limits& limits)
-      : flat(kj::mv(array)), used(flat.slice(0, used_words)), reader(used, reader_options(limits)) {}
+  words(kj::Array<capnp::word> array, const message_limits& limits)
+      : flat(kj::mv(array)), reader(flat, reader_options(limits)) {}
 
   kj::Array<capnp::word> flat;
-  kj::ArrayPtr<const capnp::word> used;
   mutable capnp::FlatArrayMessageReader reader;
 };
 
-envelope::envelope(kj::Array<capnp::word> flat, std::size_t used_words)
-    : words_(std::make_shared<const words>(kj::mv(flat), used_words, message_limits{})) {
-  load_header();
+envelope::envelope(kj::Array<capnp::word> flat, const message_limits& limits)
+    : words_(std::make_shared<const words>(kj::mv(flat), limits)) {
+  auto root = read();
+  generation_ = root.getGeneration();
+  set_ = root.getSet();
+  source_ = root.getSource();
+  target_ = root.getTarget();
+  kind_ = root.getBody().which();
 }
 
 expected<envelope> envelope::parse(std::span<const std::byte> bytes, const message_limits& limits) {
@@ -81,11 +70,7 @@ expected<envelope> envelope::parse(std::span<const std::byte> bytes, const messa
     std::memcpy(flat.begin(), bytes.data(), bytes.size());
     if (capnp::expectedSizeInWordsFromPrefix(flat) != flat.size())
       return malformed("its segment table disagrees with its length");
-    envelope result;
-    auto size = flat.size();
-    result.words_ = std::make_shared<const words>(kj::mv(flat), size, limits);
-    result.load_header();
-    return result;
+    return envelope{kj::mv(flat), limits};
   } catch (const kj::Exception& problem) {
     return malformed(problem.getDescription().cStr());
   }
@@ -96,17 +81,8 @@ wire::Envelope::Reader envelope::read() const {
 }
 
 std::span<const std::byte> envelope::bytes() const {
-  auto view = words_->used.asBytes();
+  auto view = words_->flat.asBytes();
   return {reinterpret_cast<const std::byte*>(view.begin()), view.size()};
-}
-
-void envelope::load_header() {
-  auto root = read();
-  generation_ = root.getGeneration();
-  set_ = root.getSet();
-  source_ = root.getSource();
-  target_ = root.getTarget();
-  kind_ = root.getBody().which();
 }
 
 } // namespace farandole

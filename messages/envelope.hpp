@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <span>
 #include <vector>
@@ -26,22 +27,36 @@ struct message_limits {
   unsigned nesting = 16;                     ///< deepest pointer chain
 };
 
-/// Builds a message right where it will stay: one array with room for the segment table in front, so that a
-/// message that fits the guess is written once and never copied.
-class flat_builder final : public capnp::MessageBuilder {
+/// Builds a message in memory that its thread keeps for the next one; what comes of it is an array of the
+/// message's own size. Not to be moved to another thread.
+class message_builder {
 public:
-  /// `guess_words`: how much the message will take; too little only costs a copy.
-  explicit flat_builder(std::size_t guess_words);
+  message_builder();
 
-  kj::ArrayPtr<capnp::word> allocateSegment(kj::uint minimum_words) override;
+  template <class Root>
+  typename Root::Builder root() {
+    return builder_.initRoot<Root>();
+  }
 
-  /// The message with its segment table; `used_words` of the array count. Call once, at the end.
-  kj::Array<capnp::word> finish(std::size_t& used_words);
+  /// The message with its segment table.
+  kj::Array<capnp::word> flat() { return capnp::messageToFlatArray(builder_); }
+
+  struct released {
+    void operator()(capnp::word* memory) const { std::free(memory); }
+  };
+  using words = std::unique_ptr<capnp::word, released>;
 
 private:
-  kj::Array<capnp::word> flat_;
-  std::vector<kj::Array<capnp::word>> more_;
-  bool first_given_ = false;
+  struct workspace {
+    workspace();
+    ~workspace();
+    workspace(const workspace&) = delete;
+    workspace& operator=(const workspace&) = delete;
+    words memory;
+  };
+
+  workspace space_;
+  capnp::MallocMessageBuilder builder_;
 };
 
 /// Thread-safe to copy and to read from several threads.
@@ -51,12 +66,10 @@ public:
 
   /// Takes what `fill(wire::Envelope::Builder)` wrote.
   template <class Fill>
-  static envelope write(Fill&& fill, std::size_t guess_words = 64) {
-    flat_builder builder{guess_words};
-    fill(builder.initRoot<wire::Envelope>());
-    std::size_t used_words = 0;
-    auto flat = builder.finish(used_words);
-    return envelope{kj::mv(flat), used_words};
+  static envelope write(Fill&& fill) {
+    message_builder builder;
+    fill(builder.root<wire::Envelope>());
+    return envelope{builder.flat(), {}};
   }
 
   /// Copies and checks bytes that came from outside: whole words, one well-formed segment table, a root,
@@ -82,8 +95,7 @@ public:
 
 private:
   struct words;
-  envelope(kj::Array<capnp::word> flat, std::size_t used_words);
-  void load_header();
+  envelope(kj::Array<capnp::word> flat, const message_limits& limits);
 
   std::shared_ptr<const words> words_;
   std::uint64_t generation_ = 0;

@@ -17,13 +17,6 @@ constexpr wall_time earliest{}, latest{std::chrono::milliseconds{253'402'300'799
 
 namespace wire_form {
 
-std::size_t words_of(const std::vector<failed_host>& hosts) {
-  std::size_t words = 1;
-  for (const auto& one : hosts)
-    words += 3 + words_of_text(one.name.size());
-  return words;
-}
-
 void write(capnp::List<wire::FailedHost>::Builder to, const std::vector<failed_host>& hosts) {
   assert(hosts.size() <= failed_host_limit);
   write_each(to, hosts, [](auto host, const failed_host& one) {
@@ -58,9 +51,8 @@ std::vector<failed_host> read(capnp::List<wire::FailedHost>::Reader from, verdic
 } // namespace wire_form
 
 std::vector<std::byte> encode(const std::vector<failed_host>& hosts) {
-  return wire_form::bytes_of<wire::Blacklist>(wire_form::words_of(hosts), [&](auto to) {
-    wire_form::write(to.initHosts(wire_form::count_of(hosts)), hosts);
-  });
+  return wire_form::bytes_of<wire::Blacklist>(
+      [&](auto to) { wire_form::write(to.initHosts(wire_form::count_of(hosts)), hosts); });
 }
 
 expected<std::vector<failed_host>> decode_failed_hosts(std::span<const std::byte> bytes) {

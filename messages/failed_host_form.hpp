@@ -10,7 +10,6 @@
 
 namespace farandole::wire_form {
 
-std::size_t words_of(const std::vector<failed_host>& hosts);
 void write(capnp::List<wire::FailedHost>::Builder to, const std::vector<failed_host>& hosts);
 std::vector<failed_host> read(capnp::List<wire::FailedHost>::Reader from, verdict& so_far);
 

@@ -8,17 +8,6 @@ namespace {
 
 using namespace wire_form;
 
-std::size_t words_of(const gathered& value) {
-  auto words = body_words + 4 * list_words + value.buckets.size() / 2;
-  for (const auto& one : value.ids)
-    words += 2 * list_words + one.ids.size() / 2 + one.ranks.size() + 1;
-  for (const auto& one : value.full)
-    words += 2 * list_words + wire_form::words_of(one.what) + one.ranks.size();
-  for (const auto& one : value.apart)
-    words += list_words + wire_form::words_of(one.what);
-  return words;
-}
-
 void write_runs(capnp::List<wire::RankRun>::Builder to, const rank_runs& runs) {
   for (kj::uint i = 0; i < to.size(); ++i) {
     to[i].setFirst(runs[i].first);
@@ -71,12 +60,10 @@ void read_runs(capnp::List<wire::RankRun>::Reader from, rank_runs& runs, verdict
 } // namespace
 
 envelope encode(const address& from, const gathered& value) {
-  return envelope::write(
-      [&](wire::Envelope::Builder root) {
-        start(root, from);
-        write(root.initBody().initGathered(), value);
-      },
-      envelope_words + words_of(value));
+  return envelope::write([&](wire::Envelope::Builder root) {
+    start(root, from);
+    write(root.initBody().initGathered(), value);
+  });
 }
 
 expected<gathered> decode_gathered(const envelope& message) {

@@ -23,7 +23,7 @@ std::uint32_t shown_milliseconds(std::chrono::nanoseconds lasted) {
 
 envelope encode(const address& from, const heartbeat& value) {
   assert(value.silent.size() <= static_cast<std::size_t>(member_limit));
-  return wire_form::write(from, 1 + value.silent.size(), [&](auto body) {
+  return wire_form::write(from, [&](auto body) {
     auto list = body.initHeartbeat().initSilent(wire_form::count_of(value.silent));
     wire_form::write_each(list, value.silent, [](auto to, const silence& each) {
       to.setRank(each.rank);

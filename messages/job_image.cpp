@@ -19,8 +19,6 @@ using wire_form::verdict;
 using wire_form::write_each;
 using wire_form::write_numbers;
 
-constexpr std::size_t seat_words = 24;
-
 void write_seat(wire::Seat::Builder to, const seat_image& value) {
   to.setSlot(value.slot);
   to.setInGeneration(value.in_generation);
@@ -121,8 +119,7 @@ void apply(const job_image& change, job_image& to) {
 }
 
 std::vector<std::byte> encode(const job_image& value) {
-  const auto guess = 32 + value.slots_by_rank.size() / 2 + seat_words * value.seats.size();
-  return wire_form::bytes_of<wire::Job>(guess, [&](wire::Job::Builder to) {
+  return wire_form::bytes_of<wire::Job>([&](wire::Job::Builder to) {
     to.setEpoch(value.epoch);
     to.setLauncher(value.launcher);
     to.setSize(value.size);

@@ -27,13 +27,6 @@ kept_set read(wire::KeptSet::Reader from, capnp::List<std::int32_t>::Reader memb
 
 } // namespace
 
-std::size_t words_of(const std::vector<kept_set>& values) {
-  std::size_t words = 1;
-  for (auto& one : values)
-    words += 5 + one.members.size() / 2;
-  return words;
-}
-
 void write(capnp::List<wire::KeptSet>::Builder to, const std::vector<kept_set>& values) {
   for (kj::uint i = 0; i < to.size(); ++i) {
     auto& one = values[i];

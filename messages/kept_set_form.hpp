@@ -10,7 +10,6 @@
 
 namespace farandole::wire_form {
 
-std::size_t words_of(const std::vector<kept_set>& values);
 void write(capnp::List<wire::KeptSet>::Builder to, const std::vector<kept_set>& values);
 
 /// `below`: what all members' numbers are, slots or ranks. Ids ascend, members ascend, and there are not more

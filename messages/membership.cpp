@@ -18,7 +18,6 @@ using wire_form::shortened;
 using wire_form::text_limit_bytes;
 using wire_form::text_of;
 using wire_form::verdict;
-using wire_form::words_of_text;
 using wire_form::write;
 
 using body_reader = wire::Envelope::Body::Reader;
@@ -58,18 +57,10 @@ void write_introduction(wire::Introduction::Builder to, const introduction& valu
     to.setOutside(bytes_of(value.outside));
 }
 
-std::size_t words_of(const introduction& value) {
-  return 7 + words_of_text(value.window.size()) + words_of_text(value.network.size()) +
-         words_of_text(value.column.size()) + words_of_text(value.gloo.size()) +
-         words_of_text(value.outside.size());
-}
-
 } // namespace
 
 envelope encode(const address& from, const hello& value) {
-  auto guess = words_of_text(value.host.size()) + words_of_text(value.host_name.size()) +
-               words_of_text(value.address.size()) + wire_form::words_of(value.sets);
-  return write(from, guess, [&](auto body) {
+  return write(from, [&](auto body) {
     auto to = body.initHello();
     to.setWireVersion(value.wire_version);
     to.setSlot(value.slot);
@@ -88,7 +79,7 @@ envelope encode(const address& from, const hello& value) {
 
 envelope encode(const address& from, const refused& value) {
   auto reason = shortened(value.reason);
-  return write(from, words_of_text(reason.size()) + 1, [&](auto body) {
+  return write(from, [&](auto body) {
     auto to = body.initRefused();
     to.setReason(text_of(reason));
     to.setDismissed(value.dismissed);
@@ -98,10 +89,7 @@ envelope encode(const address& from, const refused& value) {
 
 envelope encode(const address& from, const awaited& value) {
   assert(value.missing.size() <= awaited_limit);
-  std::size_t guess = 4;
-  for (const auto& member : value.missing)
-    guess += 2 + words_of_text(member.host.size());
-  return write(from, guess, [&](auto body) {
+  return write(from, [&](auto body) {
     auto to = body.initAwaited();
     to.setWaitedSeconds(value.waited_seconds);
     to.setArrived(value.arrived);
@@ -117,7 +105,7 @@ envelope encode(const address& from, const awaited& value) {
 
 envelope encode(const address& from, const lost& value) {
   auto reason = shortened(value.reason);
-  return write(from, words_of_text(reason.size()), [&](auto body) {
+  return write(from, [&](auto body) {
     auto to = body.initLost();
     to.setGeneration(value.generation);
     to.setRank(value.rank);
@@ -127,7 +115,7 @@ envelope encode(const address& from, const lost& value) {
 }
 
 envelope encode(const address& from, const changed& value) {
-  return write(from, 3, [&](auto body) {
+  return write(from, [&](auto body) {
     auto to = body.initChanged();
     to.setGeneration(value.generation);
     to.setCount(value.count);
@@ -136,7 +124,7 @@ envelope encode(const address& from, const changed& value) {
 }
 
 envelope encode(const address& from, const farewell& value) {
-  return write(from, 2 + wire_form::words_of(value.departed.how), [&](auto body) {
+  return write(from, [&](auto body) {
     auto to = body.initFarewell();
     to.setGeneration(value.generation);
     to.setDepartedRank(value.departed.rank);
@@ -146,7 +134,7 @@ envelope encode(const address& from, const farewell& value) {
 }
 
 envelope encode(const address& from, const greeting& value) {
-  return write(from, 0, [&](auto body) {
+  return write(from, [&](auto body) {
     auto to = body.initGreeting();
     to.setWireVersion(value.wire_version);
     to.setRank(value.rank);
@@ -154,15 +142,12 @@ envelope encode(const address& from, const greeting& value) {
 }
 
 envelope encode(const address& from, const introduction& value) {
-  return write(from, words_of(value), [&](auto body) { write_introduction(body.initIntroduction(), value); });
+  return write(from, [&](auto body) { write_introduction(body.initIntroduction(), value); });
 }
 
 envelope encode(const address& from, const introductions& value) {
   assert(value.members.size() <= static_cast<std::size_t>(member_limit));
-  std::size_t guess = 0;
-  for (const auto& one : value.members)
-    guess += words_of(one);
-  return write(from, guess, [&](auto body) {
+  return write(from, [&](auto body) {
     auto list = body.initIntroductions().initMembers(static_cast<kj::uint>(value.members.size()));
     for (kj::uint i = 0; i < list.size(); ++i)
       write_introduction(list[i], value.members[i]);

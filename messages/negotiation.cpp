@@ -126,28 +126,6 @@ void read_planned(capnp::List<wire::Bucket>::Reader from, std::vector<bucket>& b
   so_far.require(std::adjacent_find(all.begin(), all.end()) == all.end(), "an id is in a bucket twice");
 }
 
-std::size_t words_of(const schedule& value) {
-  auto words = envelope_words + body_words + 4 * list_words;
-  words += (value.forget.size() + value.ask.size()) / 2 + value.retract.size() * 2;
-  for (const auto& one : value.assignments)
-    words += 4 + wire_form::words_of(one.signature) + words_of_text(one.name.size());
-  for (const auto& one : value.failures)
-    words += 3 + words_of_text(one.name.size()) + words_of_text(one.reason.text.size());
-  for (const auto& one : value.bundles) {
-    words += 6 + list_words + one.entries.size() * 5;
-    for (const auto& entry : one.entries)
-      words += entry.first_dims.size() + (entry.id == 0 ? words_of_text(entry.name.size()) : 0);
-  }
-  words += value.dissolved.size() / 2;
-  for (const auto& one : value.buckets)
-    words += 2 + list_words + one.ids.size() / 2;
-  for (const auto& one : value.sets)
-    words += wire_form::words_of(one);
-  if (value.departed)
-    words += wire_form::words_of(value.departed->how);
-  return words + wire_form::words_of(value.restarts) + wire_form::words_of(value.results);
-}
-
 void write(wire::Schedule::Builder body, const schedule& value) {
   if (!value.assignments.empty()) {
     auto list = body.initAssignments(count_of(value.assignments));
@@ -208,21 +186,17 @@ void write(wire::Schedule::Builder body, const schedule& value) {
 } // namespace
 
 envelope encode(const address& from, const requests& value) {
-  return envelope::write(
-      [&](wire::Envelope::Builder root) {
-        start(root, from);
-        wire_form::write(root.initBody().initRequests(), value);
-      },
-      envelope_words + wire_form::words_of(value));
+  return envelope::write([&](wire::Envelope::Builder root) {
+    start(root, from);
+    wire_form::write(root.initBody().initRequests(), value);
+  });
 }
 
 envelope encode(const address& from, const schedule& value) {
-  return envelope::write(
-      [&](wire::Envelope::Builder root) {
-        start(root, from);
-        write(root.initBody().initSchedule(), value);
-      },
-      words_of(value));
+  return envelope::write([&](wire::Envelope::Builder root) {
+    start(root, from);
+    write(root.initBody().initSchedule(), value);
+  });
 }
 
 expected<requests> decode_requests(const envelope& message) {

@@ -11,37 +11,6 @@ constexpr const char* name_rule = "a name is longer than 4096 bytes";
 
 } // namespace
 
-// ---- sizes --------------------------------------------------------------------------------------
-
-std::size_t words_of(const signature& value) {
-  return 6 + value.shape.size();
-}
-
-std::size_t words_of(const request& value) {
-  return 4 + words_of(value.signature) + words_of_text(value.name.size());
-}
-
-std::size_t words_of(const requests& value) {
-  auto words = body_words + value.ids.size() / 2 + list_words + value.left.size() * 2 + list_words;
-  words += value.buckets.size() / 2 + 1;
-  for (const auto& one : value.full)
-    words += words_of(one);
-  for (const auto& name : value.withdraw)
-    words += 1 + words_of_text(name.size());
-  if (value.change)
-    words += words_of(*value.change);
-  if (value.leaves)
-    words += words_of(*value.leaves);
-  return words + words_of(value.faults) + words_of(value.values);
-}
-
-std::size_t words_of(const std::vector<inline_value>& values) {
-  std::size_t words = 0;
-  for (const auto& one : values)
-    words += 2 + words_of_text(one.bytes.size());
-  return words;
-}
-
 // ---- onto the wire ------------------------------------------------------------------------------
 
 void start(wire::Envelope::Builder root, const address& from) {

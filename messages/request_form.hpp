@@ -18,17 +18,6 @@ namespace farandole::wire_form {
 inline constexpr const char* list_rule = "a list is too long";
 inline constexpr const char* id_rule = "an id is 0";
 
-// Sizes in words, without what stands behind pointers: envelope and its root pointer, then the structs of the
-// schema.
-inline constexpr std::size_t envelope_words = 8;
-inline constexpr std::size_t body_words = 12;
-inline constexpr std::size_t list_words = 2;
-
-std::size_t words_of(const signature& value);
-std::size_t words_of(const request& value);
-std::size_t words_of(const requests& value);
-std::size_t words_of(const std::vector<inline_value>& values);
-
 void start(wire::Envelope::Builder root, const address& from);
 void write(wire::Signature::Builder to, const signature& value);
 void write(wire::Request::Builder to, const request& value);

@@ -17,7 +17,6 @@ using wire_form::shortened;
 using wire_form::text_limit_bytes;
 using wire_form::text_of;
 using wire_form::verdict;
-using wire_form::words_of_text;
 using wire_form::write;
 using wire_form::write_each;
 using wire_form::write_numbers;
@@ -42,7 +41,7 @@ std::uint64_t next_epoch(std::uint64_t last, std::uint32_t draw) {
 }
 
 envelope encode(const address& from, const returning& value) {
-  return write(from, 8 + words_of_text(value.host.size()), [&](wire::Envelope::Body::Builder body) {
+  return write(from, [&](wire::Envelope::Body::Builder body) {
     auto to = body.initReturning();
     to.setWireVersion(value.wire_version);
     to.setGeneration(value.generation);
@@ -55,7 +54,7 @@ envelope encode(const address& from, const returning& value) {
 }
 
 envelope encode(const address& from, const resumed& value) {
-  return write(from, 8, [&](wire::Envelope::Body::Builder body) {
+  return write(from, [&](wire::Envelope::Body::Builder body) {
     auto to = body.initResumed();
     to.setGeneration(value.generation);
     to.setEpoch(value.epoch);
@@ -65,13 +64,12 @@ envelope encode(const address& from, const resumed& value) {
 }
 
 envelope encode(const address& from, const superseded& value) {
-  return write(from, 4,
+  return write(from,
                [&](wire::Envelope::Body::Builder body) { body.initSuperseded().setEpoch(value.epoch); });
 }
 
 envelope encode(const address& from, const slot_report& value) {
-  const auto guess = 8 + 8 * value.slots.size() + wire_form::words_of(value.failed);
-  return write(from, guess, [&](wire::Envelope::Body::Builder body) {
+  return write(from, [&](wire::Envelope::Body::Builder body) {
     auto to = body.initSlots();
     to.setWireVersion(value.wire_version);
     to.setJob(value.job);
@@ -88,7 +86,7 @@ envelope encode(const address& from, const slot_report& value) {
 }
 
 envelope encode(const address& from, const formed& value) {
-  return write(from, 8 + value.slots.size(), [&](wire::Envelope::Body::Builder body) {
+  return write(from, [&](wire::Envelope::Body::Builder body) {
     auto to = body.initFormed();
     to.setGeneration(value.generation);
     to.setEpoch(value.epoch);

@@ -40,31 +40,6 @@ std::string read_reason(capnp::Text::Reader from, verdict& so_far) {
 
 } // namespace
 
-std::size_t words_of(const set_change& value) {
-  std::size_t words = 4;
-  for (auto& ranks : value.sets)
-    words += 2 + ranks.size() / 2;
-  return words + value.ids.size() / 2 + 1;
-}
-
-std::size_t words_of(const set_event& value) {
-  return 5 + value.ranks.size() / 2;
-}
-
-std::size_t words_of(const std::vector<set_fault>& values) {
-  std::size_t words = 1;
-  for (auto& one : values)
-    words += 2 + words_of_text(one.reason.size());
-  return words;
-}
-
-std::size_t words_of(const std::vector<set_restart>& values) {
-  std::size_t words = 1;
-  for (auto& one : values)
-    words += 3 + (one.begins ? words_of(*one.begins) : 0) + words_of_text(one.reason.size());
-  return words;
-}
-
 void write(wire::SetChange::Builder to, const set_change& value) {
   assert(value.sets.size() <= set_limit); // checked where the caller asks for them
   to.setKind(static_cast<std::uint8_t>(value.kind));

@@ -8,11 +8,6 @@
 
 namespace farandole::wire_form {
 
-std::size_t words_of(const set_change& value);
-std::size_t words_of(const set_event& value);
-std::size_t words_of(const std::vector<set_fault>& values);
-std::size_t words_of(const std::vector<set_restart>& values);
-
 void write(wire::SetChange::Builder to, const set_change& value);
 void write(capnp::List<wire::SetEvent>::Builder to, const std::vector<set_event>& values);
 void write(capnp::List<wire::SetFault>::Builder to, const std::vector<set_fault>& values);

@@ -18,7 +18,6 @@ using wire_form::count_of;
 using wire_form::read_label;
 using wire_form::text_of;
 using wire_form::verdict;
-using wire_form::words_of_text;
 using wire_form::write_each;
 
 /// Members share hosts, so each of these is written once.
@@ -38,17 +37,6 @@ struct host_table {
     }
   }
 };
-
-std::size_t words_of(const roster& value, const host_table& table) {
-  auto words = 16 + wire_form::words_of(value.sets);
-  for (const auto* one : table.hosts)
-    words += 2 + words_of_text(one->host.size()) + words_of_text(one->host_name.size());
-  for (const auto& one : value.members)
-    words += 2 + words_of_text(one.address.size());
-  for (const auto& one : value.settings)
-    words += 2 + words_of_text(one.name.size()) + words_of_text(one.value.size());
-  return words;
-}
 
 void write_roster(const roster& value, const host_table& table, wire::Roster::Builder to) {
   to.setGeneration(value.generation);
@@ -149,13 +137,12 @@ void set_places(std::vector<member>& members) {
 std::vector<std::byte> encode(const roster& value) {
   assert(value.members.size() <= static_cast<std::size_t>(member_limit));
   const host_table table(value.members);
-  return wire_form::bytes_of<wire::Roster>(words_of(value, table),
-                                           [&](wire::Roster::Builder to) { write_roster(value, table, to); });
+  return wire_form::bytes_of<wire::Roster>([&](wire::Roster::Builder to) { write_roster(value, table, to); });
 }
 
 envelope encode_welcome(const address& from, std::int32_t rank, bool joined_late,
                         std::span<const std::byte> encoded) {
-  return wire_form::write(from, 4 + encoded.size() / sizeof(capnp::word), [&](auto body) {
+  return wire_form::write(from, [&](auto body) {
     auto to = body.initWelcome();
     to.setRank(rank);
     to.setJoinedLate(joined_late);

@@ -89,8 +89,9 @@ void fusion_scheduler_state::emit_due() {
 }
 
 void fusion_scheduler_state::tell(std::int32_t rank, schedule what) {
-  for (auto& part : paged(std::move(what)))
-    self_->send(post_, outbound{rank, encode({where_.generation, where_.set, where_.leader, rank}, part)});
+  const address from{where_.generation, where_.set, where_.leader, rank};
+  for (auto& message : messages_of(from, std::move(what)))
+    self_->send(post_, outbound{rank, std::move(message)});
 }
 
 void fusion_scheduler_state::arm() {

@@ -136,7 +136,6 @@ TEST_CASE("patience is four times as long as the ids are apart, within bounds") 
 
 TEST_CASE("what is missed rests twice as long each time, up to a bound, and as at first once it has served") {
   training job(1);
-  int last = 0;
   const auto miss_again = [&](int served) {
     const auto [steps, planned] = job.steps_until_planned(upto(4));
     REQUIRE(planned.size() == 1);
@@ -146,16 +145,69 @@ TEST_CASE("what is missed rests twice as long each time, up to a bound, and as a
     return steps;
   };
   CHECK(miss_again(0) == 2);
-  last = miss_again(0);
-  CHECK(last >= 4);
-  CHECK(last <= 6);
-  for (const int rest : {8, 16, 32, 64, 128, 256, 512, 1024, 1024}) {
-    const auto steps = miss_again(0);
-    CHECK(steps >= rest);
-    CHECK(steps <= rest + 2);
-  }
+  for (const int rest : {4, 8, 16, 32, 64, 128, 256, 512, 1024, 1024})
+    CHECK(miss_again(0) == rest);
   miss_again(2000);
-  CHECK(miss_again(0) <= 6);
+  CHECK(miss_again(0) == 4);
+}
+
+TEST_CASE("a bucket must serve longer than its ids rested before, for them to rest as at first") {
+  const auto next_rest = [](int served) {
+    training job(1);
+    job.step(upto(4));
+    job.planner.missed(job.step(upto(4)).at(0).id); // they rest for 4 steps
+    const auto id = job.steps_until_planned(upto(4)).second.at(0).id;
+    for (int i = 0; i < served; ++i)
+      job.planner.served(id);
+    job.planner.missed(id);
+    return job.steps_until_planned(upto(4)).first;
+  };
+  CHECK(next_rest(4) == 8);
+  CHECK(next_rest(5) == 4);
+}
+
+TEST_CASE("ids rest for steps, also for those in which only buckets come") {
+  training job(2);
+  job.step(upto(4));
+  const auto planned = job.step(upto(4));
+  REQUIRE(planned.size() == 2);
+  job.planner.missed(planned[0].id);
+  for (int step = 0; step < 10; ++step)
+    job.planner.served(planned[1].id);
+  CHECK(job.step(planned[0].ids).empty());
+  job.planner.served(planned[1].id);
+  CHECK(job.step(planned[0].ids).size() == 1);
+}
+
+TEST_CASE("a bucket takes its place among those of a step wherever in the step it comes") {
+  training job(1);
+  job.step(upto(4));
+  REQUIRE(job.step(upto(4)).size() == 1);
+  job.step({11, 12, 13}); // from now on, a step begins with 11
+  for (int step = 0; step < 10; ++step) {
+    CHECK(job.step({11, 12, 13}).empty());
+    job.planner.served(1);
+  }
+}
+
+TEST_CASE("a part ends where it comes nearest to its share") {
+  const auto parts = [](const std::vector<std::size_t>& bytes) {
+    training job(2);
+    std::vector<bucket> planned;
+    for (int step = 0; step < 2; ++step)
+      for (std::uint32_t i = 0; i < bytes.size(); ++i) {
+        job.now += 1ms;
+        job.planner.completed(i + 1, bytes[i], job.now - 5ms, job.now);
+        planned = job.planner.plan();
+      }
+    std::vector<ids> all;
+    for (const auto& one : planned)
+      all.push_back(one.ids);
+    return all;
+  };
+  CHECK(parts({10, 10, 20, 10, 10}) == std::vector<ids>{{1, 2}, {3, 4, 5}});
+  CHECK(parts({10, 10, 18, 12, 10}) == std::vector<ids>{{1, 2, 3}, {4, 5}});
+  CHECK(parts({1, 1, 1, 1000}) == std::vector<ids>{{1, 2}, {3, 4}});
 }
 
 TEST_CASE("there are never more buckets than wanted; what was dissolved makes room") {

@@ -85,3 +85,15 @@ TEST_CASE("an id that is planned anew leaves its bucket, and more buckets than m
   CHECK(!shelf.takes(1199));
   CHECK(!shelf.find(199));
 }
+
+TEST_CASE("exactly as many buckets stand as may be, and one of them can be planned anew") {
+  bucket_shelf shelf;
+  for (std::uint32_t bucket = 1; bucket <= bucket_limit + 1; ++bucket)
+    CHECK(shelf.add({bucket, {bucket + 1000}, 1ms}).empty());
+  CHECK(shelf.takes(bucket_limit + 1000));
+  CHECK(!shelf.takes(bucket_limit + 1001));
+  // Its number stands already, or its id leaves the bucket that stands.
+  shelf.add({1, {5000}, 1ms});
+  CHECK(shelf.takes(5000));
+  CHECK(!shelf.takes(1001));
+}

@@ -1,6 +1,7 @@
 #include "collectives/plan/paging.hpp"
 
-#include <optional>
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "messages/schedule_order.hpp"
@@ -9,108 +10,77 @@ namespace farandole {
 
 namespace {
 
-std::size_t words_of(std::uint32_t) {
-  return 1;
-}
-std::size_t words_of(const board_round&) {
-  return 2;
-}
-std::size_t words_of(const assignment& one) {
-  return 12 + one.name.size() / 8 + one.signature.shape.size();
-}
-std::size_t words_of(const failure& one) {
-  return 5 + one.name.size() / 8 + one.reason.text.size() / 8;
-}
-std::size_t words_of(const inline_value& one) {
-  return 3 + one.bytes.size() / 8;
-}
-std::size_t words_of(const bucket& one) {
-  return 3 + one.ids.size();
-}
-std::size_t words_of(const bundle& one) {
-  std::size_t words = 8;
-  for (const auto& entry : one.entries)
-    words += 6 + entry.name.size() / 8 + entry.first_dims.size();
-  return words;
-}
-std::size_t words_of(const set_event& one) {
-  return 4 + (one.ranks.size() + 1) / 2;
-}
-std::size_t words_of(const set_restart& one) {
-  return 5 + one.reason.size() / 8 + (one.begins ? words_of(*one.begins) : 0);
-}
-/// Numbers and flags are part of every message.
-std::size_t words_of(std::int32_t) {
-  return 0;
-}
-std::size_t words_of(bool) {
-  return 0;
-}
-std::size_t words_of(const std::optional<departed_member>& one) {
-  return one ? 4 + one->how.exception.size() / 8 : 0;
-}
+/// Most elements of all lists of a schedule that is written to see how large it is: no list may be longer.
+constexpr std::size_t most_elements = std::size_t{1} << 20;
+
+/// How many pieces a part may be cut into. What has changed of the sets stands in one schedule with the word
+/// that it has.
 template <class Element>
-std::size_t words_of(const std::vector<Element>& list) {
-  std::size_t words = 0;
-  for (const auto& one : list)
-    words += words_of(one);
-  return words;
+std::size_t pieces(const std::vector<Element>& list) {
+  return list.size();
+}
+std::size_t pieces(const std::vector<set_event>& events) {
+  return events.empty() ? 0 : 1;
+}
+template <class Value>
+std::size_t pieces(const Value&) {
+  return 0;
 }
 
-std::size_t words_of(schedule& whole) {
-  std::size_t words = 0;
-  for_each_part(whole, [&words](auto, const auto& part) { words += words_of(part); });
-  return words;
+std::size_t pieces_of(const schedule& whole) {
+  std::size_t all = 0;
+  for_each_part(whole, [&all](auto, const auto& part) { all += pieces(part); });
+  return all;
 }
 
-class pages {
-public:
-  explicit pages(std::size_t most_words) : most_(most_words) {}
+/// Moves what comes after the first `left` pieces of `part` to `later`.
+template <class Element>
+void cut(std::vector<Element>& part, std::vector<Element>& later, std::size_t& left) {
+  const auto stay = std::min(left, part.size());
+  left -= stay;
+  const auto from = part.begin() + static_cast<std::ptrdiff_t>(stay);
+  later.assign(std::move_iterator(from), std::move_iterator(part.end()));
+  part.erase(from, part.end());
+}
+void cut(std::vector<set_event>& events, std::vector<set_event>& later, std::size_t& left) {
+  if (left == 0)
+    return events.swap(later);
+  left -= pieces(events);
+}
+/// A number or flag goes with what stands behind it.
+template <class Value>
+void cut(Value& value, Value& later, std::size_t& left) {
+  if (left == 0)
+    std::swap(value, later);
+}
 
-  /// A list is cut between its elements.
-  template <schedule_part Part, class Element>
-  void add(part_tag<Part>, std::vector<Element>& list) {
-    for (auto& element : list)
-      part_of<Part>(page_for(words_of(element))).push_back(std::move(element));
-  }
-  /// What has changed stands in one schedule with the word that it has.
-  void add(part_tag<schedule_part::sets>, std::vector<set_event>& events) {
-    page_for(words_of(events)).sets = std::move(events);
-  }
-  template <schedule_part Part, class Value>
-  void add(part_tag<Part>, Value& value) {
-    part_of<Part>(done_.back()) = value;
-  }
+schedule take_later_half(schedule& whole) {
+  schedule later;
+  auto left = pieces_of(whole) / 2;
+  for_each_part(whole, [&]<schedule_part Part>(part_tag<Part>, auto& content) {
+    cut(content, part_of<Part>(later), left);
+  });
+  return later;
+}
 
-  std::vector<schedule> take() { return std::move(done_); }
-
-private:
-  /// The last page, or a new one where this would not fit there.
-  schedule& page_for(std::size_t words) {
-    if (words_ > 0 && words > most_ - words_) {
-      done_.emplace_back();
-      words_ = 0;
+void add_messages(const address& from, schedule whole, std::size_t most_bytes, std::vector<envelope>& all) {
+  const auto count = pieces_of(whole);
+  if (count <= most_elements)
+    if (auto message = encode(from, whole); count < 2 || message.bytes().size() <= most_bytes) {
+      all.push_back(std::move(message));
+      return;
     }
-    words_ = words < most_ - words_ ? words_ + words : most_;
-    return done_.back();
-  }
-
-  std::size_t most_;
-  std::size_t words_ = 0; ///< of the last page, at most `most_`
-  std::vector<schedule> done_{1};
-};
+  auto later = take_later_half(whole);
+  add_messages(from, std::move(whole), most_bytes, all);
+  add_messages(from, std::move(later), most_bytes, all);
+}
 
 } // namespace
 
-std::vector<schedule> paged(schedule whole, std::size_t most_words) {
-  std::vector<schedule> result;
-  if (words_of(whole) <= most_words) {
-    result.push_back(std::move(whole));
-    return result;
-  }
-  pages book(most_words);
-  for_each_part(whole, [&book](auto part, auto& content) { book.add(part, content); });
-  return book.take();
+std::vector<envelope> messages_of(const address& from, schedule whole, std::size_t most_bytes) {
+  std::vector<envelope> all;
+  add_messages(from, std::move(whole), most_bytes, all);
+  return all;
 }
 
 } // namespace farandole

@@ -1,5 +1,5 @@
-// A message has a largest size. A schedule that would be too large is told in several: each part keeps its
-// order, so obeying them one after the other comes to the same.
+// A message has a largest size. A schedule that would be larger is told in several messages: each keeps the
+// order of the parts, so obeying them one after the other comes to the same.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,9 @@
 
 namespace farandole {
 
-/// `most_words`: about what one message may hold (8 bytes each); a single part is never cut.
-std::vector<schedule> paged(schedule whole, std::size_t most_words = std::size_t{1} << 20);
+/// What `from` sends to tell `whole`: messages of at most `most_bytes`, in order. One element of a list is
+/// never cut, nor what has changed of the process sets; a message that holds nothing else may be larger.
+std::vector<envelope> messages_of(const address& from, schedule whole,
+                                  std::size_t most_bytes = std::size_t{8} << 20);
 
 } // namespace farandole

@@ -22,11 +22,13 @@ schedule large() {
     whole.failures.push_back({"f" + std::to_string(id), {error_kind::precondition, std::string(200, 'x')}});
     whole.ask.push_back(id);
     whole.results.push_back({id, std::vector<std::byte>(100)});
-    whole.dissolved.push_back(id);
-    whole.buckets.push_back({id + 200, {2 * id, 2 * id + 1}, std::chrono::milliseconds(10)});
+    if (whole.dissolved.size() < bucket_limit)
+      whole.dissolved.push_back(id);
+    if (whole.buckets.size() < bucket_limit)
+      whole.buckets.push_back({id + 200, {2 * id, 2 * id + 1}, std::chrono::milliseconds(10)});
     bundle one;
     one.sequence = id;
-    one.entries.resize(id % 7);
+    one.entries.resize(1 + id % 7, {id, "", 5, {}, 0});
     whole.bundles.push_back(one);
   }
   whole.joined = 3;
@@ -41,12 +43,30 @@ schedule large() {
   return whole;
 }
 
+const address sender{7, 2, 1, 3};
+
+std::vector<schedule> told(const std::vector<envelope>& messages) {
+  std::vector<schedule> all;
+  for (const auto& message : messages) {
+    CHECK(message.target() == sender.target);
+    auto one = decode_schedule(message, 4);
+    INFO((one ? "" : one.error().text));
+    REQUIRE(one);
+    all.push_back(*std::move(one));
+  }
+  return all;
+}
+
 } // namespace
 
 TEST_CASE("a large schedule is told in several, and read in order they say the same") {
-  for (std::size_t most : {1, 20, 100, 1000}) {
-    const auto parts = paged(large(), most);
-    CHECK(parts.size() > 1);
+  for (std::size_t most : {8, 160, 800, 8000}) {
+    const auto messages = messages_of(sender, large(), most);
+    CHECK(messages.size() > 1);
+    if (most >= 800)
+      for (const auto& message : messages)
+        CHECK(message.bytes().size() <= most);
+    const auto parts = told(messages);
     schedule joined;
     std::size_t last_joined = 0, changes = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
@@ -83,8 +103,24 @@ TEST_CASE("a large schedule is told in several, and read in order they say the s
 }
 
 TEST_CASE("a schedule that fits is one") {
-  CHECK(paged(large()) == std::vector{large()});
-  CHECK(paged(schedule{}).size() == 1);
+  CHECK(told(messages_of(sender, large())) == std::vector{large()});
+  CHECK(told(messages_of(sender, schedule{})) == std::vector{schedule{}});
+}
+
+TEST_CASE(
+    "a schedule is told in several from the byte on that is too many, and in about as many as it takes") {
+  const auto size = encode(sender, large()).bytes().size();
+  CHECK(messages_of(sender, large(), size).size() == 1);
+  CHECK(messages_of(sender, large(), size - 1).size() == 2);
+  CHECK(messages_of(sender, large(), size / 4).size() <= 8);
+}
+
+TEST_CASE("a list that is longer than a list may be is cut before it is written") {
+  schedule whole;
+  whole.forget.assign((std::size_t{1} << 20) + 1, 5);
+  const auto parts = told(messages_of(sender, whole));
+  REQUIRE(parts.size() == 2);
+  CHECK(parts[0].forget.size() + parts[1].forget.size() == whole.forget.size());
 }
 
 TEST_CASE("every list of a schedule counts towards the bound of one message") {
@@ -93,12 +129,12 @@ TEST_CASE("every list of a schedule counts towards the bound of one message") {
     schedule alone;
     part_of<decltype(tag)::value>(alone) = part;
     if constexpr (requires { part.size(); } && decltype(tag)::value != schedule_part::sets)
-      CHECK(paged(alone, 1).size() == part.size());
+      CHECK(messages_of(sender, alone, 1).size() == part.size());
     else if constexpr (decltype(tag)::value == schedule_part::sets) {
       // Told at once, with what stands before it in a message of its own.
       alone.restarts = {{1, {}, "it broke"}};
-      CHECK(paged(alone, 1).size() == 2);
+      CHECK(messages_of(sender, alone, 1).size() == 2);
     } else
-      CHECK(paged(alone, 1).size() == 1);
+      CHECK(messages_of(sender, alone, 1).size() == 1);
   });
 }

@@ -1,3 +1,5 @@
+#include <numeric>
+
 #include "collectives/plan/relay_testing.hpp"
 
 using namespace farandole;
@@ -328,4 +330,38 @@ TEST_CASE("nobody waits for a member that has joined, and what others wait for i
   CHECK(up.full[0].ranks == all_but_5);
   REQUIRE(up.apart.size() == 1);
   CHECK(up.apart[0].what.join);
+}
+
+TEST_CASE("a rank above all that are below is none of them") {
+  relay_rules rules;
+  rules.ranks = {4, 5, 6, 7};
+  rules.ranks.pop_back(); // what lies behind the last must not be looked at
+  relay one(std::move(rules));
+  CHECK(one.take(7, ids({1}), 1us));
+  CHECK(one.take(5, ids({1}), 1us).text == "");
+  CHECK(one.take(3, ids({1}), 1us));
+}
+
+TEST_CASE("of 8192 rows all are kept; of more, those in which nothing is held are forgotten") {
+  const auto goes_up_without_4 = [](std::uint32_t earlier) {
+    auto one = made();
+    std::vector<std::uint32_t> all(earlier);
+    std::iota(all.begin(), all.end(), 1u);
+    one.take(4, ids(all), 1ms);
+    one.due(100ms); // they have waited long enough, and go up for rank 4
+    one.take(4, ids({20'000}), 100ms);
+    one.due(101ms);
+    // What is held is not forgotten.
+    one.take(5, ids({20'000}), 101ms);
+    one.take(6, ids({20'000}), 101ms);
+    CHECK(!one.take(8, below_8({20'000}), 101ms));
+    CHECK(one.due(200ms).ids == std::vector<gathered_ids>{{{20'000}, {}}});
+    one.hear(moving({20'000}));
+    for (const auto rank : {5, 6})
+      one.take(rank, ids({1}), 201ms);
+    CHECK(!one.take(8, below_8({1}), 201ms));
+    return !one.due(201ms).ids.empty();
+  };
+  CHECK(goes_up_without_4(8191));
+  CHECK_FALSE(goes_up_without_4(8192));
 }

@@ -83,6 +83,7 @@ TEST_CASE("stalls that are known are not spoken of again, in whatever order they
   CHECK_FALSE(rules.judge(stalls, 0s).warning.empty());
   CHECK(rules.judge(stalls, 1s).warning.empty());
   CHECK(rules.judge(std::span(stalls).subspan(1), 2s).warning.empty());
+  CHECK(rules.judge(std::vector(stalls.rbegin(), stalls.rend()), 3s).warning.empty());
 }
 
 TEST_CASE("a shutdown time is ignored where there is one and it is not longer than the warning time") {

@@ -298,12 +298,13 @@ private:
     plan.departed = what.departed;
     plan.bundles = fusion_.flush();
     if (!plan.empty())
-      for (const auto& part : paged(std::move(plan)))
-        heard(part);
+      heard(plan);
   }
 
   void heard(const schedule& what) {
-    const auto read = decode_schedule(encode(address{1, 0, 0}, what), members);
+    const auto sent = messages_of(address{1, 0, 0}, what);
+    require(sent.size() == 1);
+    const auto read = decode_schedule(sent[0], members);
     require(read && *read == what);
     for (const auto& one : read->assignments)
       if (one.name == fresh)

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
+from statistics import median
 from typing import Callable
 
 from launched import Job, needs_launcher
 
 pytestmark = needs_launcher
 
-# Both members start over again and again, and say what they and the launcher hold after the first times and at the end.
+# Both members start over again and again, and say from time to time what they and the launcher hold.
 SCRIPT = """
 import os, sys
 import numpy, farandole.numpy as hvd
 from horovod.common.exceptions import HostsUpdatedInterrupt
 
-first, last = [int(each) for each in sys.argv[1:]]
+every, last = [int(each) for each in sys.argv[1:]]
 hvd.init()
 state = hvd.elastic.NumPyState(step=0)
 
@@ -27,7 +28,7 @@ def held(process):
 def train(state):
     count = hvd.allreduce(numpy.ones(1000), op=hvd.Sum, name="count")
     assert (count == hvd.size()).all()
-    if state.step in (first, last):
+    if state.step and state.step % every == 0:
         print(f"HELD member {held('self')}", flush=True)
         if hvd.rank() == 0:
             print(f"HELD launcher {held(os.getppid())}", flush=True)
@@ -40,15 +41,20 @@ def train(state):
 train(state)
 """
 
-FIRST, LAST = 50, 200
+EVERY, LAST = 50, 350
 KIB_PER_REGROUP = 2
 
 
 def test_memory_stays_flat_while_members_meet_anew(elastic: Callable[..., Job]) -> None:
-    job = elastic(SCRIPT, ["-np", "2", "--min-np", "2", "-H", "localhost:2"], str(FIRST), str(LAST))
+    job = elastic(SCRIPT, ["-np", "2", "--min-np", "2", "-H", "localhost:2"], str(EVERY), str(LAST))
     assert job.end() == 0, job.text
     for process in (r"\[0\]<stdout>:HELD member", r"\[1\]<stdout>:HELD member", r"HELD launcher"):
         held = re.findall(rf"(?m){process} (\d+) KiB (\d+) descriptors", job.text)
-        (before, descriptors_before), (after, descriptors_after) = [tuple(map(int, each)) for each in held]
-        assert after - before < KIB_PER_REGROUP * (LAST - FIRST), (process, before, after)
-        assert descriptors_after <= descriptors_before, (process, descriptors_before, descriptors_after)
+        assert len(held) == LAST // EVERY, job.text
+        kib, descriptors = ([int(each) for each in column] for column in zip(*held))
+        # What leaks, leaks all the time; a thread that takes memory once does not show in the median.
+        growth = median(after - before for before, after in zip(kib, kib[1:]))
+        assert growth < KIB_PER_REGROUP * EVERY, (process, kib)
+        # Some links are still coming up or going down while a member looks.
+        middle = len(held) // 2
+        assert min(descriptors[middle:]) <= max(descriptors[:middle]), (process, descriptors)
