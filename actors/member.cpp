@@ -209,8 +209,10 @@ void member_state::warned(const changed& what) {
     setup_.shared->changed(2 * what.count + (what.removals_only ? 1 : 0));
 }
 
+// Before the welcome the rank means nothing here: a member of a generation that this process missed had
+// called.
 void member_state::lost_peer(const peer_gone& what) {
-  if (stage_ == stage::out)
+  if (stage_ == stage::out || !tree_)
     return;
   still_linked_.erase(what.rank);
   if (stage_ == stage::leaving) {
