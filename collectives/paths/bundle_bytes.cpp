@@ -34,20 +34,20 @@ std::size_t start_of(std::span<const std::size_t> sizes, std::size_t part, std::
   return std::accumulate(before.begin(), before.end(), std::size_t{0});
 }
 
-const std::byte* input_in_place(const work& bundle, const concatenation::piece& piece) {
+const std::byte* input_in_place(const work& bundle, const tensor_stream::piece& piece) {
   if (piece.bytes == 0 || !bundle.parts[piece.part].input)
     return nullptr;
   return bundle.parts[piece.part].input + piece.offset;
 }
 
-void copy_input(const work& bundle, const concatenation::piece& piece, std::byte* to) {
+void copy_input(const work& bundle, const tensor_stream::piece& piece, std::byte* to) {
   if (const auto* input = bundle.parts[piece.part].input)
     bulk_copy(to, input + piece.offset, piece.bytes);
   else
     fill_neutral(bundle.dtype, bundle.reduce_op, to, piece.bytes / size_of(bundle.dtype));
 }
 
-void copy_output(const work& bundle, const concatenation::piece& piece, const std::byte* from) {
+void copy_output(const work& bundle, const tensor_stream::piece& piece, const std::byte* from) {
   if (auto* output = bundle.parts[piece.part].output)
     bulk_copy(output + piece.offset, from, piece.bytes);
 }

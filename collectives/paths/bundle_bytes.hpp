@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <span>
 
-#include "collectives/paths/concatenation.hpp"
 #include "collectives/paths/path.hpp"
+#include "collectives/paths/tensor_stream.hpp"
 
 namespace farandole {
 
@@ -15,7 +15,7 @@ namespace farandole {
 error why_not_on_cpu(const work& bundle, std::size_t members);
 
 /// Where the piece's input stands; null for a member that has joined, and for a piece of 0 bytes.
-const std::byte* input_in_place(const work& bundle, const concatenation::piece& piece);
+const std::byte* input_in_place(const work& bundle, const tensor_stream::piece& piece);
 
 /// Where the bytes of `rank` begin in a part, when each rank's are `sizes[part * members + rank]` of it, in
 /// rank order.
@@ -23,10 +23,10 @@ std::size_t start_of(std::span<const std::size_t> sizes, std::size_t part, std::
                      std::size_t members);
 
 /// The piece's input, or the neutral element in its place.
-void copy_input(const work& bundle, const concatenation::piece& piece, std::byte* to);
+void copy_input(const work& bundle, const tensor_stream::piece& piece, std::byte* to);
 
 /// Into the piece's output, if there is one.
-void copy_output(const work& bundle, const concatenation::piece& piece, const std::byte* from);
+void copy_output(const work& bundle, const tensor_stream::piece& piece, const std::byte* from);
 
 /// reduce() as the bundle asks, one input for each member of the set. Adasum: of a set of one only.
 void reduce_inputs(const work& bundle, std::byte* output, std::span<const std::byte* const> inputs,

@@ -18,9 +18,9 @@
 #include "actors/this_host.hpp"
 #include "collectives/paths/connections/interface_addresses.hpp"
 #include "messages/printable.hpp"
-#include "tools/farandole/cores.hpp"
 #include "tools/farandole/job_record.hpp"
 #include "tools/farandole/worker_environment.hpp"
+#include "tools/farandole/worker_threads.hpp"
 
 namespace farandole {
 
@@ -244,7 +244,7 @@ expected<int> try_run(const run_request& request) {
     job.reset_limit = request.crew.reset_limit;
   job.tcp_only = request.tcp_only;
   job.launcher = request.elastic ? ::getpid() : 0;
-  job.cores = usable_cores();
+  job.cores = whole_usable_cores();
   if (request.verbose)
     std::cout << "Launching " << request.processes << " processes; the rendezvous listens on "
               << job.rendezvous_address << ":" << job.rendezvous_port << std::endl;
@@ -266,7 +266,8 @@ int run_job(const run_request& request) {
     return start_failure_code(program.error());
   }
   const bool limits_threads = request.values.flag(setting::omp_threads) || sets_threads(own_environment());
-  if (const auto text = crowding_notice(usable_cores(), request.processes, limits_threads); !text.empty())
+  if (const auto text = crowding_notice(whole_usable_cores(), request.processes, limits_threads);
+      !text.empty())
     std::cerr << "farandole: NOTICE: " << text << std::endl;
   const auto code = try_run(request);
   if (code)

@@ -5,7 +5,7 @@
 #include <map>
 #include <optional>
 
-#include "tools/farandole/cores.hpp"
+#include "tools/farandole/worker_threads.hpp"
 
 namespace farandole {
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "collectives/math/reduce.hpp"
-#include "collectives/paths/exchange/byte_stream.hpp"
 #include "collectives/paths/exchange/exchange_testing.hpp"
 
 using namespace farandole;
@@ -109,30 +108,6 @@ std::string broadcast(member& self, std::uint64_t sequence, std::size_t length, 
 }
 
 } // namespace
-
-TEST_CASE("a range inside one part is found, one across parts is packed and unpacked") {
-  bytes first = contents(dtype::uint8, 10, 0, 0), second = contents(dtype::uint8, 5, 0, 1);
-  byte_stream row;
-  row.add(first.data(), first.size());
-  row.add(nullptr, 4);
-  row.add(second.data(), 0);
-  row.add(second.data(), second.size());
-  CHECK(row.bytes() == 19);
-  CHECK(row.whole(2, 8) == first.data() + 2);
-  CHECK(row.whole(2, 9) == nullptr);
-  CHECK(row.whole(10, 4) == nullptr);
-  CHECK(row.whole(14, 5) == second.data());
-  bytes packed(8);
-  pack(row, 8, 8, packed.data(),
-       [](std::byte* target, std::size_t length) { std::memset(target, 0xee, length); });
-  CHECK(packed == bytes{first[8], first[9], std::byte{0xee}, std::byte{0xee}, std::byte{0xee},
-                        std::byte{0xee}, second[0], second[1]});
-  bytes news(8, std::byte{1});
-  unpack(news.data(), row, 8, 8);
-  CHECK(first[8] == std::byte{1});
-  CHECK(second[1] == std::byte{1});
-  CHECK(second[2] == contents(dtype::uint8, 5, 0, 1)[2]);
-}
 
 TEST_CASE("between hosts: every operation gives every member the bits of one sum in rank order") {
   const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");

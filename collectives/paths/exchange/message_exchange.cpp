@@ -24,8 +24,8 @@ message_exchange::message_exchange(messenger& worker, message_staging& staging, 
       piece_bytes_(around ? around->piece_bytes : large_piece_bytes / element_ * element_) {
   for (const part& each : bundle.parts) {
     assert(each.input_bytes % element_ == 0);
-    input_.add(each.input, each.input_bytes);
-    output_.add(each.output, each.input_bytes);
+    input_.append(each.input_bytes, each.input);
+    output_.append(each.input_bytes, each.output);
   }
 }
 
@@ -71,7 +71,7 @@ void message_exchange::reduce_into(std::byte* output, std::span<const std::byte*
 /// This member's input of `part`, a range of the piece `whole`: in the caller's memory if it lies there in
 /// one stretch, else packed into the slot.
 const std::byte* message_exchange::contribution(slot& in, range whole, range part) {
-  if (const std::byte* direct = input_.whole(part.from, part.bytes))
+  if (const std::byte* direct = input_.memory_of(part.from, part.bytes))
     return direct;
   std::byte* packed = message_staging::reserve(in.outgoing, whole.bytes) + (part.from - whole.from);
   pack(input_, part.from, part.bytes, packed, [&](std::byte* target, std::size_t bytes) {
@@ -103,7 +103,7 @@ error message_exchange::allreduce_small() {
   if (error problem = worker_.wait(in.sends, until_))
     return problem;
   enter(message_phase::gather, 0);
-  if (const std::byte* direct = output_.whole(0, all.bytes)) {
+  if (const std::byte* direct = output_.memory_of(0, all.bytes)) {
     reduce_into(writable(direct), inputs, all.bytes);
   } else {
     std::byte* results = message_staging::reserve(in.results, all.bytes);
@@ -184,7 +184,7 @@ error message_exchange::reduce_and_gather(std::size_t number) {
     const range theirs = segment(whole, owner);
     if (theirs.bytes == 0)
       continue;
-    const std::byte* direct = output_.whole(theirs.from, theirs.bytes);
+    const std::byte* direct = output_.memory_of(theirs.from, theirs.bytes);
     std::byte* target = direct != nullptr
                             ? writable(direct)
                             : message_staging::reserve(in.results, whole.bytes) + (theirs.from - whole.from);
@@ -197,7 +197,7 @@ error message_exchange::reduce_and_gather(std::size_t number) {
     inputs[static_cast<std::size_t>(member)] =
         member == rank_ ? contribution(in, whole, mine)
                         : in.incoming.data() + mine.bytes * static_cast<std::size_t>(member);
-  const std::byte* direct = output_.whole(mine.from, mine.bytes);
+  const std::byte* direct = output_.memory_of(mine.from, mine.bytes);
   std::byte* result = direct != nullptr
                           ? writable(direct)
                           : message_staging::reserve(in.results, whole.bytes) + (mine.from - whole.from);
@@ -216,7 +216,7 @@ error message_exchange::finish_gather(std::size_t number) {
     return problem;
   for (std::int32_t member = 0; member < members_; ++member) {
     const range theirs = segment(whole, member);
-    if (theirs.bytes != 0 && output_.whole(theirs.from, theirs.bytes) == nullptr)
+    if (theirs.bytes != 0 && output_.memory_of(theirs.from, theirs.bytes) == nullptr)
       unpack(in.results.data() + (theirs.from - whole.from), output_, theirs.from, theirs.bytes);
   }
   return {};
@@ -253,7 +253,7 @@ error message_exchange::broadcast() {
       if (is_root) {
         memory[step % message_staging::depth] = contribution(in, whole, whole);
       } else {
-        const std::byte* direct = output_.whole(whole.from, whole.bytes);
+        const std::byte* direct = output_.memory_of(whole.from, whole.bytes);
         std::byte* target =
             direct != nullptr ? writable(direct) : message_staging::reserve(in.results, whole.bytes);
         memory[step % message_staging::depth] = target;
@@ -268,7 +268,7 @@ error message_exchange::broadcast() {
       const std::byte* source = memory[(step - 1) % message_staging::depth];
       for (std::int32_t child : children)
         worker_.send(child, message_phase::tree, {source, whole.bytes}, in.sends);
-      if (!is_root && output_.whole(whole.from, whole.bytes) == nullptr)
+      if (!is_root && output_.memory_of(whole.from, whole.bytes) == nullptr)
         unpack(source, output_, whole.from, whole.bytes);
     }
     if (step >= 2)

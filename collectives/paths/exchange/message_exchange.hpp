@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "collectives/paths/adasum.hpp"
-#include "collectives/paths/exchange/byte_stream.hpp"
 #include "collectives/paths/exchange/messenger.hpp"
 #include "collectives/paths/path.hpp"
+#include "collectives/paths/tensor_stream.hpp"
 
 namespace farandole {
 
@@ -86,18 +86,18 @@ private:
   /// One stream for each member, of all parts: `sizes[part * members + rank]` bytes of each, in rank order.
   /// Of the outputs, or of the inputs.
   enum class side : std::uint8_t { input, output };
-  std::vector<byte_stream> by_member(side which, std::span<const std::size_t> sizes) const;
+  std::vector<tensor_stream> by_member(side which, std::span<const std::size_t> sizes) const;
   /// Keeps three pieces under way; the streams of one run need not be equally long.
   using begin_piece = std::function<void(std::size_t number)>;
   using finish_piece = std::function<error(std::size_t number)>;
   error pipelined(std::size_t pieces, const begin_piece& begin, const finish_piece& finish);
-  void receive_rows(std::size_t number, std::span<const byte_stream> rows, std::size_t piece_bytes);
-  void send_row(std::size_t number, const byte_stream& row, std::size_t piece_bytes);
-  void send_segments(message_phase phase, std::size_t number, std::span<const byte_stream> segments,
+  void receive_rows(std::size_t number, std::span<const tensor_stream> rows, std::size_t piece_bytes);
+  void send_row(std::size_t number, const tensor_stream& row, std::size_t piece_bytes);
+  void send_segments(message_phase phase, std::size_t number, std::span<const tensor_stream> segments,
                      std::size_t piece_bytes);
-  error finish_rows(std::size_t number, std::span<const byte_stream> rows, std::size_t piece_bytes);
+  error finish_rows(std::size_t number, std::span<const tensor_stream> rows, std::size_t piece_bytes);
   void receive_segment(std::size_t number, std::size_t bytes);
-  error reduce_segment(std::size_t number, const byte_stream& own, const byte_stream& result,
+  error reduce_segment(std::size_t number, const tensor_stream& own, const tensor_stream& result,
                        std::size_t piece_bytes);
 
   /// Gives bytes to one other member and takes as many as fit from it.
@@ -117,8 +117,8 @@ private:
   const std::int32_t rank_;
   const std::int32_t members_;
   const std::size_t element_;
-  byte_stream input_;
-  byte_stream output_;
+  tensor_stream input_;
+  tensor_stream output_;
   const piece_interludes* around_;
   std::size_t piece_bytes_;
 };

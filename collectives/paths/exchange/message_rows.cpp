@@ -21,23 +21,23 @@ std::size_t piece_of_row(std::int32_t members) {
   return std::max(least_row_bytes, rows_bytes / others) / 64 * 64;
 }
 
-std::size_t pieces_of(std::span<const byte_stream> rows, std::size_t piece_bytes) {
+std::size_t pieces_of(std::span<const tensor_stream> rows, std::size_t piece_bytes) {
   std::size_t longest = 0;
-  for (const byte_stream& row : rows)
+  for (const tensor_stream& row : rows)
     longest = std::max(longest, row.bytes());
   return (longest + piece_bytes - 1) / piece_bytes;
 }
 
-std::size_t length_of(const byte_stream& row, std::size_t number, std::size_t piece_bytes) {
+std::size_t length_of(const tensor_stream& row, std::size_t number, std::size_t piece_bytes) {
   const std::size_t from = number * piece_bytes;
   return from >= row.bytes() ? 0 : std::min(piece_bytes, row.bytes() - from);
 }
 
 /// A piece of a row: in the caller's memory if it lies there in one stretch, else packed to `spare`.
 template <class Spare>
-const std::byte* found_or_packed(const byte_stream& row, std::size_t from, std::size_t bytes,
+const std::byte* found_or_packed(const tensor_stream& row, std::size_t from, std::size_t bytes,
                                  const Spare& spare) {
-  if (const std::byte* direct = row.whole(from, bytes))
+  if (const std::byte* direct = row.memory_of(from, bytes))
     return direct;
   std::byte* packed = spare();
   pack(row, from, bytes, packed,
@@ -47,15 +47,15 @@ const std::byte* found_or_packed(const byte_stream& row, std::size_t from, std::
 
 } // namespace
 
-std::vector<byte_stream> message_exchange::by_member(side which, std::span<const std::size_t> sizes) const {
+std::vector<tensor_stream> message_exchange::by_member(side which, std::span<const std::size_t> sizes) const {
   const auto count = static_cast<std::size_t>(members_);
   assert(sizes.size() == bundle_.parts.size() * count);
-  std::vector<byte_stream> rows(count);
+  std::vector<tensor_stream> rows(count);
   for (std::size_t at = 0; at < bundle_.parts.size(); ++at) {
     const std::byte* memory = which == side::input ? bundle_.parts[at].input : bundle_.parts[at].output;
     for (std::size_t member = 0; member < count; ++member) {
       const std::size_t bytes = sizes[at * count + member];
-      rows[member].add(memory, bytes);
+      rows[member].append(bytes, memory);
       memory += bytes;
     }
   }
@@ -84,7 +84,7 @@ error message_exchange::pipelined(std::size_t pieces, const begin_piece& begin, 
 error message_exchange::allgather() {
   const auto rank = static_cast<std::size_t>(rank_);
   const auto count = static_cast<std::size_t>(members_);
-  const std::vector<byte_stream> rows = by_member(side::output, bundle_.gathered);
+  const std::vector<tensor_stream> rows = by_member(side::output, bundle_.gathered);
   // Sent from there: should input and output be one, the place of the input belongs to somebody else.
   for (std::size_t at = 0; at < bundle_.parts.size(); ++at)
     if (const std::size_t bytes = bundle_.gathered[at * count + rank]; bytes != 0)
@@ -104,8 +104,8 @@ error message_exchange::allgather() {
 error message_exchange::alltoall() {
   const auto rank = static_cast<std::size_t>(rank_);
   const auto count = static_cast<std::size_t>(members_);
-  const std::vector<byte_stream> sent = by_member(side::input, bundle_.sent);
-  const std::vector<byte_stream> received = by_member(side::output, bundle_.received);
+  const std::vector<tensor_stream> sent = by_member(side::input, bundle_.sent);
+  const std::vector<tensor_stream> received = by_member(side::output, bundle_.received);
   for (std::size_t at = 0; at < bundle_.parts.size(); ++at) {
     const part& each = bundle_.parts[at];
     if (const std::size_t bytes = bundle_.sent[at * count + rank]; bytes != 0)
@@ -125,16 +125,16 @@ error message_exchange::alltoall() {
 }
 
 /// Straight into the output where a piece lies inside one part.
-void message_exchange::receive_rows(std::size_t number, std::span<const byte_stream> rows,
+void message_exchange::receive_rows(std::size_t number, std::span<const tensor_stream> rows,
                                     std::size_t piece_bytes) {
   slot& in = staging_.of(number);
   const std::size_t from = number * piece_bytes;
   for (std::int32_t member = 0; member < members_; ++member) {
-    const byte_stream& row = rows[static_cast<std::size_t>(member)];
+    const tensor_stream& row = rows[static_cast<std::size_t>(member)];
     const std::size_t bytes = length_of(row, number, piece_bytes);
     if (member == rank_ || bytes == 0)
       continue;
-    const std::byte* direct = row.whole(from, bytes);
+    const std::byte* direct = row.memory_of(from, bytes);
     std::byte* target =
         direct != nullptr
             ? writable(direct)
@@ -144,7 +144,7 @@ void message_exchange::receive_rows(std::size_t number, std::span<const byte_str
   }
 }
 
-void message_exchange::send_row(std::size_t number, const byte_stream& row, std::size_t piece_bytes) {
+void message_exchange::send_row(std::size_t number, const tensor_stream& row, std::size_t piece_bytes) {
   slot& in = staging_.of(number);
   const std::size_t bytes = length_of(row, number, piece_bytes);
   if (bytes == 0)
@@ -156,7 +156,7 @@ void message_exchange::send_row(std::size_t number, const byte_stream& row, std:
 }
 
 void message_exchange::send_segments(message_phase phase, std::size_t number,
-                                     std::span<const byte_stream> segments, std::size_t piece_bytes) {
+                                     std::span<const tensor_stream> segments, std::size_t piece_bytes) {
   slot& in = staging_.of(number);
   for (std::int32_t step = 1; step < members_; ++step) {
     const auto target = static_cast<std::size_t>(next(step));
@@ -171,7 +171,7 @@ void message_exchange::send_segments(message_phase phase, std::size_t number,
   }
 }
 
-error message_exchange::finish_rows(std::size_t number, std::span<const byte_stream> rows,
+error message_exchange::finish_rows(std::size_t number, std::span<const tensor_stream> rows,
                                     std::size_t piece_bytes) {
   slot& in = staging_.of(number);
   if (error problem = worker_.wait(in.receives, until_))
@@ -180,9 +180,9 @@ error message_exchange::finish_rows(std::size_t number, std::span<const byte_str
     return problem;
   const std::size_t from = number * piece_bytes;
   for (std::int32_t member = 0; member < members_; ++member) {
-    const byte_stream& row = rows[static_cast<std::size_t>(member)];
+    const tensor_stream& row = rows[static_cast<std::size_t>(member)];
     const std::size_t bytes = length_of(row, number, piece_bytes);
-    if (member != rank_ && bytes != 0 && row.whole(from, bytes) == nullptr)
+    if (member != rank_ && bytes != 0 && row.memory_of(from, bytes) == nullptr)
       unpack(in.incoming.data() + piece_bytes * static_cast<std::size_t>(member), row, from, bytes);
   }
   return {};
@@ -193,10 +193,10 @@ error message_exchange::finish_rows(std::size_t number, std::span<const byte_str
 /// The first half of an allreduce, with segments that the bundle gives.
 error message_exchange::reducescatter() {
   const auto rank = static_cast<std::size_t>(rank_);
-  const std::vector<byte_stream> segments = by_member(side::input, bundle_.sent);
-  byte_stream result;
+  const std::vector<tensor_stream> segments = by_member(side::input, bundle_.sent);
+  tensor_stream result;
   for (std::size_t at = 0; at < bundle_.parts.size(); ++at)
-    result.add(bundle_.parts[at].output, bundle_.sent[at * static_cast<std::size_t>(members_) + rank]);
+    result.append(bundle_.sent[at * static_cast<std::size_t>(members_) + rank], bundle_.parts[at].output);
   const std::size_t piece_bytes = piece_of_row(members_);
   return pipelined(
       pieces_of(segments, piece_bytes),
@@ -219,8 +219,8 @@ void message_exchange::receive_segment(std::size_t number, std::size_t bytes) {
                       {incoming + bytes * static_cast<std::size_t>(member), bytes}, in.receives);
 }
 
-error message_exchange::reduce_segment(std::size_t number, const byte_stream& own, const byte_stream& result,
-                                       std::size_t piece_bytes) {
+error message_exchange::reduce_segment(std::size_t number, const tensor_stream& own,
+                                       const tensor_stream& result, std::size_t piece_bytes) {
   slot& in = staging_.of(number);
   if (error problem = worker_.wait(in.receives, until_))
     return problem;
@@ -237,7 +237,7 @@ error message_exchange::reduce_segment(std::size_t number, const byte_stream& ow
     inputs[member] = incoming + bytes * member;
   const auto rank = static_cast<std::size_t>(rank_);
   inputs[rank] = found_or_packed(own, from, bytes, [&] { return incoming + bytes * rank; });
-  if (const std::byte* direct = result.whole(from, bytes)) {
+  if (const std::byte* direct = result.memory_of(from, bytes)) {
     reduce_into(writable(direct), inputs, bytes);
   } else {
     std::byte* results = message_staging::reserve(in.results, bytes);

@@ -94,7 +94,7 @@ work two_level_allreduce::before(std::size_t piece) const {
   if (scales_early())
     made.postscale = factor();
   const auto [from, bytes] = plan_.piece(piece, stream_.bytes());
-  stream_.each(from, bytes, [&, from = from](const concatenation::piece& cut) {
+  stream_.each(from, bytes, [&, from = from](const tensor_stream::piece& cut) {
     const part& whole = bundle_.parts[cut.part];
     part here;
     here.input = whole.input ? whole.input + cut.offset : joined_.inputs.data();
@@ -114,7 +114,7 @@ work two_level_allreduce::column() const {
     made.postscale = factor();
   for (std::size_t piece = 0; piece < plan_.pieces; ++piece) {
     const auto [from, bytes] = plan_.share(piece, where_.place, stream_.bytes());
-    stream_.each(from, bytes, [&](const concatenation::piece& cut) {
+    stream_.each(from, bytes, [&](const tensor_stream::piece& cut) {
       std::byte* const memory = home(piece, cut.part, cut.offset, cut.at);
       made.parts.push_back({memory, memory, cut.bytes, {}});
     });
@@ -125,7 +125,7 @@ work two_level_allreduce::column() const {
 work two_level_allreduce::after(std::size_t piece) const {
   work made = blank(operation::allgather);
   const auto [from, bytes] = plan_.piece(piece, stream_.bytes());
-  stream_.each(from, bytes, [&, from = from](const concatenation::piece& cut) {
+  stream_.each(from, bytes, [&, from = from](const tensor_stream::piece& cut) {
     const part& whole = bundle_.parts[cut.part];
     part here;
     here.output = whole.output ? whole.output + cut.offset : joined_.outputs.data() + cut.at;
@@ -160,11 +160,10 @@ two_level_allgather::two_level_allgather(const work& bundle, const hierarchy& wh
     for (std::size_t host = 0; host < where.hosts.size(); ++host)
       for (const std::int32_t member : where.hosts[host]) {
         const auto from = static_cast<std::size_t>(member);
-        blocks_[host].add(each.output + starts[from], sizes[from]);
+        blocks_[host].append(sizes[from], each.output + starts[from]);
         if (host != where.host)
           continue;
-        rows_.append(sizes[from]);
-        row_memory_.push_back(each.output + starts[from]);
+        rows_.append(sizes[from], each.output + starts[from]);
       }
   }
   std::size_t longest = 0;
@@ -192,9 +191,8 @@ work two_level_allgather::before(std::size_t piece) const {
   work made = blank();
   const std::size_t neighbours = where_.neighbours().size();
   const auto [from, bytes] = plan_.piece(piece, rows_.bytes());
-  rows_.each(from, bytes, [&](const concatenation::piece& cut) {
-    append(made, row_memory_[cut.part] + cut.offset, cut.bytes, cut.part % neighbours, where_.place,
-           neighbours);
+  rows_.each(from, bytes, [&](const tensor_stream::piece& cut) {
+    append(made, cut.memory, cut.bytes, cut.part % neighbours, where_.place, neighbours);
   });
   return made;
 }
@@ -204,7 +202,7 @@ work two_level_allgather::column() const {
   for (std::size_t host = 0; host < blocks_.size(); ++host)
     for (std::size_t piece = 0; piece < plan_.pieces; ++piece) {
       const auto [from, bytes] = plan_.share(piece, where_.place, blocks_[host].bytes());
-      blocks_[host].visit(from, bytes, [&](const byte_stream::stretch& found) {
+      blocks_[host].each(from, bytes, [&](const tensor_stream::piece& found) {
         append(made, found.memory, found.bytes, host, where_.host, blocks_.size());
       });
     }
@@ -216,7 +214,7 @@ work two_level_allgather::after(std::size_t piece) const {
   for (std::size_t host = 0; host < blocks_.size(); ++host)
     for (std::size_t column = 0; column < plan_.columns && host != where_.host; ++column) {
       const auto [from, bytes] = plan_.share(piece, column, blocks_[host].bytes());
-      blocks_[host].visit(from, bytes, [&](const byte_stream::stretch& found) {
+      blocks_[host].each(from, bytes, [&](const tensor_stream::piece& found) {
         append(made, found.memory, found.bytes, column, where_.place, where_.neighbours().size());
       });
     }

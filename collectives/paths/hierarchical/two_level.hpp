@@ -8,10 +8,9 @@
 #include <span>
 #include <vector>
 
-#include "collectives/paths/concatenation.hpp"
-#include "collectives/paths/exchange/byte_stream.hpp"
 #include "collectives/paths/hierarchical/hierarchy.hpp"
 #include "collectives/paths/path.hpp"
+#include "collectives/paths/tensor_stream.hpp"
 
 namespace farandole {
 
@@ -53,7 +52,7 @@ private:
   const hierarchy& where_;
   joined_memory& joined_;
   std::size_t members_;
-  concatenation stream_;
+  tensor_stream stream_;
   share_plan plan_;
 };
 
@@ -75,9 +74,8 @@ private:
 
   const work& bundle_;
   const hierarchy& where_;
-  std::vector<byte_stream> blocks_; ///< the rows of each host, where they stand in the outputs
-  concatenation rows_;              ///< of this host: part by part, and in each neighbour by neighbour
-  std::vector<const std::byte*> row_memory_;
+  std::vector<tensor_stream> blocks_; ///< the rows of each host, where they stand in the outputs
+  tensor_stream rows_;                ///< of this host: part by part, and in each neighbour by neighbour
   share_plan plan_;
 };
 

@@ -12,8 +12,6 @@
 #include "collectives/operation.hpp"
 #include "collectives/paths/bulk_copy.hpp"
 #include "collectives/paths/local/board_mark.hpp"
-#include "collectives/paths/local/elbow_room.hpp"
-#include "collectives/paths/waiting/cores.hpp"
 
 namespace farandole {
 
@@ -32,8 +30,6 @@ static_assert(std::endian::native == std::endian::little, "sleepers watch the lo
 
 /// After so many bytes a member looks whether they are still lent.
 constexpr std::size_t look_bytes = std::size_t{16} << 20;
-/// What takes longer to copy than a move to another core.
-constexpr std::size_t worth_moving_bytes = std::size_t{1} << 20;
 
 } // namespace
 
@@ -59,7 +55,7 @@ struct board::header {
 board::board(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy,
              std::shared_ptr<const lending_circle> circle)
     : window_(std::move(shared)), rank_(rank), members_(window_->layout().members), waiting_(policy),
-      circle_(std::move(circle)), share_(share_of_core(members_, usable_cores())) {
+      circle_(std::move(circle)), placement_(members_, rank_, usable_cores()) {
   static_assert(sizeof(header) == header_bytes && sizeof(mark) == mark_bytes &&
                 notice_bytes(0) == mark_bytes + checked_bytes(notice_words(0)));
   assert(rank_ < members_);
@@ -296,8 +292,7 @@ void board::make_room(const board_cell& cell, std::uint64_t round) const {
   for (std::uint32_t member = 0; member < members_; ++member)
     cores.push_back(static_cast<int>(
         mark_of(cell, member, round, board_stage::shown).note.load(std::memory_order_relaxed)));
-  if (const auto seen = crowd_at(sched_getcpu(), rank_, cores, share_); seen.too_many)
-    move_to_another_core(seen.full_cores);
+  placement_.spread(cores);
 }
 
 error board::gone(std::uint32_t member) {

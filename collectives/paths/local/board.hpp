@@ -17,6 +17,7 @@
 #include "collectives/paths/local/notice.hpp"
 #include "collectives/paths/local/round_outcome.hpp"
 #include "collectives/paths/local/window.hpp"
+#include "collectives/paths/waiting/core_placement.hpp"
 #include "collectives/paths/waiting/waiting.hpp"
 #include "messages/dtype.hpp"
 #include "messages/error.hpp"
@@ -167,7 +168,7 @@ private:
   std::uint32_t members_;
   waiting waiting_;
   std::shared_ptr<const lending_circle> circle_;
-  std::uint32_t share_; ///< of members on a core
+  core_placement placement_;
 };
 
 } // namespace farandole

@@ -7,7 +7,6 @@
 #include "collectives/operation.hpp"
 #include "collectives/paths/bundle_bytes.hpp"
 #include "collectives/paths/local/local_job.hpp"
-#include "collectives/paths/waiting/cores.hpp"
 
 namespace farandole {
 
@@ -16,8 +15,6 @@ namespace {
 /// Up to here every member reduces everything itself: the bytes are cheaper than a second round of waking
 /// each other.
 constexpr std::size_t at_once_bytes = std::size_t{128} << 10;
-/// A bundle that takes longer than a move to another core.
-constexpr std::size_t worth_moving_bytes = std::size_t{1} << 20;
 
 /// The part of a chunk of `bytes` that this member reduces.
 chunk_range share_of(std::size_t bytes, std::uint32_t member, std::uint32_t members) {
@@ -42,7 +39,7 @@ outcome local_path::run(const work& bundle, const limits& until) {
   if (auto problem = refuse(bundle))
     return {problem, nullptr};
   lay_out(bundle);
-  const concatenation& own = streams_[streams_.size() == 1 ? 0 : rank_];
+  const tensor_stream& own = streams_[streams_.size() == 1 ? 0 : rank_];
   job now{bundle, until, own, step_, slot_bytes()};
   if (longest_stream(bundle) >= worth_moving_bytes)
     room_.begin(step_);
@@ -105,7 +102,7 @@ error local_path::refuse(const work& bundle) const {
 }
 
 void local_path::lay_out(const work& bundle) {
-  const auto by_member = [&](std::vector<concatenation>& streams, const std::vector<std::size_t>& sizes) {
+  const auto by_member = [&](std::vector<tensor_stream>& streams, const std::vector<std::size_t>& sizes) {
     streams.resize(members_);
     for (auto& one : streams)
       one.clear();
@@ -153,13 +150,13 @@ bool local_path::allreduce_at_once(job& now) {
     return false;
   std::byte* const own = own_slot(step, bytes);
   now.stream.each(0, bytes,
-                  [&](const concatenation::piece& piece) { copy_input(bundle, piece, own + piece.at); });
+                  [&](const tensor_stream::piece& piece) { copy_input(bundle, piece, own + piece.at); });
   publish(&member_counters::packed, step + 1);
   observe(local_phase::reduce, step);
   if (!await_all(now, &member_counters::packed, step + 1))
     return false;
   observe(local_phase::unpack, step);
-  now.stream.each(0, bytes, [&](const concatenation::piece& piece) {
+  now.stream.each(0, bytes, [&](const tensor_stream::piece& piece) {
     std::byte* const output = bundle.parts[piece.part].output;
     if (!output)
       return;
@@ -199,7 +196,7 @@ bool local_path::pack_chunk(job& now, std::size_t chunk) {
   const auto [from, bytes] = now.chunk(chunk);
   std::byte* const own = own_slot(step, bytes);
   const auto copy = [&, from = from](std::size_t begin, std::size_t end) {
-    now.stream.each(from + begin, end - begin, [&](const concatenation::piece& piece) {
+    now.stream.each(from + begin, end - begin, [&](const tensor_stream::piece& piece) {
       copy_input(now.bundle, piece, own + begin + piece.at);
     });
   };
@@ -245,7 +242,7 @@ bool local_path::unpack_shares(job& now, std::size_t chunk) {
     if (owner != rank_ && !await(now, owner, &member_counters::reduced, step + 1))
       return false;
     const std::byte* const reduced = slot(owner, step) + share.from;
-    now.stream.each(from + share.from, share.bytes, [&](const concatenation::piece& piece) {
+    now.stream.each(from + share.from, share.bytes, [&](const tensor_stream::piece& piece) {
       copy_output(now.bundle, piece, reduced + piece.at);
     });
   }

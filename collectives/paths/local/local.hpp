@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "collectives/paths/adasum.hpp"
-#include "collectives/paths/concatenation.hpp"
-#include "collectives/paths/local/elbow_room.hpp"
+#include "collectives/paths/local/lane_placement.hpp"
 #include "collectives/paths/local/loan.hpp"
 #include "collectives/paths/local/window.hpp"
 #include "collectives/paths/path.hpp"
+#include "collectives/paths/tensor_stream.hpp"
 #include "collectives/paths/waiting/waiting.hpp"
 
 namespace farandole {
@@ -127,14 +127,14 @@ private:
   const std::uint32_t rank_;
   const std::uint32_t members_;
   const waiting waiting_;
-  elbow_room room_;
+  lane_placement room_;
   const std::size_t single_copy_bytes_;
   const probe probe_;
   std::uint64_t step_ = 0; ///< the next
   error broken_;           ///< why the path cannot be used any more
   /// Kept for their memory. What each member gathers, or is sent by this one; in other operations only one.
-  std::vector<concatenation> streams_;
-  std::vector<concatenation> received_;  ///< alltoall: what each member sends to this one
+  std::vector<tensor_stream> streams_;
+  std::vector<tensor_stream> received_;  ///< alltoall: what each member sends to this one
   std::vector<const std::byte*> inputs_; ///< scratch: where each member's bytes stand
   adasum_scratch adasum_scratch_;
   std::shared_ptr<lending_circle> circle_; ///< null until they have met

@@ -41,7 +41,7 @@ bool local_path::pack_gathered(job& now, std::size_t chunk) {
     return false;
   std::byte* const own = own_slot(step, bytes);
   now.stream.each(from, bytes,
-                  [&](const concatenation::piece& piece) { copy_input(now.bundle, piece, own + piece.at); });
+                  [&](const tensor_stream::piece& piece) { copy_input(now.bundle, piece, own + piece.at); });
   publish(&member_counters::packed, step + 1);
   return true;
 }
@@ -58,7 +58,7 @@ bool local_path::unpack_gathered(job& now, std::size_t chunk) {
     if (source != rank_ && !await(now, source, &member_counters::packed, step + 1))
       return false;
     streams_[source].each(from, bytes,
-                          [&, source, base = slot(source, step)](const concatenation::piece& piece) {
+                          [&, source, base = slot(source, step)](const tensor_stream::piece& piece) {
                             std::byte* const output = bundle.parts[piece.part].output +
                                                       start_of(bundle.gathered, piece.part, source, members_);
                             bulk_copy(output + piece.offset, base + piece.at, piece.bytes);
@@ -86,7 +86,7 @@ bool local_path::broadcast(job& now) {
       if (!await_slot(now, step))
         return false;
       std::byte* const own = own_slot(step, length);
-      now.stream.each(from, length, [&](const concatenation::piece& piece) {
+      now.stream.each(from, length, [&](const tensor_stream::piece& piece) {
         copy_input(bundle, piece, own + piece.at);
         if (bundle.parts[piece.part].output != bundle.parts[piece.part].input)
           copy_output(bundle, piece, own + piece.at);
@@ -96,7 +96,7 @@ bool local_path::broadcast(job& now) {
       observe(local_phase::unpack, step);
       if (!await(now, root, &member_counters::packed, step + 1))
         return false;
-      now.stream.each(from, length, [&, base = slot(root, step)](const concatenation::piece& piece) {
+      now.stream.each(from, length, [&, base = slot(root, step)](const tensor_stream::piece& piece) {
         copy_output(bundle, piece, base + piece.at);
       });
     }

@@ -32,7 +32,7 @@ struct chunk_range {
 struct local_path::job {
   const work& bundle;
   const limits& until;
-  const concatenation& stream; ///< of all parts; where each member has its own: of this member's
+  const tensor_stream& stream; ///< of all parts; where each member has its own: of this member's
   std::uint64_t first;         ///< step of chunk 0
   std::size_t chunk_bytes;
   std::size_t chunks = 0;
@@ -40,7 +40,7 @@ struct local_path::job {
 
   chunk_range chunk(std::size_t index) const { return chunk_of(stream, index); }
   /// Empty past the stream's end.
-  chunk_range chunk_of(const concatenation& which, std::size_t index) const {
+  chunk_range chunk_of(const tensor_stream& which, std::size_t index) const {
     const std::size_t from = std::min(which.bytes(), index * chunk_bytes);
     return {from, std::min(chunk_bytes, which.bytes() - from)};
   }

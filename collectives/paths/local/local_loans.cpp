@@ -115,7 +115,7 @@ expected<std::shared_ptr<const lending_circle>> local_path::meet(const limits& u
     return std::shared_ptr<const lending_circle>();
   work nothing;
   nothing.operation = operation::barrier;
-  const concatenation empty;
+  const tensor_stream empty;
   job now{nothing, until, empty, step_, slot_bytes()};
   if (!meet(now)) {
     broken_ = now.problem;

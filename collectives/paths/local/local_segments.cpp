@@ -60,7 +60,7 @@ bool local_path::pack_segments(job& now, std::size_t chunk) {
   for (std::uint32_t i = 1; i < members_; ++i) {
     const std::uint32_t target = (rank_ + i) % members_;
     const auto [from, bytes] = now.chunk_of(streams_[target], chunk);
-    streams_[target].each(from, bytes, [&, to = cell(now, rank_, target, step)](concatenation::piece piece) {
+    streams_[target].each(from, bytes, [&, to = cell(now, rank_, target, step)](tensor_stream::piece piece) {
       piece.offset += start_of(now.bundle.sent, piece.part, target, members_);
       copy_input(now.bundle, piece, to + piece.at);
     });
@@ -80,7 +80,7 @@ bool local_path::unpack_segments(job& now, std::size_t chunk) {
       continue;
     if (source != rank_ && !await(now, source, &member_counters::packed, step + 1))
       return false;
-    received_[source].each(from, bytes, [&, source](const concatenation::piece& piece) {
+    received_[source].each(from, bytes, [&, source](const tensor_stream::piece& piece) {
       const part& where = bundle.parts[piece.part];
       const std::byte* const found =
           source == rank_ ? where.input + start_of(bundle.sent, piece.part, rank_, members_) + piece.offset
@@ -100,7 +100,7 @@ bool local_path::reduce_segment(job& now, std::size_t chunk) {
   const auto [from, bytes] = now.chunk(chunk);
   if (bytes > 0 && !await_all(now, &member_counters::packed, step + 1))
     return false;
-  now.stream.each(from, bytes, [&](const concatenation::piece& piece) {
+  now.stream.each(from, bytes, [&](const tensor_stream::piece& piece) {
     const part& where = bundle.parts[piece.part];
     for (std::uint32_t member = 0; member < members_; ++member)
       inputs_[member] = cell(now, member, rank_, step) + piece.at;

@@ -134,7 +134,12 @@ struct some_members {
           mpi_set{engines.back().get(), job, 5, places, rank, waiting::decide(2)}, std::size_t{1} << 20));
     }
   }
+  /// Nothing is carried any more into or from the memory of an engine that has ended.
   ~some_members() {
+    {
+      std::lock_guard lock(mpi.guard);
+      mpi.held = true;
+    }
     paths.clear();
     engines.clear();
     world = nullptr;

@@ -8,7 +8,7 @@
 #include <cerrno>
 #include <climits>
 
-#include "collectives/paths/waiting/cores.hpp"
+#include "collectives/paths/waiting/core_placement.hpp"
 
 namespace farandole {
 

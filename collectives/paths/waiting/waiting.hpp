@@ -12,7 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "collectives/paths/waiting/cores.hpp"
+#include "collectives/paths/waiting/core_placement.hpp"
 #include "collectives/paths/waiting/lock_free.hpp"
 #include "collectives/paths/waiting/word_mix.hpp"
 #include "collectives/paths/waiting/yield_ledger.hpp"

@@ -1,4 +1,4 @@
-#include "collectives/paths/local/elbow_room.hpp"
+#include "collectives/paths/local/lane_placement.hpp"
 
 #include <sched.h>
 
@@ -31,7 +31,7 @@ TEST_CASE("of two members on one core the one of higher rank moves, and may go o
   const auto shared = window_of_two();
   std::thread([&] {
     const auto before = allowed();
-    elbow_room first(shared, 0, 2), second(shared, 1, 2);
+    lane_placement first(shared, 0, 2), second(shared, 1, 2);
     cpu_set_t here;
     CPU_ZERO(&here);
     CPU_SET(sched_getcpu(), &here);
@@ -52,7 +52,7 @@ TEST_CASE("who is alone has nobody to make room for") {
   auto made = window::create({.generation = 1, .members = 1, .slots = 2, .chunk_bytes = 4096});
   REQUIRE(made);
   const std::shared_ptr<window> shared = std::move(*made);
-  elbow_room member(shared, 0, 4);
+  lane_placement member(shared, 0, 4);
   member.begin(4);
   CHECK(shared->counters(0).place.load() == 0);
 }

@@ -1,4 +1,4 @@
-#include "tools/farandole/cores.hpp"
+#include "tools/farandole/worker_threads.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -6,29 +6,18 @@
 
 using namespace farandole;
 
-TEST_CASE("a quota is told in cores, rounded up; without a limit there is none", "[cores]") {
-  CHECK(cores_of_quota("200000 100000\n") == 2);
-  CHECK(cores_of_quota("150000 100000\n") == 2);
-  CHECK(cores_of_quota("1000 100000") == 1);
-  CHECK_FALSE(cores_of_quota("max 100000\n"));
-  CHECK_FALSE(cores_of_quota("-1\n 100000\n"));
-  CHECK_FALSE(cores_of_quota(""));
-  CHECK_FALSE(cores_of_quota("200000"));
-  CHECK_FALSE(cores_of_quota("200000 0"));
-}
-
 TEST_CASE("no more cores are usable than the affinity mask has", "[cores]") {
   cpu_set_t before;
   REQUIRE(::sched_getaffinity(0, sizeof before, &before) == 0);
-  CHECK(usable_cores() >= 1);
-  CHECK(usable_cores() <= CPU_COUNT(&before));
+  CHECK(whole_usable_cores() >= 1);
+  CHECK(whole_usable_cores() <= CPU_COUNT(&before));
   cpu_set_t single;
   CPU_ZERO(&single);
   for (int core = 0; core < CPU_SETSIZE && CPU_COUNT(&single) == 0; ++core)
     if (CPU_ISSET(core, &before))
       CPU_SET(core, &single);
   REQUIRE(::sched_setaffinity(0, sizeof single, &single) == 0);
-  CHECK(usable_cores() == 1);
+  CHECK(whole_usable_cores() == 1);
   REQUIRE(::sched_setaffinity(0, sizeof before, &before) == 0);
 }
 

@@ -1,34 +1,20 @@
-// Keeps the members of one host from crowding on some cores while others idle. The kernel wakes lanes one
-// after the other, each near whoever woke it; two that end up on one core run one after the other for
-// milliseconds before it puts one of them elsewhere, which is as long as a bundle takes.
+// Keeps the lanes of one host from crowding on some cores while others idle: each says in the window where it
+// is, and goes elsewhere as core_placement tells it.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <span>
-#include <vector>
 
 #include "collectives/paths/local/window.hpp"
+#include "collectives/paths/waiting/core_placement.hpp"
 
 namespace farandole {
 
-/// How many members share a core, where there are so many cores; 0: there is nobody else.
-std::uint32_t share_of_core(std::uint32_t members, double cores);
-
-/// What a member sees of the others' cores.
-struct crowd {
-  bool too_many = false;       ///< on this one: its share are of lower rank
-  std::vector<int> full_cores; ///< with their share of other members
-};
-/// `cores`: of all members, by rank, negative where it is not known; the own one is not looked at, for it is
-/// `here`.
-crowd crowd_at(int here, std::uint32_t rank, std::span<const int> cores, std::uint32_t share);
-
-class elbow_room {
+class lane_placement {
 public:
   /// `cores`: how many the members of this host may use.
-  elbow_room(std::shared_ptr<window> shared, std::uint32_t rank, double cores);
+  lane_placement(std::shared_ptr<window> shared, std::uint32_t rank, double cores);
 
   /// The calling thread, always the same, begins with what starts at this step, alike on all members. It says
   /// where it is.
@@ -43,14 +29,14 @@ public:
 private:
   struct sight {
     bool missing = false; ///< some member has not begun
-    crowd others;
+    core_placement::crowd others;
   };
   sight see() const;
   std::uint64_t place_here() const;
 
   const std::shared_ptr<window> window_;
   const std::uint32_t rank_;
-  const std::uint32_t share_; ///< of members on a core; 0: there is nobody else
+  const core_placement placement_;
   std::uint32_t step_ = 0;
   bool settled_ = true;
   bool moved_for_late_ = false;

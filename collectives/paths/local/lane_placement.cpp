@@ -1,11 +1,9 @@
-#include "collectives/paths/local/elbow_room.hpp"
+#include "collectives/paths/local/lane_placement.hpp"
 
 #include <sched.h>
 
-#include <algorithm>
-#include <cmath>
+#include <vector>
 
-#include "collectives/paths/waiting/cores.hpp"
 #include "collectives/paths/waiting/yield_ledger.hpp"
 
 namespace farandole {
@@ -26,32 +24,11 @@ int core_of(std::uint64_t place) {
 
 } // namespace
 
-std::uint32_t share_of_core(std::uint32_t members, double cores) {
-  return members < 2 ? 0 : static_cast<std::uint32_t>(std::ceil(members / std::max(1.0, std::floor(cores))));
-}
+lane_placement::lane_placement(std::shared_ptr<window> shared, std::uint32_t rank, double cores)
+    : window_(std::move(shared)), rank_(rank), placement_(window_->layout().members, rank, cores) {}
 
-crowd crowd_at(int here, std::uint32_t rank, std::span<const int> cores, std::uint32_t share) {
-  crowd seen;
-  std::uint32_t before_me = 0;
-  std::vector<int> others;
-  for (std::uint32_t member = 0; member < cores.size(); ++member) {
-    const int core = cores[member];
-    if (member == rank || core < 0)
-      continue;
-    before_me += member < rank && core == here ? 1 : 0;
-    others.push_back(core);
-    if (std::count(others.begin(), others.end(), core) == static_cast<std::ptrdiff_t>(share))
-      seen.full_cores.push_back(core);
-  }
-  seen.too_many = share > 0 && before_me >= share;
-  return seen;
-}
-
-elbow_room::elbow_room(std::shared_ptr<window> shared, std::uint32_t rank, double cores)
-    : window_(std::move(shared)), rank_(rank), share_(share_of_core(window_->layout().members, cores)) {}
-
-void elbow_room::begin(std::uint64_t step) {
-  if (share_ == 0)
+void lane_placement::begin(std::uint64_t step) {
+  if (placement_.alone())
     return;
   step_ = static_cast<std::uint32_t>(step + 1); // a fresh window says 0
   settled_ = moved_for_late_ = false;
@@ -61,12 +38,12 @@ void elbow_room::begin(std::uint64_t step) {
   look();
 }
 
-void elbow_room::look() {
+void lane_placement::look() {
   if (settled_)
     return;
   const auto seen = see();
-  const bool held_up =
-      seen.missing && share_ == 1 && !moved_for_late_ && std::chrono::steady_clock::now() - begun_ >= late;
+  const bool held_up = seen.missing && placement_.one_core_each() && !moved_for_late_ &&
+                       std::chrono::steady_clock::now() - begun_ >= late;
   moved_for_late_ = moved_for_late_ || held_up;
   if (seen.others.too_many || held_up) {
     ++moves_;
@@ -76,7 +53,7 @@ void elbow_room::look() {
   settled_ = (!seen.missing && !seen.others.too_many) || moves_ >= most_moves;
 }
 
-elbow_room::sight elbow_room::see() const {
+lane_placement::sight lane_placement::see() const {
   sight seen;
   std::vector<int> cores;
   for (std::uint32_t member = 0; member < window_->layout().members; ++member) {
@@ -85,11 +62,11 @@ elbow_room::sight elbow_room::see() const {
     seen.missing = seen.missing || !begun;
     cores.push_back(begun ? core_of(place) : -1);
   }
-  seen.others = crowd_at(sched_getcpu(), rank_, cores, share_);
+  seen.others = placement_.crowd_at(sched_getcpu(), cores);
   return seen;
 }
 
-std::uint64_t elbow_room::place_here() const {
+std::uint64_t lane_placement::place_here() const {
   return std::uint64_t{step_} << 32 | static_cast<std::uint32_t>(sched_getcpu());
 }
 
