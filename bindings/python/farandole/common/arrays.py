@@ -67,12 +67,6 @@ def _wrong_dtype(operation: str, name: Optional[str], array: Any) -> Exception:
     return wrong_dtype(operation, name, dtype.name, wrong_dtype_remedy(operation, dtype.name, "array.astype('{}')"))
 
 
-def _number(process_set: Any, request: Any, name: Optional[str]) -> Any:
-    """The process set's number."""
-    require_process_set(request.prefix, name, process_set)
-    return process_set.process_set_id
-
-
 def in_place(array: Any, operation: str, name: Optional[str]) -> Any:
     """The array, if an operation may write to it."""
     if not isinstance(array, numpy.ndarray):
@@ -90,18 +84,19 @@ def in_place(array: Any, operation: str, name: Optional[str]) -> Any:
 
 def start(request: Any, name: Optional[str], array: Any, output: Any, process_set: ProcessSet) -> Any:
     """Hands in an array, and memory for what comes out."""
-    number = _number(process_set, request, name)
+    require_process_set(request.prefix, name, process_set)
     described = _describe(array, request, name)
     target = described if output is array else _describe(output, request, name)
-    return _job.runtime.submit(request, name, described, target, number)
+    return _job.runtime.submit(request, name, described, target, process_set.process_set_id)
 
 
 def start_unsized(
     request: Any, name: Optional[str], array: Any, process_set: ProcessSet, splits: Optional[List[int]] = None
 ) -> Call:
     """Hands in an array; memory for what comes out is made by the core, which learns its size from the other ranks."""
-    number = _number(process_set, request, name)
-    handle = _job.runtime.submit(request, name, _describe(array, request, name), None, number, splits)
+    require_process_set(request.prefix, name, process_set)
+    described = _describe(array, request, name)
+    handle = _job.runtime.submit(request, name, described, None, process_set.process_set_id, splits)
     return Call([handle], lambda: _received(handle, array.dtype))
 
 
@@ -115,11 +110,11 @@ def start_group(
     """Hands several arrays in, all or none. Without ``outputs``, the core makes the memory for what comes out."""
     if not arrays:
         raise ValueError(f"{request.prefix} takes at least one array, not an empty list; leave out the call")
-    number = _number(process_set, request, name)
+    require_process_set(request.prefix, name, process_set)
     names = [member_name(name, index, len(arrays)) for index in range(len(arrays))]
     described = [_describe(each, request, own) for each, own in zip(arrays, names)]
     targets = None if outputs is None else [_describe(each, request, own) for each, own in zip(outputs, names)]
-    handles = _job.runtime.submit_group(request, name, described, targets, number)
+    handles = _job.runtime.submit_group(request, name, described, targets, process_set.process_set_id)
     if outputs is not None:
         return Call(handles, lambda: list(outputs))
     return Call(handles, lambda: [_received(handle, each.dtype) for handle, each in zip(handles, arrays)])

@@ -1,8 +1,8 @@
 """The operation table: what the public functions do and take, the same for every framework.
 
-An adapter writes each function once and marks it with ``public``, which checks nothing at run time: it attaches the
-documentation made from this table. Names, order and defaults of parameters are in ``signatures``, framework by
-framework; tests compare every adapter with them.
+Names, order and defaults of parameters are in ``signatures``, framework by framework. The operations on tensors get
+both from the tables by ``wrappers``. Other functions are written with their signatures, and tests compare these with
+the table; ``public`` checks nothing at run time, it attaches the documentation made from this one.
 """
 
 from __future__ import annotations

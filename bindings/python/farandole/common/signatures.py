@@ -1,12 +1,14 @@
 """The interface of every framework's package: names, order and defaults of parameters, as they are written in code.
 
-A class stands for its constructor, without ``self``. What the functions do is in ``operations``; what is listed here
-and nowhere there is documented where it is defined. ``differences`` compares a package with its table.
+The operations are made from their rows by ``wrappers``; the types are in ``parameter_types``. A class stands for its
+constructor, without ``self``. What the functions do is in ``operations``; what is listed here and nowhere there is
+documented where it is defined. ``differences`` compares a package with its table.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import inspect
 from typing import Any, Callable, Dict, List, Tuple
@@ -227,6 +229,12 @@ PACKAGES: Dict[str, Dict[str, str]] = {
 """By the name of the package below ``farandole``."""
 
 
+@functools.cache
+def row(package: str, name: str) -> Parameters:
+    """The parameters of one function."""
+    return read(PACKAGES[package][name])
+
+
 def read(text: str) -> Parameters:
     """The parameters of a row; ``**kwargs`` keeps its stars."""
     arguments = ast.parse(f"lambda {text}: 0", mode="eval").body.args  # type: ignore[attr-defined]
@@ -252,13 +260,14 @@ def _same(wanted: Parameters, actual: List[Tuple[str, Any]], module: Any) -> boo
             if default is not inspect.Parameter.empty:
                 return False
             continue
-        value = eval(text, {**_words(), **vars(module)})
+        value = eval(text, {**constants(), **vars(module)})
         if type(value) is not type(default) or value != default:
             return False
     return True
 
 
-def _words() -> Dict[str, Any]:
+def constants() -> Dict[str, Any]:
+    """What defaults are written in, except what a package has of its own."""
     from farandole.common.basics import HorovodBasics
     from farandole.common.process_sets import global_process_set
 

@@ -7,25 +7,21 @@ know (allgather, alltoall) wait for it.
 
 from __future__ import annotations
 
-import atexit
 import operator
-import os
-import sys
-from typing import Any, List, Optional, Sequence, Tuple, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union  # noqa: F401  (the table of signatures names them)
 
 import mxnet as mx
 from mxnet.base import MXNetError
 
 from farandole import _native
-from farandole.common import job, meetings, operations
+from farandole.common import meetings, operations
 from farandole.common.arguments import shown
 from farandole.common.calls import handle_average_backwards_compatibility, rows_of_share
 from farandole.common.names import *
 from farandole.common.names import basics as _basics
-from farandole.common.operations import public
+from farandole.common.wrappers import public_in
 from farandole.mxnet.entry import (
     Request,
-    drain,
     gather,
     gather_group,
     like,
@@ -38,42 +34,11 @@ from farandole.mxnet.entry import (
     require_arrays,
     set_number,
 )
+from farandole.mxnet.membership import init, shutdown
+
+public = public_in("mxnet")
 
 _PLAIN = (Average, Sum, Min, Max, Product)
-
-
-# ---- the job
-
-
-def init(*args: Any, **kwargs: Any) -> None:  # type: ignore[no-redef]
-    """Joins the job that the environment names; see ``farandole.common.basics.HorovodBasics.init``."""
-    _basics.init(*args, **kwargs)
-
-
-def shutdown() -> None:  # type: ignore[no-redef]
-    """Leaves the job, once MXNet's engine has ended what it was given, or ``FARANDOLE_SHUTDOWN_TIMEOUT`` has passed;
-    what is in flight then fails, on all ranks. Allows a later ``init()``."""
-    _let_engine_end()
-    _basics.shutdown()
-
-
-def _let_engine_end() -> None:
-    """A script goes on, and may end, while the engine still works for it; and other ranks need what it works on."""
-    if is_initialized() and job.runtime.usable_here:  # not in a child that a data loader has forked
-        drain(_seconds_to_shut_down())
-
-
-def _seconds_to_shut_down() -> float:
-    try:
-        return float(os.environ.get("FARANDOLE_SHUTDOWN_TIMEOUT", ""))
-    except ValueError:
-        return 5.0  # as docs/settings.md has it
-
-
-@atexit.register
-def _end_in_order() -> None:
-    if not hasattr(sys, "last_value"):  # of an exception that ends the script: others are not kept waiting
-        _let_engine_end()
 
 
 # ---- allreduce
@@ -107,16 +72,7 @@ def _allreduction(
 
 
 @public
-def allreduce(
-    tensor: mx.nd.NDArray,
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    priority: int = 0,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-    op: Optional[int] = None,
-) -> mx.nd.NDArray:
+def allreduce(tensor, average, name, priority, prescale_factor, postscale_factor, process_set, op):
     require_array("allreduce", name, tensor)
     request = _allreduction("allreduce", average, op, prescale_factor, postscale_factor, process_set, priority)
     output = like(tensor)
@@ -125,16 +81,7 @@ def allreduce(
 
 
 @public
-def allreduce_(
-    tensor: mx.nd.NDArray,
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    priority: int = 0,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-    op: Optional[int] = None,
-) -> mx.nd.NDArray:
+def allreduce_(tensor, average, name, priority, prescale_factor, postscale_factor, process_set, op):
     require_array("allreduce", name, tensor)
     request = _allreduction("allreduce", average, op, prescale_factor, postscale_factor, process_set, priority)
     push(request, name_of("allreduce", name), tensor, tensor)
@@ -142,16 +89,7 @@ def allreduce_(
 
 
 @public
-def grouped_allreduce(
-    tensors: Sequence[mx.nd.NDArray],
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    priority: int = 0,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-    op: Optional[int] = None,
-) -> List[mx.nd.NDArray]:
+def grouped_allreduce(tensors, average, name, priority, prescale_factor, postscale_factor, process_set, op):
     tensors = require_arrays("grouped_allreduce", name, tensors)
     request = _allreduction("grouped_allreduce", average, op, prescale_factor, postscale_factor, process_set, priority)
     outputs = [like(each) for each in tensors]
@@ -161,16 +99,7 @@ def grouped_allreduce(
 
 
 @public
-def grouped_allreduce_(
-    tensors: Sequence[mx.nd.NDArray],
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    priority: int = 0,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-    op: Optional[int] = None,
-) -> Sequence[mx.nd.NDArray]:
+def grouped_allreduce_(tensors, average, name, priority, prescale_factor, postscale_factor, process_set, op):
     tensors = require_arrays("grouped_allreduce", name, tensors)
     request = _allreduction("grouped_allreduce", average, op, prescale_factor, postscale_factor, process_set, priority)
     if len(tensors) > 0:
@@ -186,13 +115,7 @@ def _from(root_rank: int, process_set: ProcessSet, priority: int) -> Request:
 
 
 @public
-def broadcast(
-    tensor: mx.nd.NDArray,
-    root_rank: int,
-    name: Optional[str] = None,
-    priority: int = 0,
-    process_set: ProcessSet = global_process_set,
-) -> mx.nd.NDArray:
+def broadcast(tensor, root_rank, name, priority, process_set):
     require_array("broadcast", name, tensor)
     output = like(tensor)
     push(_from(root_rank, process_set, priority), name_of("broadcast", name), tensor, output)
@@ -200,13 +123,7 @@ def broadcast(
 
 
 @public
-def broadcast_(
-    tensor: mx.nd.NDArray,
-    root_rank: int,
-    name: Optional[str] = None,
-    priority: int = 0,
-    process_set: ProcessSet = global_process_set,
-) -> mx.nd.NDArray:
+def broadcast_(tensor, root_rank, name, priority, process_set):
     require_array("broadcast", name, tensor)
     push(_from(root_rank, process_set, priority), name_of("broadcast", name), tensor, tensor)
     return tensor
@@ -224,15 +141,7 @@ def _share_of(tensor: mx.nd.NDArray, process_set: ProcessSet) -> mx.nd.NDArray:
 
 
 @public
-def reducescatter(
-    tensor: mx.nd.NDArray,
-    op: int = Average,
-    name: Optional[str] = None,
-    priority: int = 0,
-    process_set: ProcessSet = global_process_set,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-) -> mx.nd.NDArray:
+def reducescatter(tensor, op, name, priority, process_set, prescale_factor, postscale_factor):
     require_array("reducescatter", name, tensor)
     request = _reduction("reducescatter", op, prescale_factor, postscale_factor, process_set, priority)
     output = _share_of(tensor, process_set)
@@ -241,15 +150,7 @@ def reducescatter(
 
 
 @public
-def grouped_reducescatter(
-    tensors: Sequence[mx.nd.NDArray],
-    op: int = Average,
-    name: Optional[str] = None,
-    priority: int = 0,
-    process_set: ProcessSet = global_process_set,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-) -> List[mx.nd.NDArray]:
+def grouped_reducescatter(tensors, op, name, priority, process_set, prescale_factor, postscale_factor):
     tensors = require_arrays("grouped_reducescatter", name, tensors)
     request = _reduction("grouped_reducescatter", op, prescale_factor, postscale_factor, process_set, priority)
     outputs = [_share_of(each, process_set) for each in tensors]
@@ -266,20 +167,13 @@ _ALLTOALL = _native.Request(operations.ALLTOALL, "horovod_alltoall")
 
 
 @public
-def allgather(
-    tensor: mx.nd.NDArray, name: Optional[str] = None, priority: int = 0, process_set: ProcessSet = global_process_set
-) -> mx.nd.NDArray:
+def allgather(tensor, name, priority, process_set):
     require_array("allgather", name, tensor)
     return received(gather(_ALLGATHER, name, tensor, process_set), tensor)
 
 
 @public
-def grouped_allgather(
-    tensors: Sequence[mx.nd.NDArray],
-    name: Optional[str] = None,
-    priority: int = 0,
-    process_set: ProcessSet = global_process_set,
-) -> List[mx.nd.NDArray]:
+def grouped_allgather(tensors, name, priority, process_set):
     tensors = require_arrays("grouped_allgather", name, tensors)
     if len(tensors) == 0:
         return []
@@ -288,13 +182,7 @@ def grouped_allgather(
 
 
 @public
-def alltoall(
-    tensor: mx.nd.NDArray,
-    splits: Any = None,
-    name: Optional[str] = None,
-    priority: int = 0,
-    process_set: ProcessSet = global_process_set,
-) -> Union[mx.nd.NDArray, Tuple[mx.nd.NDArray, mx.nd.NDArray]]:
+def alltoall(tensor, splits, name, priority, process_set):
     require_array("alltoall", name, tensor)
     handle = gather(_ALLTOALL, name, tensor, process_set, _rows(splits))
     rows = received(handle, tensor)
@@ -317,6 +205,6 @@ def _rows(splits: Any) -> Optional[List[int]]:
 
 
 @public
-def barrier(process_set: ProcessSet = global_process_set) -> None:
+def barrier(process_set):
     with mxnet_errors():
         meetings.barrier(process_set)

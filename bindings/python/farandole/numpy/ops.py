@@ -4,126 +4,69 @@ place; what comes out is always an array of the caller's own.
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple, Union
+from typing import Any, List, Optional, Sequence, Tuple, Union  # noqa: F401  (the table of signatures names them)
 
 import numpy
 
 from farandole.common.arguments import listed, member_name, require_process_set, row_counts
 from farandole.common.arrays import contiguous, in_place, start, start_group, start_unsized
-from farandole.common.basics import HorovodBasics
 from farandole.common.calls import (
-    ALLGATHER,
-    ALLGATHER_AT_ONCE,
-    ALLTOALL,
     ALLTOALL_AT_ONCE,
     GROUPED_ALLGATHER,
     Call,
-    broadcasts,
     grouped_reduction,
     grouped_scatters,
-    reduction,
     rows_of_share,
-    scatters,
 )
-from farandole.common.handles import keep
-from farandole.common.operations import public
-from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.common.process_sets import ProcessSet
+from farandole.common.wrappers import public_in, wrapper_in
 
-Average = HorovodBasics.Average
-
-
-def _all_in_place(operation: str, name: Optional[str], tensors: Any) -> List[Any]:
-    arrays = listed(operation, name, tensors)
-    return [in_place(each, operation, member_name(name, index, len(arrays))) for index, each in enumerate(arrays)]
+public = public_in("numpy")
+wrapper = wrapper_in("numpy", __name__)
 
 
-# ---- allreduce
+# ---- allreduce and broadcast
 
 
-@public
-def allreduce_async(
-    tensor: Any,
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> int:
+def start_new(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Any:
     array = contiguous(tensor)
-    request = reduction(average, op, prescale_factor, postscale_factor)
-    return keep(start(request, name, array, numpy.empty_like(array), process_set))
+    return start(request, name, array, numpy.empty_like(array), process_set)
+
+
+def start_in_place(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Any:
+    return start(request, name, in_place(tensor, request.prefix, name), tensor, process_set)
+
+
+def start_group_new(request: Any, name: Optional[str], tensors: Any, process_set: ProcessSet) -> Call:
+    arrays = _arrays(request.prefix, name, tensors)
+    return start_group(request, name, arrays, [numpy.empty_like(each) for each in arrays], process_set)
+
+
+def start_group_in_place(request: Any, name: Optional[str], tensors: Any, process_set: ProcessSet) -> Call:
+    given = listed(request.prefix, name, tensors)
+    arrays = [in_place(each, request.prefix, member_name(name, i, len(given))) for i, each in enumerate(given)]
+    return start_group(request, name, arrays, arrays, process_set)
+
+
+def _arrays(operation: str, name: Optional[str], tensors: Any) -> List[Any]:
+    return [contiguous(each) for each in listed(operation, name, tensors)]
+
+
+allreduce = wrapper("allreduce", start_new)
+allreduce_async = wrapper("allreduce_async", start_new)
+allreduce_ = wrapper("allreduce_", start_in_place)
+allreduce_async_ = wrapper("allreduce_async_", start_in_place)
+broadcast = wrapper("broadcast", start_new)
+broadcast_async = wrapper("broadcast_async", start_new)
+broadcast_ = wrapper("broadcast_", start_in_place)
+broadcast_async_ = wrapper("broadcast_async_", start_in_place)
+grouped_allreduce_async = wrapper("grouped_allreduce_async", start_group_new)
+grouped_allreduce_async_ = wrapper("grouped_allreduce_async_", start_group_in_place)
 
 
 @public
-def allreduce(
-    tensor: Any,
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> Any:
-    array = contiguous(tensor)
-    request = reduction(average, op, prescale_factor, postscale_factor)
-    return start(request, name, array, numpy.empty_like(array), process_set).finish()
-
-
-@public
-def allreduce_async_(
-    tensor: Any,
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> int:
-    request = reduction(average, op, prescale_factor, postscale_factor)
-    return keep(start(request, name, in_place(tensor, "allreduce", name), tensor, process_set))
-
-
-@public
-def allreduce_(
-    tensor: Any,
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> Any:
-    request = reduction(average, op, prescale_factor, postscale_factor)
-    return start(request, name, in_place(tensor, "allreduce", name), tensor, process_set).finish()
-
-
-@public
-def grouped_allreduce_async(
-    tensors: Sequence[Any],
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> int:
-    arrays = [contiguous(each) for each in listed("grouped_allreduce", name, tensors)]
-    request = grouped_reduction(average, op, prescale_factor, postscale_factor)
-    return keep(start_group(request, name, arrays, [numpy.empty_like(each) for each in arrays], process_set))
-
-
-@public
-def grouped_allreduce(
-    tensors: Sequence[Any],
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> List[Any]:
-    arrays = [contiguous(each) for each in listed("grouped_allreduce", name, tensors)]
+def grouped_allreduce(tensors, average, name, op, prescale_factor, postscale_factor, process_set):
+    arrays = _arrays("grouped_allreduce", name, tensors)
     if not arrays:
         return []
     request = grouped_reduction(average, op, prescale_factor, postscale_factor)
@@ -131,120 +74,50 @@ def grouped_allreduce(
 
 
 @public
-def grouped_allreduce_async_(
-    tensors: Sequence[Any],
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> int:
-    arrays = _all_in_place("grouped_allreduce", name, tensors)
+def grouped_allreduce_(tensors, average, name, op, prescale_factor, postscale_factor, process_set):
     request = grouped_reduction(average, op, prescale_factor, postscale_factor)
-    return keep(start_group(request, name, arrays, arrays, process_set))
-
-
-@public
-def grouped_allreduce_(
-    tensors: Sequence[Any],
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> Tuple[Any, ...]:
-    arrays = _all_in_place("grouped_allreduce", name, tensors)
-    request = grouped_reduction(average, op, prescale_factor, postscale_factor)
-    return tuple(start_group(request, name, arrays, arrays, process_set).finish())
+    return tuple(start_group_in_place(request, name, tensors, process_set).finish())
 
 
 # ---- allgather
 
 
-@public
-def allgather_async(tensor: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> int:
-    return keep(start_unsized(ALLGATHER, name, contiguous(tensor), process_set))
+def start_gather(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Call:
+    return start_unsized(request, name, contiguous(tensor), process_set)
+
+
+def start_group_gather(request: Any, name: Optional[str], tensors: Any, process_set: ProcessSet) -> Call:
+    return start_group(request, name, _arrays(request.prefix, name, tensors), None, process_set)
+
+
+allgather = wrapper("allgather", start_gather)
+allgather_async = wrapper("allgather_async", start_gather)
+grouped_allgather_async = wrapper("grouped_allgather_async", start_group_gather)
 
 
 @public
-def allgather(tensor: Any, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Any:
-    return start_unsized(ALLGATHER_AT_ONCE, name, contiguous(tensor), process_set).finish()
-
-
-@public
-def grouped_allgather_async(
-    tensors: Sequence[Any], name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> int:
-    arrays = [contiguous(each) for each in listed("grouped_allgather", name, tensors)]
-    return keep(start_group(GROUPED_ALLGATHER, name, arrays, None, process_set))
-
-
-@public
-def grouped_allgather(
-    tensors: Sequence[Any], name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> Tuple[Any, ...]:
-    arrays = [contiguous(each) for each in listed("grouped_allgather", name, tensors)]
+def grouped_allgather(tensors, name, process_set):
+    arrays = _arrays("grouped_allgather", name, tensors)
     if not arrays:
         return ()
     return tuple(start_group(GROUPED_ALLGATHER, name, arrays, None, process_set).finish())
 
 
-# ---- broadcast
-
-
-@public
-def broadcast_async(
-    tensor: Any, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> int:
-    array = contiguous(tensor)
-    return keep(start(broadcasts[root_rank], name, array, numpy.empty_like(array), process_set))
-
-
-@public
-def broadcast(
-    tensor: Any, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> Any:
-    array = contiguous(tensor)
-    return start(broadcasts[root_rank], name, array, numpy.empty_like(array), process_set).finish()
-
-
-@public
-def broadcast_async_(
-    tensor: Any, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> int:
-    return keep(start(broadcasts[root_rank], name, in_place(tensor, "broadcast", name), tensor, process_set))
-
-
-@public
-def broadcast_(
-    tensor: Any, root_rank: int, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> Any:
-    return start(broadcasts[root_rank], name, in_place(tensor, "broadcast", name), tensor, process_set).finish()
-
-
 # ---- alltoall
 
 
-def _deal(request: Any, tensor: Any, splits: Any, name: Optional[str], process_set: ProcessSet) -> Call:
+def start_exchange(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet, splits: Any) -> Call:
     call = start_unsized(request, name, contiguous(tensor), process_set, row_counts("alltoall", name, splits))
     handle = call.handles[0]
     return Call(call.handles, lambda: (call.finish(), numpy.array(handle.first_dims, dtype=numpy.int32)))
 
 
-@public
-def alltoall_async(
-    tensor: Any, splits: Any = None, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> int:
-    return keep(_deal(ALLTOALL, tensor, splits, name, process_set))
+alltoall_async = wrapper("alltoall_async", start_exchange)
 
 
 @public
-def alltoall(
-    tensor: Any, splits: Any = None, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> Union[Any, Tuple[Any, Any]]:
-    rows, received_splits = _deal(ALLTOALL_AT_ONCE, tensor, splits, name, process_set).finish()
+def alltoall(tensor, splits, name, process_set):
+    rows, received_splits = start_exchange(ALLTOALL_AT_ONCE, name, tensor, process_set, splits).finish()
     return rows if splits is None else (rows, received_splits)
 
 
@@ -257,64 +130,27 @@ def _share_of(array: Any, process_set: ProcessSet) -> Any:
     return numpy.empty((0,) if rows is None else (rows, *array.shape[1:]), dtype=array.dtype)
 
 
-def _scatter(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Any:
+def start_scatter(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Any:
     require_process_set(request.prefix, name, process_set)
     array = contiguous(tensor)
     return start(request, name, array, _share_of(array, process_set), process_set)
 
 
-def _scatter_group(request: Any, name: Optional[str], tensors: Sequence[Any], process_set: ProcessSet) -> Call:
+def start_group_scatter(request: Any, name: Optional[str], tensors: Sequence[Any], process_set: ProcessSet) -> Call:
     require_process_set(request.prefix, name, process_set)
-    arrays = [contiguous(each) for each in listed(request.prefix, name, tensors)]
+    arrays = _arrays(request.prefix, name, tensors)
     return start_group(request, name, arrays, [_share_of(each, process_set) for each in arrays], process_set)
 
 
-@public
-def reducescatter_async(
-    tensor: Any,
-    name: Optional[str] = None,
-    op: int = Average,
-    process_set: ProcessSet = global_process_set,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-) -> int:
-    return keep(_scatter(scatters[op, prescale_factor, postscale_factor], name, tensor, process_set))
+reducescatter = wrapper("reducescatter", start_scatter)
+reducescatter_async = wrapper("reducescatter_async", start_scatter)
+grouped_reducescatter_async = wrapper("grouped_reducescatter_async", start_group_scatter)
 
 
 @public
-def reducescatter(
-    tensor: Any,
-    name: Optional[str] = None,
-    op: int = Average,
-    process_set: ProcessSet = global_process_set,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-) -> Any:
-    return _scatter(scatters[op, prescale_factor, postscale_factor], name, tensor, process_set).finish()
-
-
-@public
-def grouped_reducescatter_async(
-    tensors: Sequence[Any],
-    name: Optional[str] = None,
-    op: int = Average,
-    process_set: ProcessSet = global_process_set,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-) -> int:
-    return keep(_scatter_group(grouped_scatters[op, prescale_factor, postscale_factor], name, tensors, process_set))
-
-
-@public
-def grouped_reducescatter(
-    tensors: Sequence[Any],
-    name: Optional[str] = None,
-    op: int = Average,
-    process_set: ProcessSet = global_process_set,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-) -> List[Any]:
+def grouped_reducescatter(tensors, name, op, process_set, prescale_factor, postscale_factor):
     tensors = listed("grouped_reducescatter", name, tensors)
     if not tensors:
         return []
-    return _scatter_group(grouped_scatters[op, prescale_factor, postscale_factor], name, tensors, process_set).finish()
+    request = grouped_scatters[op, prescale_factor, postscale_factor]
+    return start_group_scatter(request, name, tensors, process_set).finish()

@@ -16,6 +16,7 @@ from farandole.tensorflow.compression import Compression
 from farandole.tensorflow.framework import Verbs, variable_kinds
 from farandole.tensorflow.kernels import tf
 from farandole.tensorflow.mpi_ops import Adasum, Average
+from farandole.tensorflow.nodes import normalize_name, set_id
 from farandole.tensorflow.util import reference
 
 
@@ -87,7 +88,7 @@ class GradientReduction:
 
     def _where_included(self, gradients: List[Any], keys: List[Any], names: List[str]) -> List[Any]:
         there = [place for place, each in enumerate(gradients) if each is not None]
-        included = mpi_ops.process_set_included_op(mpi_ops._set_id("allreduce", None, self._process_set)) > 0
+        included = mpi_ops.process_set_included_op(set_id("allreduce", None, self._process_set)) > 0
 
         def reduced() -> List[Any]:
             answer = self._in_graphs.reduced(gradients, keys, names)
@@ -105,7 +106,7 @@ class GradientReduction:
         """
         names = []
         for place, variable in enumerate(variables):
-            known = "" if generic_names else f"_{mpi_ops._normalize_name(mpi_ops.name_of(variable))}"
+            known = "" if generic_names else f"_{normalize_name(mpi_ops.name_of(variable))}"
             names.append(f"{self._name}_Allreduce/grad_{place}{known}")
         if self._groups is not None:
             return names

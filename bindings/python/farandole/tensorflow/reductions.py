@@ -6,15 +6,17 @@ import contextlib
 from typing import Any, ContextManager, List, Optional, Sequence, Tuple
 
 from farandole.common.arguments import listed, pack, require_name
-from farandole.common.operations import public
-from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.common.process_sets import ProcessSet
 from farandole.common.reduction import require_adasum
+from farandole.common.wrappers import public_in
 from farandole.tensorflow import mpi_ops
 from farandole.tensorflow.arguments import tensor_of, tensors_of
 from farandole.tensorflow.compression import Compression
 from farandole.tensorflow.groups import by_type, group_name
 from farandole.tensorflow.kernels import tf
 from farandole.tensorflow.mpi_ops import Adasum, Average, Sum
+
+public = public_in("tensorflow", Compression=Compression)
 
 
 def on(device: str) -> ContextManager[Any]:
@@ -47,18 +49,18 @@ def _packed(operation: str, name: Optional[str], compression: Any, tensors: Sequ
 
 @public
 def allreduce(
-    tensor: Any,
-    average: Optional[bool] = None,
-    device_dense: str = "",
-    device_sparse: str = "",
-    compression: Any = Compression.none,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    name: Optional[str] = None,
-    process_set: ProcessSet = global_process_set,
-    ignore_name_scope: bool = False,
-) -> Any:
+    tensor,
+    average,
+    device_dense,
+    device_sparse,
+    compression,
+    op,
+    prescale_factor,
+    postscale_factor,
+    name,
+    process_set,
+    ignore_name_scope,
+):
     op = mpi_ops.handle_average_backwards_compatibility(op, average)
     if isinstance(tensor, tf.IndexedSlices):
         _check_slices(op, prescale_factor, postscale_factor)
@@ -67,30 +69,29 @@ def allreduce(
         require_adasum(process_set, mpi_ops.size())
     with on(device_dense):
         travels, context = pack("allreduce", name, compression, tensor_of("allreduce", name, tensor))
-        reduced = mpi_ops._allreduce(
-            travels, name, op, prescale_factor, postscale_factor, ignore_name_scope, process_set
-        )
+        how = (op, prescale_factor, postscale_factor, ignore_name_scope, process_set)
+        reduced = mpi_ops._allreduce(travels, name, *how)
         return compression.decompress(reduced, context)
 
 
 @public
 def grouped_allreduce(
-    tensors: Sequence[Any],
-    average: Optional[bool] = None,
-    device_dense: str = "",
-    device_sparse: str = "",
-    compression: Any = Compression.none,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-    ignore_name_scope: bool = False,
-    name: Optional[str] = None,
-) -> List[Any]:
+    tensors,
+    average,
+    device_dense,
+    device_sparse,
+    compression,
+    op,
+    prescale_factor,
+    postscale_factor,
+    process_set,
+    ignore_name_scope,
+    name,
+):
     require_name("grouped_allreduce", name)
     tensors = listed("grouped_allreduce", name, tensors)
     if not tensors:
-        return tensors  # type: ignore[return-value]
+        return tensors
     op = mpi_ops.handle_average_backwards_compatibility(op, average, "grouped_allreduce")
     if op == Adasum:
         require_adasum(process_set, mpi_ops.size())
@@ -106,15 +107,12 @@ def grouped_allreduce(
     with on(device_dense):
         packed = _packed("grouped_allreduce", name, compression, [results[place] for place in dense])
         kinds = by_type([travels for travels, _ in packed])
+        how = (op, prescale_factor, postscale_factor, ignore_name_scope, process_set)
         for places in kinds:
             reduced = mpi_ops._grouped_allreduce(
                 [packed[at][0] for at in places],
                 group_name(name, [dense[at] for at in places], len(kinds) > 1),
-                op,
-                prescale_factor,
-                postscale_factor,
-                ignore_name_scope,
-                process_set,
+                *how,
             )
             for at, each in zip(places, reduced):
                 results[dense[at]] = compression.decompress(each, packed[at][1])
@@ -123,48 +121,25 @@ def grouped_allreduce(
 
 @public
 def reducescatter(
-    tensor: Any,
-    device_dense: str = "",
-    compression: Any = Compression.none,
-    op: int = Average,
-    name: Optional[str] = None,
-    process_set: ProcessSet = global_process_set,
-    ignore_name_scope: bool = False,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-) -> Any:
+    tensor, device_dense, compression, op, name, process_set, ignore_name_scope, prescale_factor, postscale_factor
+):
     with on(device_dense):
         travels, context = pack("reducescatter", name, compression, tensor_of("reducescatter", name, tensor))
-        share = mpi_ops._reducescatter(
-            travels, name, op, prescale_factor, postscale_factor, ignore_name_scope, process_set
-        )
+        how = (op, prescale_factor, postscale_factor, ignore_name_scope, process_set)
+        share = mpi_ops._reducescatter(travels, name, *how)
         return compression.decompress(share, context)
 
 
 @public
-def grouped_reducescatter(
-    tensors: Sequence[Any],
-    device_dense: str = "",
-    compression: Any = Compression.none,
-    op: int = Average,
-    process_set: ProcessSet = global_process_set,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    name: Optional[str] = None,
-) -> List[Any]:
+def grouped_reducescatter(tensors, device_dense, compression, op, process_set, prescale_factor, postscale_factor, name):
     with on(device_dense):
         packed = _packed("grouped_reducescatter", name, compression, tensors)
         results: List[Any] = [None] * len(packed)
         kinds = by_type([travels for travels, _ in packed])
+        how = (op, prescale_factor, postscale_factor, False, process_set)
         for places in kinds:
             shares = mpi_ops._grouped_reducescatter(
-                [packed[place][0] for place in places],
-                group_name(name, places, len(kinds) > 1),
-                op,
-                prescale_factor,
-                postscale_factor,
-                False,
-                process_set,
+                [packed[place][0] for place in places], group_name(name, places, len(kinds) > 1), *how
             )
             for place, share in zip(places, shares):
                 results[place] = compression.decompress(share, packed[place][1])

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Optional, Sequence, Tuple
+from typing import Optional, Sequence, Tuple  # noqa: F401  (the table of signatures names them)
 
 import torch
 
 from farandole.common.basics import HorovodBasics
-from farandole.common.calls import ALLGATHER, ALLGATHER_AT_ONCE, GROUPED_ALLGATHER
+from farandole.common.calls import ALLGATHER_AT_ONCE, GROUPED_ALLGATHER
 from farandole.common.handles import keep
-from farandole.common.operations import public
-from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.common.process_sets import ProcessSet
+from farandole.common.wrappers import public_in, wrapper_in
 from farandole.torch.arguments import require_tensors
 from farandole.torch.entry import records_gradients, start_group, start_unsized
 from farandole.torch.graph import gathers, is_tracing
 from farandole.torch.ops.allreduce import allreduce, grouped_allreduce
 
+public = public_in("torch")
+wrapper = wrapper_in("torch", __name__)
 
-@public
-def allgather_async(
-    tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> int:
-    return keep(start_unsized(ALLGATHER, name, tensor, process_set))
+allgather_async = wrapper("allgather_async", start_unsized)
 
 
 def _own_rows(gradient: torch.Tensor, rows: Sequence[int], process_set: ProcessSet) -> torch.Tensor:
@@ -33,7 +31,7 @@ class HorovodAllgather(torch.autograd.Function):
     """allgather with a gradient: averaged over ranks, then this rank's rows."""
 
     @staticmethod
-    def forward(ctx, tensor, name, process_set: ProcessSet):  # type: ignore
+    def forward(ctx, tensor, name, process_set: ProcessSet):
         call = start_unsized(ALLGATHER_AT_ONCE, name, tensor, process_set)
         gathered = call.finish()
         ctx.rows = call.handles[0].first_dims
@@ -41,15 +39,13 @@ class HorovodAllgather(torch.autograd.Function):
         return gathered
 
     @staticmethod
-    def backward(ctx, grad_output):  # type: ignore
+    def backward(ctx, grad_output):
         reduced = allreduce(grad_output.contiguous(), op=HorovodBasics.Average, process_set=ctx.process_set)
         return _own_rows(reduced, ctx.rows, ctx.process_set), None, None
 
 
 @public
-def allgather(
-    tensor: torch.Tensor, name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> torch.Tensor:
+def allgather(tensor, name, process_set):
     if is_tracing():
         return gathers.allgather(tensor, name, process_set)
     if records_gradients((tensor,)):
@@ -58,9 +54,7 @@ def allgather(
 
 
 @public
-def grouped_allgather_async(
-    tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> int:
+def grouped_allgather_async(tensors, name, process_set):
     return keep(start_group(GROUPED_ALLGATHER, name, tensors, None, process_set))
 
 
@@ -68,7 +62,7 @@ class HorovodGroupedAllgather(torch.autograd.Function):
     """grouped_allgather with gradients: averaged over ranks as a group, then this rank's rows."""
 
     @staticmethod
-    def forward(ctx, name, process_set: ProcessSet, *tensors):  # type: ignore
+    def forward(ctx, name, process_set: ProcessSet, *tensors):
         call = start_group(GROUPED_ALLGATHER, name, tensors, None, process_set)
         gathered = call.finish()
         ctx.rows = [handle.first_dims for handle in call.handles]
@@ -76,7 +70,7 @@ class HorovodGroupedAllgather(torch.autograd.Function):
         return gathered
 
     @staticmethod
-    def backward(ctx, *grad_output):  # type: ignore
+    def backward(ctx, *grad_output):
         reduced = grouped_allreduce(
             [each.contiguous() for each in grad_output], op=HorovodBasics.Average, process_set=ctx.process_set
         )
@@ -85,9 +79,7 @@ class HorovodGroupedAllgather(torch.autograd.Function):
 
 
 @public
-def grouped_allgather(
-    tensors: Sequence[torch.Tensor], name: Optional[str] = None, process_set: ProcessSet = global_process_set
-) -> Tuple[torch.Tensor, ...]:
+def grouped_allgather(tensors, name, process_set):
     tensors = require_tensors("grouped_allgather", name, tensors)
     if not tensors:
         return ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple  # noqa: F401  (the table of signatures names them)
 
 import torch
 
@@ -10,8 +10,8 @@ from farandole.common import job as _job
 from farandole.common.arguments import FAILURES
 from farandole.common.calls import grouped_reduction, handle_average_backwards_compatibility, reduction, requests
 from farandole.common.handles import keep, kept
-from farandole.common.operations import public
-from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.common.process_sets import ProcessSet
+from farandole.common.wrappers import public_in, wrapper_in
 from farandole.torch.arguments import explain, pack, pack_group, require_tensors
 from farandole.torch.compression import Compression, GradientCompressor
 from farandole.torch.entry import (
@@ -27,6 +27,9 @@ from farandole.torch.exchange import reduce
 from farandole.torch.graph import is_tracing, reductions
 from farandole.torch.ops.piecewise import allreduce_in_pieces, pays
 
+public = public_in("torch", Compression=Compression)
+wrapper = wrapper_in("torch", __name__)
+
 _NAMELESS = "a compressor that remembers errors needs the tensor's name: give name="
 
 
@@ -35,30 +38,11 @@ def _is_own(compression: Any, context: Any) -> bool:
     return context is not None and compression in (Compression.fp16, Compression.bf16)
 
 
-@public
-def allreduce_async(
-    tensor: torch.Tensor,
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> int:
-    request = reduction(average, op, prescale_factor, postscale_factor)
-    return keep(start_new(request, name, tensor, process_set))
+allreduce_async = wrapper("allreduce_async", start_new)
 
 
 @public
-def allreduce_async_(
-    tensor: torch.Tensor,
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> int:
+def allreduce_async_(tensor, average, name, op, prescale_factor, postscale_factor, process_set):
     # Every gradient of a hand-written loop comes this way: the common case takes one native call.
     if op is None or average is not None:
         op = handle_average_backwards_compatibility(op, average)
@@ -78,15 +62,7 @@ def allreduce_async_(
 
 
 @public
-def allreduce_(
-    tensor: torch.Tensor,
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> torch.Tensor:
+def allreduce_(tensor, average, name, op, prescale_factor, postscale_factor, process_set):
     if is_tracing():
         return reductions.allreduce_(tensor, average, name, op, prescale_factor, postscale_factor, process_set)
     request = reduction(average, op, prescale_factor, postscale_factor)
@@ -98,13 +74,13 @@ class HorovodAllreduce(torch.autograd.Function):
     """allreduce with a gradient: the gradients are reduced in the same way."""
 
     @staticmethod
-    def forward(ctx, tensor, average, name, op, prescale_factor, postscale_factor, process_set):  # type: ignore
+    def forward(ctx, tensor, average, name, op, prescale_factor, postscale_factor, process_set):
         ctx.options = (average, op, prescale_factor, postscale_factor, process_set)
         request = reduction(average, op, prescale_factor, postscale_factor)
         return start_new(request, name, tensor, process_set).finish()
 
     @staticmethod
-    def backward(ctx, grad_output):  # type: ignore
+    def backward(ctx, grad_output):
         average, op, prescale, postscale, process_set = ctx.options
         reduced = allreduce(
             grad_output.contiguous(),
@@ -118,16 +94,7 @@ class HorovodAllreduce(torch.autograd.Function):
 
 
 @public
-def allreduce(
-    tensor: torch.Tensor,
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    compression: Any = Compression.none,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> torch.Tensor:
+def allreduce(tensor, average, name, compression, op, prescale_factor, postscale_factor, process_set):
     if isinstance(compression, GradientCompressor):
         if name is None:
             raise ValueError(_NAMELESS)
@@ -151,45 +118,18 @@ def allreduce(
     return compression.decompress(reduced, context)
 
 
-@public
-def grouped_allreduce_async(
-    tensors: Sequence[torch.Tensor],
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> int:
-    request = grouped_reduction(average, op, prescale_factor, postscale_factor)
-    return keep(start_group_new(request, name, tensors, process_set))
+grouped_allreduce_async = wrapper("grouped_allreduce_async", start_group_new)
 
 
 @public
-def grouped_allreduce_async_(
-    tensors: Sequence[torch.Tensor],
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> int:
+def grouped_allreduce_async_(tensors, average, name, op, prescale_factor, postscale_factor, process_set):
     request = grouped_reduction(average, op, prescale_factor, postscale_factor)
     tensors = require_tensors(request.prefix, name, tensors)
     return keep(start_group(request, name, tensors, list(tensors), process_set))
 
 
 @public
-def grouped_allreduce_(
-    tensors: Sequence[torch.Tensor],
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> Tuple[torch.Tensor, ...]:
+def grouped_allreduce_(tensors, average, name, op, prescale_factor, postscale_factor, process_set):
     tensors = require_tensors("grouped_allreduce", name, tensors)
     if is_tracing():
         return reductions.grouped_allreduce_(tensors, average, name, op, prescale_factor, postscale_factor, process_set)
@@ -202,13 +142,13 @@ class HorovodGroupedAllreduce(torch.autograd.Function):
     """grouped_allreduce with gradients: they are reduced in the same way, as a group."""
 
     @staticmethod
-    def forward(ctx, average, name, op, prescale_factor, postscale_factor, process_set: ProcessSet, *tensors):  # type: ignore
+    def forward(ctx, average, name, op, prescale_factor, postscale_factor, process_set: ProcessSet, *tensors):
         ctx.options = (average, op, prescale_factor, postscale_factor, process_set)
         request = grouped_reduction(average, op, prescale_factor, postscale_factor)
         return start_group_new(request, name, tensors, process_set).finish()
 
     @staticmethod
-    def backward(ctx, *grad_output):  # type: ignore
+    def backward(ctx, *grad_output):
         average, op, prescale, postscale, process_set = ctx.options
         reduced = grouped_allreduce(
             [each.contiguous() for each in grad_output],
@@ -222,16 +162,7 @@ class HorovodGroupedAllreduce(torch.autograd.Function):
 
 
 @public
-def grouped_allreduce(
-    tensors: Sequence[torch.Tensor],
-    average: Optional[bool] = None,
-    name: Optional[str] = None,
-    compression: Any = Compression.none,
-    op: Optional[int] = None,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-    process_set: ProcessSet = global_process_set,
-) -> List[torch.Tensor]:
+def grouped_allreduce(tensors, average, name, compression, op, prescale_factor, postscale_factor, process_set):
     tensors = require_tensors("grouped_allreduce", name, tensors)
     if not tensors:
         return []

@@ -7,10 +7,9 @@ from typing import Any, List, Optional, Sequence, Tuple, Union
 import torch
 
 from farandole.common.arguments import head, row_counts
-from farandole.common.calls import ALLTOALL, ALLTOALL_AT_ONCE, Call
-from farandole.common.handles import keep
-from farandole.common.operations import public
-from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.common.calls import ALLTOALL_AT_ONCE, Call
+from farandole.common.process_sets import ProcessSet
+from farandole.common.wrappers import public_in, wrapper_in
 from farandole.torch.entry import records_gradients, start_unsized
 from farandole.torch.graph import exchanges, is_tracing
 
@@ -39,7 +38,7 @@ def _rows(name: Optional[str], splits: Splits) -> Optional[List[int]]:
     return splits.reshape(-1).tolist() or None
 
 
-def _start(request: Any, tensor: Any, splits: Splits, name: Optional[str], process_set: ProcessSet) -> Call:
+def start_exchange(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet, splits: Splits) -> Call:
     call = start_unsized(request, name, tensor, process_set, _rows(name, splits))
     device = splits.device if isinstance(splits, torch.Tensor) else None
 
@@ -49,40 +48,28 @@ def _start(request: Any, tensor: Any, splits: Splits, name: Optional[str], proce
     return Call(call.handles, with_received_splits)
 
 
-@public
-def alltoall_async(
-    tensor: torch.Tensor,
-    splits: Union[torch.Tensor, Sequence[int], None] = None,
-    name: Optional[str] = None,
-    process_set: ProcessSet = global_process_set,
-) -> int:
-    return keep(_start(ALLTOALL, tensor, splits, name, process_set))
+alltoall_async = wrapper_in("torch", __name__)("alltoall_async", start_exchange)
 
 
 class HorovodAlltoall(torch.autograd.Function):
     """alltoall with a gradient: every row goes back to where it came from."""
 
     @staticmethod
-    def forward(ctx, tensor, splits, name, process_set: ProcessSet):  # type: ignore
-        output, received_splits = _start(ALLTOALL_AT_ONCE, tensor, splits, name, process_set).finish()
+    def forward(ctx, tensor, splits, name, process_set: ProcessSet):
+        output, received_splits = start_exchange(ALLTOALL_AT_ONCE, name, tensor, process_set, splits).finish()
         ctx.received_splits = received_splits
         ctx.process_set = process_set
         ctx.mark_non_differentiable(received_splits)
         return output, received_splits
 
     @staticmethod
-    def backward(ctx, grad_output, *dead_gradients):  # type: ignore
+    def backward(ctx, grad_output, *dead_gradients):
         returned, _ = alltoall(grad_output.contiguous(), splits=ctx.received_splits, process_set=ctx.process_set)
         return returned, None, None, None
 
 
-@public
-def alltoall(
-    tensor: torch.Tensor,
-    splits: Union[torch.Tensor, Sequence[int], None] = None,
-    name: Optional[str] = None,
-    process_set: ProcessSet = global_process_set,
-) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
+@public_in("torch")
+def alltoall(tensor, splits, name, process_set):
     if is_tracing():
         return exchanges.alltoall(tensor, splits, name, process_set)
     if records_gradients((tensor,)):
@@ -90,5 +77,5 @@ def alltoall(
     elif splits is None:
         return start_unsized(ALLTOALL_AT_ONCE, name, tensor, process_set).finish()
     else:
-        output, received_splits = _start(ALLTOALL_AT_ONCE, tensor, splits, name, process_set).finish()
+        output, received_splits = start_exchange(ALLTOALL_AT_ONCE, name, tensor, process_set, splits).finish()
     return output if splits is None else (output, received_splits)

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence  # noqa: F401  (the table of signatures names them)
 
 import torch
 
 from farandole.common.arguments import FAILURES
 from farandole.common.basics import HorovodBasics
 from farandole.common.calls import Call, grouped_scatters, rows_of_share, scatters
-from farandole.common.handles import keep
-from farandole.common.operations import public
-from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.common.process_sets import ProcessSet
+from farandole.common.wrappers import public_in, wrapper_in
 from farandole.torch.arguments import explain, explain_group, pack, pack_group, require_tensors
 from farandole.torch.compression import Compression, GradientCompressor
 from farandole.torch.entry import records_gradients, start, start_group
 from farandole.torch.graph import gathers, is_tracing
 from farandole.torch.ops.allgather import allgather, grouped_allgather
 
-Average = HorovodBasics.Average
+public = public_in("torch", Compression=Compression)
+wrapper = wrapper_in("torch", __name__)
 
 
 def _share_of(tensor: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
@@ -29,10 +29,7 @@ def _share_of(tensor: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
     return torch.empty((rows, *tensor.shape[1:]), dtype=tensor.dtype, device=tensor.device, requires_grad=False)
 
 
-def _start(
-    tensor: torch.Tensor, name: Optional[str], op: int, process_set: ProcessSet, prescale: float, postscale: float
-) -> Any:
-    request = scatters[op, prescale, postscale]
+def start_scatter(request: Any, name: Optional[str], tensor: torch.Tensor, process_set: ProcessSet) -> Any:
     try:
         share = _share_of(tensor, process_set)
     except FAILURES:
@@ -41,15 +38,9 @@ def _start(
     return start(request, name, tensor, share, process_set, apart=True)
 
 
-def _start_group(
-    tensors: Sequence[torch.Tensor],
-    name: Optional[str],
-    op: int,
-    process_set: ProcessSet,
-    prescale: float,
-    postscale: float,
+def start_group_scatter(
+    request: Any, name: Optional[str], tensors: Sequence[torch.Tensor], process_set: ProcessSet
 ) -> Call:
-    request = grouped_scatters[op, prescale, postscale]
     tensors = require_tensors(request.prefix, name, tensors)
     try:
         shares = [_share_of(each, process_set) for each in tensors]
@@ -71,43 +62,27 @@ def _require_plain(compression: Any) -> None:
         )
 
 
-@public
-def reducescatter_async(
-    tensor: torch.Tensor,
-    name: Optional[str] = None,
-    op: int = Average,
-    process_set: ProcessSet = global_process_set,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-) -> int:
-    return keep(_start(tensor, name, op, process_set, prescale_factor, postscale_factor))
+reducescatter_async = wrapper("reducescatter_async", start_scatter)
 
 
 class HorovodReducescatter(torch.autograd.Function):
     """reducescatter with a gradient: each rank's share is gathered for all."""
 
     @staticmethod
-    def forward(ctx, tensor, name, op, process_set, prescale_factor, postscale_factor):  # type: ignore
+    def forward(ctx, tensor, name, op, process_set, prescale_factor, postscale_factor):
         ctx.process_set = process_set
         ctx.slope = _slope(op, process_set, prescale_factor, postscale_factor)
-        return _start(tensor, name, op, process_set, prescale_factor, postscale_factor).finish()
+        request = scatters[op, prescale_factor, postscale_factor]
+        return start_scatter(request, name, tensor, process_set).finish()
 
     @staticmethod
-    def backward(ctx, grad_output):  # type: ignore
+    def backward(ctx, grad_output):
         gathered = allgather(grad_output.contiguous(), process_set=ctx.process_set)
         return gathered * ctx.slope, None, None, None, None, None
 
 
 @public
-def reducescatter(
-    tensor: torch.Tensor,
-    name: Optional[str] = None,
-    compression: Any = Compression.none,
-    op: int = Average,
-    process_set: ProcessSet = global_process_set,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-) -> torch.Tensor:
+def reducescatter(tensor, name, compression, op, process_set, prescale_factor, postscale_factor):
     _require_plain(compression)
     if is_tracing():
         scales = (prescale_factor, postscale_factor)
@@ -116,47 +91,32 @@ def reducescatter(
     if records_gradients((packed,)):
         share = HorovodReducescatter.apply(packed, name, op, process_set, prescale_factor, postscale_factor)
     else:
-        share = _start(packed, name, op, process_set, prescale_factor, postscale_factor).finish()
+        request = scatters[op, prescale_factor, postscale_factor]
+        share = start_scatter(request, name, packed, process_set).finish()
     return compression.decompress(share, context)
 
 
-@public
-def grouped_reducescatter_async(
-    tensors: Sequence[torch.Tensor],
-    name: Optional[str] = None,
-    op: int = Average,
-    process_set: ProcessSet = global_process_set,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-) -> int:
-    return keep(_start_group(tensors, name, op, process_set, prescale_factor, postscale_factor))
+grouped_reducescatter_async = wrapper("grouped_reducescatter_async", start_group_scatter)
 
 
 class HorovodGroupedReducescatter(torch.autograd.Function):
     """grouped_reducescatter with gradients: each rank's shares are gathered for all, as a group."""
 
     @staticmethod
-    def forward(ctx, name, op, process_set, prescale_factor, postscale_factor, *tensors):  # type: ignore
+    def forward(ctx, name, op, process_set, prescale_factor, postscale_factor, *tensors):
         ctx.process_set = process_set
         ctx.slope = _slope(op, process_set, prescale_factor, postscale_factor)
-        return _start_group(tensors, name, op, process_set, prescale_factor, postscale_factor).finish()
+        request = grouped_scatters[op, prescale_factor, postscale_factor]
+        return start_group_scatter(request, name, tensors, process_set).finish()
 
     @staticmethod
-    def backward(ctx, *grad_output):  # type: ignore
+    def backward(ctx, *grad_output):
         gathered = grouped_allgather([each.contiguous() for each in grad_output], process_set=ctx.process_set)
         return (None, None, None, None, None, *(each * ctx.slope for each in gathered))
 
 
 @public
-def grouped_reducescatter(
-    tensors: Sequence[torch.Tensor],
-    name: Optional[str] = None,
-    compression: Any = Compression.none,
-    op: int = Average,
-    process_set: ProcessSet = global_process_set,
-    prescale_factor: float = 1.0,
-    postscale_factor: float = 1.0,
-) -> List[torch.Tensor]:
+def grouped_reducescatter(tensors, name, compression, op, process_set, prescale_factor, postscale_factor):
     tensors = require_tensors("grouped_reducescatter", name, tensors)
     if not tensors:
         return []
@@ -168,5 +128,6 @@ def grouped_reducescatter(
     if records_gradients(packed):
         shares = HorovodGroupedReducescatter.apply(name, op, process_set, prescale_factor, postscale_factor, *packed)
     else:
-        shares = _start_group(packed, name, op, process_set, prescale_factor, postscale_factor).finish()
+        request = grouped_scatters[op, prescale_factor, postscale_factor]
+        shares = start_group_scatter(request, name, packed, process_set).finish()
     return [compression.decompress(each, context) for each, context in zip(shares, contexts)]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Callable
+from typing import Callable  # noqa: F401  (the table of signatures names them)
 
 import torch
 
 from farandole.common.arguments import head, require_process_set
 from farandole.common.basics import HorovodBasics
 from farandole.common.calls import ALLGATHER, Call
-from farandole.common.operations import public
-from farandole.common.process_sets import ProcessSet, global_process_set
+from farandole.common.process_sets import ProcessSet  # noqa: F401
+from farandole.common.wrappers import public_in
 from farandole.torch.arguments import require_tensor
 from farandole.torch.entry import start_unsized
 
@@ -31,10 +31,8 @@ def _averaged(values: torch.Tensor, size: int) -> torch.Tensor:
     return (values.to(torch.float64) * (1.0 / size)).to(values.dtype)  # toward zero, as in dense reductions
 
 
-@public
-def sparse_allreduce_async(
-    tensor: torch.Tensor, name: str, op: int, process_set: ProcessSet = global_process_set
-) -> Callable[[], torch.Tensor]:
+@public_in("torch")
+def sparse_allreduce_async(tensor, name, op, process_set):
     if op not in (HorovodBasics.Average, HorovodBasics.Sum):
         raise NotImplementedError(
             f"{head('sparse_allreduce', name)} takes op=Average or op=Sum only; call tensor.to_dense() first, and "

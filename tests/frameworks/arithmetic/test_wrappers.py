@@ -1,0 +1,50 @@
+"""How public functions are made of their rows in the table of signatures; here, those of farandole.numpy."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import traceback
+from typing import Any
+
+import farandole.numpy as hvd
+import pytest
+from farandole.common.parameter_types import types_of
+from farandole.common.wrappers import public_in, wrapper_in
+
+
+def test_a_made_function_shows_its_source_and_can_be_pickled() -> None:
+    source = inspect.getsource(hvd.allreduce)
+    assert source.startswith("def allreduce(\n    tensor: Any,\n    average: Optional[bool] = None,\n")
+    assert (hvd.allreduce.__module__, hvd.allreduce.__qualname__) == ("farandole.numpy.ops", "allreduce")
+    assert pickle.loads(pickle.dumps(hvd.allreduce)) is hvd.allreduce
+
+
+def test_a_traceback_shows_the_line_of_a_made_function() -> None:
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("no such luck")
+
+    broadcast_async = wrapper_in("numpy", "somewhere")("broadcast_async", fail)
+    with pytest.raises(RuntimeError) as caught:
+        broadcast_async(1, 0)
+    lines = "".join(traceback.format_exception(caught.type, caught.value, caught.tb))
+    assert "return keep(fail(broadcasts[root_rank], name, tensor, process_set))" in lines
+
+
+def test_a_function_whose_parameters_are_not_those_of_its_row_is_refused() -> None:
+    def allgather(tensor, process_set, name):  # type: ignore[no-untyped-def]
+        return tensor
+
+    with pytest.raises(AssertionError, match="numpy.allgather takes tensor, process_set, name, unlike its row"):
+        public_in("numpy")(allgather)
+
+
+def test_a_written_function_gets_its_defaults_types_and_documentation() -> None:
+    @public_in("numpy")
+    def allgather(tensor, name, process_set):  # type: ignore[no-untyped-def]
+        return tensor, name, process_set
+
+    assert allgather(1) == (1, None, hvd.global_process_set)
+    assert allgather.__annotations__ == types_of("numpy", "allgather")
+    assert inspect.signature(allgather) == inspect.signature(hvd.allgather)
+    assert allgather.__doc__ == hvd.allgather.__doc__
