@@ -141,8 +141,9 @@ void post_state::enter(const generation_entered& what) {
       by_rank_.erase(claimed);
       drop(id, not_below(claimed));
     }
+  const auto early = gate_.enter_generation(what.generation);
   enter(what.global);
-  take_early(gate_.enter(what.generation));
+  take_early(early);
 }
 
 // Only now is it known whose messages a link may bring. Where a link brought somebody else's, all messages
@@ -182,12 +183,12 @@ void post_state::enter(const set_entered& what) {
       return std::none_of(what.ranks.begin(), what.ranks.end(),
                           [&](auto rank) { return tree_->below(child, rank); });
     });
-  for (auto& message : sets_gate_.enter(what.number))
+  for (auto& message : gate_.enter_set(what.number))
     route(message);
 }
 
 void post_state::leave(const set_left& what) {
-  sets_gate_.leave(what.number);
+  gate_.leave_set(what.number);
   sets_.erase(what.number);
 }
 
@@ -278,13 +279,7 @@ void post_state::received(const link_received& what) {
     return hear_heartbeat(what.link, what.message);
   if (const auto why = tree_ ? objection(from.rank, what.message) : std::string(); !why.empty())
     return drop(what.link, why);
-  auto answer = gate_.offer(what.message);
-  if (!answer)
-    return drop(what.link, answer.error().text);
-  if (*answer == generation_gate::answer::pass)
-    take(what.link, what.message);
-  else if (*answer == generation_gate::answer::held && !tree_)
-    early_sources_.insert({what.message.generation(), what.message.source(), what.link});
+  take(what.link, what.message);
 }
 
 // It is about now: of another generation it is worth nothing, and what is between two members goes no
@@ -312,13 +307,14 @@ std::string post_state::objection(std::int32_t neighbour, const envelope& messag
          std::to_string(message.source()) + " has no place between members";
 }
 
-// Of the current generation.
 void post_state::take(link_id link, const envelope& message) {
-  auto answer = sets_gate_.offer(message);
+  auto answer = gate_.offer(message);
   if (!answer)
     drop(link, answer.error().text);
-  else if (*answer == set_gate::answer::pass)
+  else if (*answer == message_gate::answer::pass)
     route(message);
+  else if (*answer == message_gate::answer::held && !tree_)
+    early_sources_.insert({message.generation(), message.source(), link});
 }
 
 void post_state::greet(link_id link, neighbour& from, const envelope& message) {

@@ -18,8 +18,7 @@
 #include "actors/interfaces/post.hpp"
 #include "actors/kit/link.hpp"
 #include "actors/kit/log.hpp"
-#include "collectives/plan/generation_gate.hpp"
-#include "collectives/plan/set_gate.hpp"
+#include "collectives/plan/message_gate.hpp"
 
 namespace farandole {
 
@@ -90,7 +89,7 @@ private:
   std::vector<envelope> for_parent_;     ///< likewise
   std::map<link_id, neighbour> links_;
   std::map<std::int32_t, link_id> by_rank_;
-  generation_gate gate_;
+  message_gate gate_;
   struct early_source {
     std::uint64_t generation = 0; ///< of the messages
     std::int32_t rank = -1;       ///< that they name as their source
@@ -99,7 +98,6 @@ private:
     friend auto operator<=>(const early_source&, const early_source&) = default;
   };
   std::set<early_source> early_sources_; ///< of messages that the gate has held since before there was a tree
-  set_gate sets_gate_;
   std::map<std::uint32_t, known_set> sets_; ///< by number
   std::shared_ptr<const relay_tree> tree_;  ///< from the generation's start
   envelope_actor heartbeats_;               ///< likewise; may be null
