@@ -100,9 +100,8 @@ void member_state::awaits(const awaited& missing) {
   setup_.shared->missing(text);
   if (!missing.report || !setup_.log)
     return;
-  const auto patience = elastic() ? setting::elastic_timeout : setting::start_timeout;
   setup_.log->warning("init() has waited " + std::to_string(missing.waited_seconds) + " s, of at most " +
-                      setup_.settings.cited(patience) + ": " + text);
+                      setup_.settings.cited(join_timeout(setup_.settings)) + ": " + text);
 }
 
 bool member_state::obeys(std::uint64_t epoch) {

@@ -126,7 +126,7 @@ error member_runtime::join(const member_start& how) {
 }
 
 error member_runtime::did_not_come_together() const {
-  const auto patience = values_.flag(setting::elastic) ? setting::elastic_timeout : setting::start_timeout;
+  const auto patience = join_timeout(values_);
   const auto missing = standing_->missing();
   const auto place = "rank " + std::to_string(values_.integer(setting::rank)) + " of " +
                      std::to_string(values_.integer(setting::size)) + " on " + host_name();

@@ -5,6 +5,10 @@
 
 namespace farandole {
 
+setting join_timeout(const settings& values) {
+  return values.flag(setting::elastic) ? setting::elastic_timeout : setting::start_timeout;
+}
+
 join_deadline::join_deadline(bool elastic, duration patience, time_point now)
     : elastic_(elastic), until_(now + patience) {}
 
@@ -23,11 +27,6 @@ void join_deadline::resume(time_point since) {
 join_deadline::time_point join_deadline::until(time_point now) const {
   const std::lock_guard guard(guard_);
   return paused_since_ ? until_ + (now - *paused_since_) : until_;
-}
-
-bool join_deadline::paused() const {
-  const std::lock_guard guard(guard_);
-  return paused_since_.has_value();
 }
 
 } // namespace farandole

@@ -8,7 +8,12 @@
 #include <mutex>
 #include <optional>
 
+#include "messages/settings.hpp"
+
 namespace farandole {
+
+/// The setting that says how long: the elastic timeout where members may come and go, else the start timeout.
+setting join_timeout(const settings& values);
 
 /// Thread-safe: the event loop tells it what happens, and the thread in init() waits by it.
 class join_deadline {
@@ -30,8 +35,6 @@ public:
   /// When it is over; while it is paused, the earliest time at which it could be.
   time_point until(time_point now) const;
   bool over(time_point now) const { return now >= until(now); }
-  /// As far as this process knows, the others train.
-  bool paused() const;
 
 private:
   mutable std::mutex guard_; ///< held for copies only
