@@ -1,5 +1,6 @@
 // Builds one member and takes it down: actor system, member tree, lane, logger, in an order in which nothing
-// outlives what it needs. The bindings' runtime stands on this. No globals; several may live in one process.
+// outlives what it needs. It is what the C++ interface (bindings/cxx/farandole.hpp) stands for. No globals;
+// several may live in one process.
 #pragma once
 
 #include <atomic>
@@ -12,12 +13,14 @@
 #include <vector>
 
 #include "actors/interfaces/member.hpp"
+#include "actors/kit/birth_mark.hpp"
 #include "actors/kit/log.hpp"
 #include "actors/kit/loop.hpp"
 #include "actors/member.hpp"
 #include "actors/mpi_start.hpp"
 #include "actors/standing.hpp"
 #include "elastic/join_deadline.hpp"
+#include "elastic/known_sets.hpp"
 #include "messages/error.hpp"
 #include "messages/settings.hpp"
 
@@ -50,6 +53,9 @@ public:
   /// Leaves in order, within the shutdown timeout, and tells the others how. Idempotent. Any thread.
   void shutdown(departure how = {});
 
+  /// False in a forked child of the process in which this was made: its threads are not there, so this object
+  /// must neither be used nor destroyed.
+  bool here() const { return mark_.here(); }
   bool alive() const { return standing_->alive; }
   /// Elastic jobs: how many changes of the members wait for the end of this generation, and whether nobody
   /// waits to come in. Any thread.
@@ -70,6 +76,8 @@ public:
   farandole::door& door() { return *standing_->global->door; }
   /// Of any; `invalid_argument` where there is no such set, or this process is not in it.
   expected<std::shared_ptr<farandole::door>> door(std::uint32_t set) const;
+  /// What the callers of this process know of the process sets.
+  farandole::known_sets& known_sets() { return known_sets_; }
   /// See set_table.
   bool acknowledge_restart(std::uint32_t set, std::uint64_t epoch) {
     return standing_->sets.acknowledge(set, epoch);
@@ -83,6 +91,7 @@ private:
   error join(const member_start& how);
   error did_not_come_together() const;
 
+  birth_mark mark_;
   settings values_;
   logger log_;
   std::shared_ptr<farandole::standing> standing_;
@@ -90,6 +99,7 @@ private:
   std::unique_ptr<mpi_start> mpi_; ///< may serve the rendezvous: goes after the member
   std::unique_ptr<loop_system> system_;
   member_actor member_;
+  farandole::known_sets known_sets_;
   std::atomic<bool> left_{false}; ///< one thread alone leaves, and takes the future of standing::ended
 };
 

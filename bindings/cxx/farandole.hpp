@@ -32,6 +32,7 @@ namespace farandole {
 
 class settings;
 struct member_start;
+class member_runtime;
 class start_tries;
 
 struct options {
@@ -245,14 +246,13 @@ public:
   counters count() const;
 
 private:
-  class state;
-  explicit runtime(std::unique_ptr<state> built);
+  explicit runtime(std::unique_ptr<member_runtime> started);
   /// Into one generation.
   static expected<std::unique_ptr<runtime>> start_once(const settings& values, const member_start& wanted,
                                                        const std::vector<std::vector<std::int32_t>>& lists,
                                                        const std::vector<set_rule>& rules,
                                                        const start_tries& tries);
-  std::unique_ptr<state> state_;
+  std::unique_ptr<member_runtime> member_;
 };
 
 } // namespace farandole

@@ -8,9 +8,7 @@
 #include "actors/member_runtime.hpp"
 #include "actors/set/injected_fault.hpp"
 #include "actors/this_host.hpp"
-#include "bindings/cxx/birth_mark.hpp"
 #include "bindings/cxx/farandole.hpp"
-#include "bindings/cxx/known_sets.hpp"
 #include "bindings/cxx/setting_warnings.hpp"
 #include "collectives/paths/mpi/mpi_library.hpp"
 #include "elastic/join_deadline.hpp"
@@ -75,56 +73,31 @@ error put_in_form(std::vector<std::vector<std::int32_t>>& sets, std::size_t more
   return {};
 }
 
-} // namespace
+/// Where operations of a set go in.
+expected<std::shared_ptr<door>> door_for(const member_runtime& member, const submission& what) {
+  if (!member.here())
+    return in_child();
+  auto found = member.door(what.set);
+  if (!found)
+    return error{found.error().kind, std::string(what.name) + ": " + found.error().text};
+  return found;
+}
 
-class runtime::state {
-public:
-  explicit state(std::unique_ptr<member_runtime> started) : member(std::move(started)) {}
-  ~state() {
-    // In a forked child there are no threads to join and no sockets to close: they are the parent's.
-    if (!mark.here())
-      static_cast<void>(member.release());
-  }
-
-  /// Where operations of a set go in.
-  expected<std::shared_ptr<door>> door_for(const submission& what) const {
-    if (!mark.here())
-      return in_child();
-    auto found = member->door(what.set);
-    if (!found)
-      return error{found.error().kind, std::string(what.name) + ": " + found.error().text};
-    return found;
-  }
-
-  /// Why sets cannot be changed after the start, if so.
-  error fixed_sets() const {
-    if (!mark.here() || member->standing().dynamic_sets)
-      return {};
-    return refuse("process sets can be added and removed only if HOROVOD_DYNAMIC_PROCESS_SETS=1 is set "
-                  "before init(), or with init(process_sets=\"dynamic\")");
-  }
-
-  expected<std::vector<std::uint32_t>> change_sets(const set_change& what, clock::time_point until) const;
-
-  /// The sets of the start; `lists` are those of init() by ranks, in form.
-  error found_sets(std::vector<std::vector<std::int32_t>> lists, const std::vector<set_rule>& rules,
-                   clock::time_point until);
-
-  birth_mark mark;
-  std::unique_ptr<member_runtime> member;
-  known_sets known;
-};
-
-runtime::runtime(std::unique_ptr<state> built) : state_(std::move(built)) {}
-runtime::~runtime() = default;
+/// Why sets cannot be changed after the start, if so.
+error fixed_sets(const member_runtime& member) {
+  if (!member.here() || member.standing().dynamic_sets)
+    return {};
+  return refuse("process sets can be added and removed only if HOROVOD_DYNAMIC_PROCESS_SETS=1 is set "
+                "before init(), or with init(process_sets=\"dynamic\")");
+}
 
 // Waits as long as it takes, like any operation: it ends with the generation if others never ask.
-expected<std::vector<std::uint32_t>> runtime::state::change_sets(const set_change& what,
-                                                                 clock::time_point until) const {
-  if (!mark.here())
+expected<std::vector<std::uint32_t>> change_sets(member_runtime& member, const set_change& what,
+                                                 clock::time_point until) {
+  if (!member.here())
     return in_child();
-  member->reap();
-  auto operation = member->door().submit(what);
+  member.reap();
+  auto operation = member.door().submit(what);
   if (!operation)
     return operation.error();
   const handle asked(operation->release());
@@ -133,10 +106,11 @@ expected<std::vector<std::uint32_t>> runtime::state::change_sets(const set_chang
   return asked.result().sets;
 }
 
-// Every member says which sets it wants, if only none: so members that differ find out.
-error runtime::state::found_sets(std::vector<std::vector<std::int32_t>> lists,
-                                 const std::vector<set_rule>& rules, clock::time_point until) {
-  auto& place = member->standing();
+// The sets of the start; `lists` are those of init() by ranks, in form. Every member says which sets it
+// wants, if only none: so members that differ find out.
+error found_sets(member_runtime& member, std::vector<std::vector<std::int32_t>> lists,
+                 const std::vector<set_rule>& rules, clock::time_point until) {
+  auto& place = member.standing();
   welcome told;
   told.members = place.members;
   told.sets_kept = place.sets_kept;
@@ -147,11 +121,20 @@ error runtime::state::found_sets(std::vector<std::vector<std::int32_t>> lists,
   // Where nothing but lists was given on any member, the leader may give the ids, which are the same.
   if (!place.elastic && !place.sets_kept && rules.empty())
     wanted->change = {set_change_kind::found, 0, std::move(lists)};
-  const auto founded = change_sets(wanted->change, until);
+  const auto founded = change_sets(member, wanted->change, until);
   if (!founded && !may_do_without(wanted->change, founded.error(), place.elastic))
     return founded.error();
-  known.begin(std::move(wanted->sets));
+  member.known_sets().begin(std::move(wanted->sets));
   return {};
+}
+
+} // namespace
+
+runtime::runtime(std::unique_ptr<member_runtime> started) : member_(std::move(started)) {}
+runtime::~runtime() {
+  // In a forked child there are no threads to join and no sockets to close: they are the parent's.
+  if (!member_->here())
+    static_cast<void>(member_.release());
 }
 
 expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
@@ -171,7 +154,7 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
   if (!faults)
     return faults.error();
   const bool elastic = values->flag(setting::elastic);
-  const auto patience = elastic ? setting::elastic_timeout : setting::start_timeout;
+  const auto patience = join_timeout(*values);
   member_start wanted;
   wanted.secret = *secret;
   wanted.mpi = {how.mpi_ranks, find_foreign_launch(lookup)};
@@ -207,80 +190,80 @@ expected<std::unique_ptr<runtime>> runtime::start_once(const settings& values, c
   auto member = member_runtime::start(values, wanted);
   if (!member)
     return member.error();
-  std::unique_ptr<runtime> started(new runtime(std::make_unique<state>(std::move(*member))));
+  std::unique_ptr<runtime> started(new runtime(std::move(*member)));
   // A late process may have waited long for the others' commit, so the time counts from now.
   const auto until = tries.founding_until(clock::now(), values.duration(setting::start_timeout));
-  if (auto problem = started->state_->found_sets(lists, rules, until))
+  if (auto problem = found_sets(*started->member_, lists, rules, until))
     return problem;
   return started;
 }
 
 void runtime::shutdown(departure how) {
-  if (state_->mark.here())
-    state_->member->shutdown(std::move(how));
+  if (member_->here())
+    member_->shutdown(std::move(how));
 }
 
 bool runtime::alive() const {
-  return state_->mark.here() && state_->member->alive();
+  return member_->here() && member_->alive();
 }
 bool runtime::usable_here() const {
-  return state_->mark.here();
+  return member_->here();
 }
 
 std::int32_t runtime::rank() const {
-  return state_->member->self().rank;
+  return member_->self().rank;
 }
 std::int32_t runtime::size() const {
-  return static_cast<std::int32_t>(state_->member->standing().members.size());
+  return static_cast<std::int32_t>(member_->standing().members.size());
 }
 std::int32_t runtime::local_rank() const {
-  return state_->member->self().local_rank;
+  return member_->self().local_rank;
 }
 std::int32_t runtime::local_size() const {
-  return state_->member->self().local_size;
+  return member_->self().local_size;
 }
 std::int32_t runtime::cross_rank() const {
-  return state_->member->self().cross_rank;
+  return member_->self().cross_rank;
 }
 std::int32_t runtime::cross_size() const {
-  return state_->member->self().cross_size;
+  return member_->self().cross_size;
 }
 
 std::uint64_t runtime::epoch() const {
-  return state_->member->epoch();
+  return member_->epoch();
 }
 std::uint64_t runtime::generation() const {
-  return state_->member->standing().generation;
+  return member_->standing().generation;
 }
 std::string runtime::object_key() const {
-  return state_->member->standing().object_key;
+  return member_->standing().object_key;
 }
 bool runtime::must_sync() const {
-  return state_->member->standing().must_sync;
+  return member_->standing().must_sync;
 }
 bool runtime::joined_late() const {
-  return state_->member->standing().joined_late;
+  return member_->standing().joined_late;
 }
 std::pair<std::uint64_t, bool> runtime::membership_change() const {
-  return usable_here() ? state_->member->membership_change() : std::pair<std::uint64_t, bool>{};
+  return usable_here() ? member_->membership_change() : std::pair<std::uint64_t, bool>{};
 }
 void runtime::withdraw() {
   if (usable_here())
-    state_->member->withdraw();
+    member_->withdraw();
 }
 
 bool runtime::has_mpi() const {
-  return state_->member->mpi() != nullptr;
+  return member_->mpi() != nullptr;
 }
 bool runtime::mpi_threads() const {
-  return has_mpi() && state_->member->mpi()->threads();
+  return has_mpi() && member_->mpi()->threads();
 }
 bool runtime::mpi_is_installed() {
   return farandole::mpi_is_installed();
 }
 
 bool runtime::is_homogeneous() const {
-  auto& members = state_->member->standing().members;
+  auto& members = member_->standing().members;
   for (auto& one : members)
     if (one.local_size != members.front().local_size)
       return false;
@@ -288,7 +271,7 @@ bool runtime::is_homogeneous() const {
 }
 
 expected<handle> runtime::submit(const submission& what) {
-  auto door = state_->door_for(what);
+  auto door = door_for(*member_, what);
   if (!door)
     return door.error();
   auto operation = (*door)->submit(what);
@@ -300,7 +283,7 @@ expected<handle> runtime::submit(const submission& what) {
 expected<std::vector<handle>> runtime::submit_group(std::span<const submission> what) {
   if (what.empty())
     return std::vector<handle>{};
-  auto door = state_->door_for(what.front());
+  auto door = door_for(*member_, what.front());
   if (!door)
     return door.error();
   for (auto& one : what)
@@ -319,65 +302,65 @@ expected<std::uint32_t> runtime::add_process_set(std::vector<std::int32_t> ranks
   set_change wanted{set_change_kind::add, 0, {std::move(ranks)}};
   if (auto problem = put_in_form(wanted.sets))
     return problem;
-  if (auto problem = state_->fixed_sets())
+  if (auto problem = fixed_sets(*member_))
     return problem;
-  auto started = state_->change_sets(wanted, clock::time_point::max());
+  auto started = change_sets(*member_, wanted, clock::time_point::max());
   if (!started)
     return started.error();
-  state_->known.added(generation(), started->front(), std::move(wanted.sets.front()));
+  member_->known_sets().added(generation(), started->front(), std::move(wanted.sets.front()));
   return started->front();
 }
 
 error runtime::remove_process_set(std::uint32_t set) {
-  if (auto problem = state_->fixed_sets())
+  if (auto problem = fixed_sets(*member_))
     return problem;
-  auto done = state_->change_sets({set_change_kind::remove, set, {}}, clock::time_point::max());
+  auto done = change_sets(*member_, {set_change_kind::remove, set, {}}, clock::time_point::max());
   if (!done)
     return done.error();
-  state_->known.removed(set);
+  member_->known_sets().removed(set);
   return {};
 }
 
 std::uint64_t runtime::process_set_epoch(std::uint32_t set) const {
-  return state_->mark.here() ? state_->member->standing().sets.epoch_seen(set) : 0;
+  return member_->here() ? member_->standing().sets.epoch_seen(set) : 0;
 }
 
 std::uint64_t runtime::joins() const {
-  return state_->mark.here() ? state_->member->door().joins() : 0;
+  return member_->here() ? member_->door().joins() : 0;
 }
 
 error runtime::acknowledge_restart(std::uint32_t set, std::uint64_t epoch) {
-  if (!state_->mark.here())
+  if (!member_->here())
     return in_child();
-  if (state_->member->acknowledge_restart(set, epoch))
+  if (member_->acknowledge_restart(set, epoch))
     return {};
   return refuse("process set " + std::to_string(set) + " has not been started anew " + std::to_string(epoch) +
                 " times on this rank");
 }
 
 std::map<std::uint32_t, std::uint64_t> runtime::submitted() const {
-  if (!state_->mark.here())
+  if (!member_->here())
     return {};
-  auto counts = state_->member->standing().sets.submitted();
-  counts[0] = state_->member->door().submitted();
+  auto counts = member_->standing().sets.submitted();
+  counts[0] = member_->door().submitted();
   return counts;
 }
 
 std::vector<kept_set> runtime::kept_sets() const {
-  return state_->known.to_keep(state_->member->standing().members);
+  return member_->known_sets().to_keep(member_->standing().members);
 }
 
 std::vector<std::int32_t> runtime::slots() const {
   std::vector<std::int32_t> all;
-  for (auto& one : state_->member->standing().members)
+  for (auto& one : member_->standing().members)
     all.push_back(one.slot);
   return all;
 }
 
 std::map<std::uint32_t, std::vector<std::int32_t>> runtime::process_sets() const {
-  if (!state_->mark.here())
+  if (!member_->here())
     return {};
-  auto& place = state_->member->standing();
+  auto& place = member_->standing();
   auto all = place.sets.ranks();
   for (auto& one : place.members)
     all[0].push_back(one.rank);
@@ -386,9 +369,9 @@ std::map<std::uint32_t, std::vector<std::int32_t>> runtime::process_sets() const
 
 runtime::counters runtime::count() const {
   counters now;
-  if (!state_->mark.here())
+  if (!member_->here())
     return now;
-  auto& member = *state_->member;
+  auto& member = *member_;
   now.submitted = member.door().submitted();
   now.on_board = member.door().on_board();
   now.bundles = member.standing().bundles;

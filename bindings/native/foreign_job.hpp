@@ -8,8 +8,8 @@
 #include <string>
 #include <tuple>
 
+#include "actors/kit/birth_mark.hpp"
 #include "actors/served_rendezvous.hpp"
-#include "bindings/cxx/birth_mark.hpp"
 
 namespace farandole::native {
 

@@ -1,4 +1,4 @@
-#include "bindings/cxx/known_sets.hpp"
+#include "elastic/known_sets.hpp"
 
 #include <algorithm>
 #include <utility>
