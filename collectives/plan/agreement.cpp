@@ -35,9 +35,8 @@ bool same_bits(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
 }
 
+/// Of shapes with as many dimensions.
 bool same_but_first(const shape& a, const shape& b) {
-  if (a.size() != b.size())
-    return false;
   for (std::size_t i = 1; i < a.size(); ++i)
     if (a[i] != b[i])
       return false;

@@ -181,7 +181,7 @@ void negotiation::grant(step& current, cached_tensor& tensor) {
   const auto cell = board_.grant(tensor.signature, tensor.as_ready.bytes, tensor.uses);
   if (!cell) {
     // What is refused once it has come again is refused for good: limits stay and the area only fills up.
-    tensor.board_refused = tensor.uses > 1;
+    tensor.board_refused = true;
     return;
   }
   leave_bucket(current, tensor);

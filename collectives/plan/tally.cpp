@@ -174,7 +174,7 @@ signature tally::signature_of(row_id row, std::int32_t member) const {
     if (other == member)
       return signature;
   auto result = story.reference;
-  if (!story.first_dims.empty() && !result.shape.empty())
+  if (!story.first_dims.empty())
     result.shape[0] = story.first_dims[static_cast<std::size_t>(member)];
   return result;
 }
