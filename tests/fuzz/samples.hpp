@@ -71,11 +71,11 @@ inline std::vector<envelope> samples() {
   for (std::int32_t rank = 0; rank < 3; ++rank)
     all.members.push_back({rank, "window", "10.0.0.1:4711", "10.0.0.1:4712", "gloo"});
   return {
-      encode(from, hello{wire_version, 1, 3, "host", "alpha", "10.0.0.1:99", 77, 1}),
+      encode(from, hello{wire_version, 1, 3, "host", "alpha", "10.0.0.1:99", 77, 1, 5, false, {}, 2}),
       encode(from, entry),
       encode(from, refused{"the job has ended"}),
       encode(from, awaited{5, 1, 3, true, {{1, "alpha"}, {2, ""}}}),
-      encode(from, lost{3, 2, "was killed by signal 9"}),
+      encode(from, lost{3, 2, "was killed by signal 9", false}),
       encode(from, farewell{3, {1, {departure_kind::shutdown_called, "", 9}}, true}),
       encode(from, leaving{3}),
       encode(from, drain{wire_version, {0, 2}, {"alpha"}}),
