@@ -12,6 +12,7 @@ from farandole.common.names import *
 from farandole.common.names import basics as _basics
 from farandole.common.objects import allgather_object, broadcast_object
 from farandole.common.public_names import show_public_names as _show_public_names
+from farandole.jax.completion import finish as _finish
 from farandole.jax.compression import Compression
 from farandole.jax.functions import broadcast_parameters
 from farandole.jax.ops import (
@@ -25,7 +26,6 @@ from farandole.jax.ops import (
     reducescatter,
 )
 from farandole.jax.optimizer import DistributedOptimizer
-from farandole.jax.program import finish as _finish
 
 
 def shutdown() -> None:

@@ -13,8 +13,8 @@ from farandole.common.basics import HorovodBasics
 from farandole.common.elastic import ObjectState, State, run_fn
 from farandole.common.exceptions import HorovodInternalError
 from farandole.common.objects import broadcast_object
+from farandole.jax.completion import finish
 from farandole.jax.functions import broadcast_parameters
-from farandole.jax.program import finish
 
 if TYPE_CHECKING:
     from typing_extensions import Concatenate

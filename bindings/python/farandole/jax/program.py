@@ -8,11 +8,9 @@ make it look useless, nor are two of them merged.
 
 from __future__ import annotations
 
-import atexit
 import collections
 import functools
 import itertools
-import sys
 from typing import Any, DefaultDict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 import jax
@@ -133,28 +131,6 @@ def _check(asked: Asked, tensor: Any) -> None:
         raise make_error("invalid argument", f"{kind} {asked.name or '(without a name)'}: a scalar has no rows")
     if asked.operation == REDUCESCATTER and not tensor.ndim:
         raise ValueError(f"{kind} {asked.name or '(without a name)'}: a scalar has no rows")
-
-
-def finish() -> None:
-    """Waits for the programs that this thread has called: JAX returns before they have run."""
-    # Programs of one thread run in order; this one comes last.
-    last = jax.jit(jnp.negative)(numpy.float32(0))
-    for each in [*jax.live_arrays(), last]:
-        if not each.is_deleted():
-            try:
-                each.block_until_ready()
-            except RuntimeError:
-                pass  # its program has failed; who asks for the value is told
-
-
-def _finish_at_exit() -> None:
-    # A process that an exception ends must not wait for ranks that go on.
-    if is_started() and not hasattr(sys, "last_value"):
-        finish()
-
-
-# Those registered last are called first, so this is before the job is left.
-atexit.register(_finish_at_exit)
 
 
 # ---- what JAX must know of the instruction

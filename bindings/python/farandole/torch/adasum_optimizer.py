@@ -6,19 +6,21 @@ parameter after the local step, with learning rate, momentum and the like applie
 
 from __future__ import annotations
 
-from typing import Any, Callable, NoReturn, Optional
+from typing import Any, Callable, List, NoReturn, Optional, Sequence
 
 import torch
 
-from farandole.common.arguments import pack
-from farandole.torch import entry
-from farandole.torch.reducing_optimizer import _DistributedOptimizer, _Reduction
+from farandole.torch.gradient_transfers import Transfer
+from farandole.torch.reducing_optimizer import _DistributedOptimizer
 
 
 class _DistributedAdasumOptimizer(_DistributedOptimizer):
     """What ``DistributedOptimizer(op=Adasum)`` puts in front of the class of the optimizer that it wraps."""
 
-    def _reduce(self, index: int) -> _Reduction:
+    def _send(self, indices: Sequence[int]) -> List[Transfer]:
+        return [self._send_step(index) for index in indices]
+
+    def _send_step(self, index: int) -> Transfer:
         """Steps one parameter and takes the step back: it is added when all ranks' steps are combined."""
         parameter = self._parameters[index]
         before = parameter.detach().clone()
@@ -26,13 +28,7 @@ class _DistributedAdasumOptimizer(_DistributedOptimizer):
         with torch.no_grad():
             delta = (parameter - before).contiguous()
             parameter.copy_(before)
-        packed, context = pack("allreduce", self._names[index], self._compression, delta)
-        call = entry.start(self._request, self._names[index], packed, packed, self._process_set)
-
-        def put_back(reduced: torch.Tensor) -> None:
-            parameter.add_(self._compression.decompress(reduced, context))
-
-        return _Reduction(call, put_back)
+        return self._transfers.start_instead(index, delta, parameter.add_)
 
     def _step_one(self, parameter: torch.Tensor) -> None:
         groups = self.param_groups

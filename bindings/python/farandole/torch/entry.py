@@ -17,6 +17,7 @@ from farandole.common.exceptions import make_error
 from farandole.common.process_sets import ProcessSet
 from farandole.torch.arguments import explain, explain_group, require_tensors
 from farandole.torch.dtypes import NUMBERS
+from farandole.torch.memory import gathered, like
 
 
 def _describe(tensor: torch.Tensor) -> Tuple[int, int, Tuple[int, ...], torch.Tensor]:
@@ -183,24 +184,6 @@ def _copied(outputs: Sequence[torch.Tensor], hosts: Sequence[torch.Tensor]) -> T
         for output, host in zip(outputs, hosts):
             output.copy_(host)
     return tuple(outputs)
-
-
-def like(tensor: torch.Tensor) -> torch.Tensor:
-    """Memory for the result of an operation that is not done in place."""
-    return torch.empty_like(tensor, memory_format=torch.contiguous_format, requires_grad=False)
-
-
-def warm_memory(dtype: torch.dtype, elements: int) -> Optional[torch.Tensor]:
-    """A vector of any content, in memory that was used before where there is some; None before ``init()``, and for
-    types that cannot travel."""
-    number = NUMBERS.get(dtype)
-    capsule = None if number is None else _job.runtime.memory(number, elements)
-    return None if capsule is None else torch.utils.dlpack.from_dlpack(capsule)
-
-
-def gathered(handle: Any) -> torch.Tensor:
-    """The memory that the core allocated, as a tensor; not copied."""
-    return torch.utils.dlpack.from_dlpack(handle.dlpack())
 
 
 def records_gradients(tensors: Sequence[Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -12,6 +12,7 @@ from farandole.torch import entry
 from farandole.torch.arguments import require_memory, require_tensor
 from farandole.torch.compression.gradient import Allgather, Allreduce, GradientCompressor, Message, Reduction, check
 from farandole.torch.compression.wire import bytes_of
+from farandole.torch.memory import like
 
 
 class Exchange:
@@ -123,7 +124,7 @@ class Exchange:
             return entry.start_group(calls.GROUPED_ALLGATHER, name, tensors, None, self._process_set)
         # Whatever a compressor sends stays as it is, but for a gradient that may be overwritten.
         targets = [
-            tensor if self._in_place and tensor is self._gradients[index] else entry.like(tensor)
+            tensor if self._in_place and tensor is self._gradients[index] else like(tensor)
             for tensor, (index, _, _) in zip(tensors, asked)
         ]
         how = self._how if message.op is None else Reduction(message.op, 1.0, 1.0, self._how.size)
@@ -160,27 +161,6 @@ def _advances(exchange: Exchange) -> bool:
         return exchange.advance()
     except (RuntimeError, ValueError):
         return False
-
-
-def of_parameters(
-    compressor: GradientCompressor,
-    names: Sequence[str],
-    parameters: Sequence[torch.Tensor],
-    how: Reduction,
-    process_set: ProcessSet,
-) -> Tuple[Exchange, Callable[[Sequence[torch.Tensor]], None]]:
-    """Starts with the parameters' gradients, and tells how what comes out gets back into them."""
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    plain = [each.to_dense() if each.is_sparse else each for each in gradients]
-
-    def put_back(reduced: Sequence[torch.Tensor]) -> None:
-        for parameter, gradient, each in zip(parameters, gradients, reduced):
-            if gradient.is_sparse:
-                parameter.grad = each.to_sparse(gradient.sparse_dim())
-            elif each is not gradient:
-                gradient.copy_(each)
-
-    return Exchange(compressor, names, plain, how, process_set, in_place=True), put_back
 
 
 def wanted(op: int, prescale: float, postscale: float, process_set: ProcessSet) -> Reduction:

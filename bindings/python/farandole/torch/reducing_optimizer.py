@@ -10,15 +10,16 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequ
 
 import torch
 
-from farandole.common import calls, ledger, membership
-from farandole.common.arguments import pack, require_process_set
+from farandole.common import ledger, membership
+from farandole.common.arguments import require_process_set
 from farandole.common.process_sets import ProcessSet, global_process_set
 from farandole.common.reduction import partition, scales
-from farandole.torch import entry, mpi_ops
-from farandole.torch.compression import Compression, GradientCompressor, check
-from farandole.torch.exchange import advance_together, of_parameters, wanted
+from farandole.torch import mpi_ops
+from farandole.torch.compression import GradientCompressor, check
 from farandole.torch.functions import broadcast_object
+from farandole.torch.gradient_transfers import GradientTransfers, Reduction, Transfer, wait_for
 from farandole.torch.mpi_ops import Average
+from farandole.torch.parameter_hook import ParameterHook
 from farandole.torch.parameter_names import names_of, names_of_new
 
 _SET_TO_NONE = inspect.signature(torch.optim.Optimizer.zero_grad).parameters["set_to_none"].default
@@ -32,16 +33,6 @@ _ZERO_GRAD_TOO_EARLY = (
     "optimizer.zero_grad() was called after loss.backward() but before optimizer.step() or optimizer.synchronize(). "
     "This is prohibited as it can cause a race condition."
 )
-
-
-class _Reduction:
-    """One gradient on its way: what travels, and how it comes back into its parameter."""
-
-    __slots__ = ("call", "put_back")
-
-    def __init__(self, call: Any, put_back: Callable[[Any], None]) -> None:
-        self.call = call
-        self.put_back = put_back
 
 
 class _DistributedOptimizer(torch.optim.Optimizer):
@@ -86,21 +77,17 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         ledger.check_groups(groups, torch.Tensor)
         check(compression, op, "DistributedOptimizer")
         require_process_set("DistributedOptimizer", None, process_set)
-        self._compression = compression
-        self._sparse_as_dense = sparse_as_dense
         self._process_set = process_set
-        self._op = op
-        self._prescale, self._postscale = scales(op, gradient_predivide_factor)
         self.backward_passes_per_step = backward_passes_per_step
         self._synchronized = False
         self._should_synchronize = True
-        self._in_flight: List[_Reduction] = []
+        self._in_flight: List[Transfer] = []
         self._parameters = [
             parameter for group in self.param_groups for parameter in group["params"] if parameter.requires_grad
         ]
         self._parameter_names = names_of(self.param_groups, named_parameters)
         self._names = [self._parameter_names[parameter] for parameter in self._parameters]
-        self._hooks: List[Any] = []
+        self._hooks: List[ParameterHook] = []
         self._frozen: List[torch.Tensor] = []
         # By a rule, a member may come into the set in a later generation.
         self._may_change = process_set.rule is not None and membership.is_elastic()
@@ -111,8 +98,14 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         self._ledger: ledger.Ledger[int] = ledger.Ledger(backward_passes_per_step, grouped)
         if isinstance(compression, GradientCompressor):
             compression.serve(self)
-        self._request = calls.reduction(None, op, self._prescale, self._postscale)
-        self._grouped_request = calls.grouped_reduction(None, op, self._prescale, self._postscale)
+        self._transfers = GradientTransfers(
+            self._parameters,
+            self._names,
+            compression,
+            Reduction(op, *scales(op, gradient_predivide_factor)),
+            process_set,
+            sparse_as_dense,
+        )
         if active:
             for index in range(len(self._parameters)):
                 self._register_hook(index)
@@ -136,7 +129,6 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     def _register_hook(self, index: int) -> None:
         # The parameters must not keep an optimizer alive that its owner has dropped.
         optimizer = weakref.ref(self)
-        parameter = self._parameters[index]
         self._ledger.open(index)
 
         def arrived(*_: Any) -> None:
@@ -144,16 +136,12 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             if alive is not None:
                 alive._gradient_arrived(index)
 
-        if hasattr(parameter, "register_post_accumulate_grad_hook"):
-            self._hooks.append(parameter.register_post_accumulate_grad_hook(arrived))
-        else:
-            accumulator = parameter.expand_as(parameter).grad_fn.next_functions[0][0]
-            self._hooks.append((accumulator, accumulator.register_hook(arrived)))
+        self._hooks.append(ParameterHook(self._parameters[index], arrived))
 
     def let_go(self) -> None:
         """Takes its hooks off the parameters: from now on nothing is reduced, and another optimizer may wrap them."""
         for hook in self._hooks:
-            (hook[1] if isinstance(hook, tuple) else hook).remove()
+            hook.remove()
         self._hooks, self._frozen, self._in_flight = [], [], []
 
     def add_param_group(self, param_group: Dict[str, Any]) -> None:
@@ -211,80 +199,10 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         for index in indices:
             if self._parameters[index].grad is None:
                 self._parameters[index].grad = torch.zeros_like(self._parameters[index])
-        if len(indices) == 1:
-            self._in_flight.append(self._reduce(indices[0]))
-            return
-        dense: List[int] = []
-        for index in indices:
-            gradient = self._parameters[index].grad
-            if gradient is not None and gradient.is_sparse and not self._sparse_as_dense:
-                self._in_flight.append(self._reduce(index))
-            else:
-                dense.append(index)
-        if dense:
-            self._in_flight.append(self._reduce_group(dense))
+        self._in_flight += self._send(indices)
 
-    def _reduce(self, index: int) -> _Reduction:
-        parameter = self._parameters[index]
-        name = self._names[index]
-        gradient = parameter.grad
-        assert gradient is not None
-        if gradient.is_sparse and not self._sparse_as_dense:
-            call = mpi_ops.sparse_allreduce_async(gradient, name, self._op, self._process_set)
-            return _Reduction(call, lambda reduced: setattr(parameter, "grad", reduced))
-        if isinstance(self._compression, GradientCompressor):
-            return self._exchange([index])
-        packed, put_back = self._pack(parameter)
-        return _Reduction(entry.start(self._request, name, packed, packed, self._process_set), put_back)
-
-    def _reduce_group(self, indices: Sequence[int]) -> _Reduction:
-        if isinstance(self._compression, GradientCompressor):
-            return self._exchange(indices)
-        packed = []
-        put_back = []
-        for index in indices:
-            tensor, back = self._pack(self._parameters[index])
-            packed.append(tensor)
-            put_back.append(back)
-        call = entry.start_group(self._grouped_request, self._names[indices[0]], packed, packed, self._process_set)
-
-        def put_all_back(reduced: Sequence[torch.Tensor]) -> None:
-            for back, each in zip(put_back, reduced):
-                back(each)
-
-        return _Reduction(call, put_all_back)
-
-    def _exchange(self, indices: Sequence[int]) -> _Reduction:
-        """Gradients whose compressor says itself what travels."""
-        names = [self._names[index] for index in indices]
-        parameters = [self._parameters[index] for index in indices]
-        how = wanted(self._op, self._prescale, self._postscale, self._process_set)
-        return _Reduction(*of_parameters(self._compression, names, parameters, how, self._process_set))
-
-    def _pack(self, parameter: torch.Tensor) -> Tuple[torch.Tensor, Callable[[torch.Tensor], None]]:
-        """What travels for a gradient, and how it comes back."""
-        gradient = parameter.grad
-        assert gradient is not None and not gradient.requires_grad
-        was_sparse = gradient.is_sparse
-        plain = gradient.to_dense() if was_sparse else gradient
-        if self._compression is Compression.none and plain is gradient and plain.is_contiguous():
-            return plain, lambda reduced: None
-        packed, context = pack("allreduce", self._parameter_names[parameter], self._compression, plain)
-        if not packed.is_contiguous():
-            packed = packed.contiguous()
-
-        def put_back(reduced: torch.Tensor) -> None:
-            restored = self._compression.decompress(reduced, context)
-            if was_sparse:
-                parameter.grad = restored.to_sparse(gradient.sparse_dim())
-            elif restored is gradient:
-                return
-            elif gradient.is_contiguous():
-                gradient.set_(restored)
-            else:
-                gradient.copy_(restored)
-
-        return packed, put_back
+    def _send(self, indices: Sequence[int]) -> List[Transfer]:
+        return self._transfers.start(indices)
 
     # ---- the interface ----
 
@@ -308,7 +226,7 @@ class _DistributedOptimizer(torch.optim.Optimizer):
     def _wait(self) -> None:
         in_flight, self._in_flight = self._in_flight, []
         try:
-            _wait_for(in_flight)
+            wait_for(in_flight)
         except (RuntimeError, ValueError):
             # All are ended or abandoned; the next step starts afresh.
             self._ledger.settle()
@@ -317,8 +235,8 @@ class _DistributedOptimizer(torch.optim.Optimizer):
             self._in_flight = in_flight  # Ctrl-C ends the wait, not the operations
             raise
         with torch.no_grad():
-            for reduction in in_flight:
-                reduction.put_back(reduction.call.finish())
+            for transfer in in_flight:
+                transfer.put_back(transfer.call.finish())
         self._ledger.settle()
 
     @contextlib.contextmanager
@@ -375,16 +293,3 @@ class _DistributedOptimizer(torch.optim.Optimizer):
         self._should_synchronize = True
         self._ledger.settle()
         super().load_state_dict(state_dict)
-
-
-def _wait_for(in_flight: List[_Reduction]) -> None:
-    """Waits for the last one first: it tends to end last, so the thread is woken less often."""
-    advance_together([reduction.call for reduction in in_flight])
-    problem: Optional[BaseException] = None
-    for reduction in reversed(in_flight):
-        try:
-            reduction.call.wait()
-        except (RuntimeError, ValueError) as failed:
-            problem = failed
-    if problem is not None:
-        raise problem

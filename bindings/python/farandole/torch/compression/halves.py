@@ -7,6 +7,7 @@ from typing import Any, Optional, Tuple
 import torch
 
 from farandole.torch import entry
+from farandole.torch.memory import warm_memory
 
 _LARGE_BYTES = 1 << 20
 
@@ -83,7 +84,7 @@ def _converted(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     gets memory that was used before."""
     plain = tensor.device.type == "cpu" and tensor.layout == torch.strided and tensor.is_contiguous()
     if plain and tensor.numel() * tensor.element_size() >= _LARGE_BYTES and not entry.records_gradients((tensor,)):
-        memory = entry.warm_memory(dtype, tensor.numel())
+        memory = warm_memory(dtype, tensor.numel())
         if memory is not None:
             return memory.view(tensor.shape).copy_(tensor.detach())
     return tensor.to(dtype)

@@ -10,8 +10,9 @@ from farandole.common import job as _job
 from farandole.common.basics import HorovodBasics
 from farandole.common.calls import broadcasts, grouped_reduction, handle_average_backwards_compatibility, reduction
 from farandole.common.process_sets import ProcessSet
-from farandole.torch.entry import like, start, start_group
+from farandole.torch.entry import start, start_group
 from farandole.torch.graph.node import Set, Tensors, all_alike, contiguous, gradient, node, one_alike
+from farandole.torch.memory import like
 
 _HOW = "str? name, int op, float prescale, float postscale, SymInt? set"
 

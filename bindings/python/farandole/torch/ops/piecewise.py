@@ -11,7 +11,8 @@ import torch
 from farandole.common.basics import HorovodBasics
 from farandole.common.process_sets import ProcessSet
 from farandole.torch.compression import Compression
-from farandole.torch.entry import start, warm_memory
+from farandole.torch.entry import start
+from farandole.torch.memory import warm_memory
 
 LEAST_BYTES = 16 << 20
 """Below, a piece's own round costs as much as it saves."""

@@ -1,0 +1,34 @@
+"""The end of programs that were called: JAX returns before they have run."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy
+
+from farandole.common.job import is_started
+
+
+def finish() -> None:
+    """Waits for the programs that this thread has called."""
+    # Programs of one thread run in order; this one comes last.
+    last = jax.jit(jnp.negative)(numpy.float32(0))
+    for each in [*jax.live_arrays(), last]:
+        if not each.is_deleted():
+            try:
+                each.block_until_ready()
+            except RuntimeError:
+                pass  # its program has failed; who asks for the value is told
+
+
+def _finish_at_exit() -> None:
+    # A process that an exception ends must not wait for ranks that go on.
+    if is_started() and not hasattr(sys, "last_value"):
+        finish()
+
+
+# Those registered last are called first, so this is before the job is left.
+atexit.register(_finish_at_exit)

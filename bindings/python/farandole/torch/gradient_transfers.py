@@ -1,0 +1,164 @@
+"""How an optimizer's gradients travel to the other ranks: one at a time or in groups, compressed, sparse or dense."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+
+from farandole.common import calls
+from farandole.common.arguments import pack
+from farandole.common.process_sets import ProcessSet
+from farandole.torch import entry, mpi_ops
+from farandole.torch.compression import Compression, GradientCompressor
+from farandole.torch.exchange import Exchange, advance_together, wanted
+
+
+class Transfer:
+    """What travels for one gradient or a group, and how what comes out gets back into the parameters."""
+
+    __slots__ = ("call", "put_back")
+
+    def __init__(self, call: Any, put_back: Callable[[Any], None]) -> None:
+        self.call = call
+        self.put_back = put_back
+
+
+class Reduction(NamedTuple):
+    """What is done with gradients: an operation such as ``Average``, and factors before and after it."""
+
+    op: int
+    prescale: float
+    postscale: float
+
+
+class GradientTransfers:
+    """Starts the transfers of one optimizer.
+
+    :param parameters: by index; the optimizer may add some later
+    :param names: of the parameters, likewise; the same on all ranks
+    """
+
+    def __init__(
+        self,
+        parameters: Sequence[torch.Tensor],
+        names: Sequence[str],
+        compression: Any,
+        reduction: Reduction,
+        process_set: ProcessSet,
+        sparse_as_dense: bool,
+    ) -> None:
+        self._parameters = parameters
+        self._names = names
+        self._compression = compression
+        self._reduction = reduction
+        self._process_set = process_set
+        self._sparse_as_dense = sparse_as_dense
+        self._request = calls.reduction(None, *reduction)
+        self._grouped_request = calls.grouped_reduction(None, *reduction)
+
+    def start(self, indices: Sequence[int]) -> List[Transfer]:
+        """Sends the gradients of these parameters; those that are dense become ready together."""
+        if len(indices) == 1:
+            return [self._start_one(indices[0])]
+        sparse = [each for each in indices if self._travels_sparse(each)]
+        dense = [each for each in indices if not self._travels_sparse(each)]
+        started = [self._start_one(index) for index in sparse]
+        if dense:
+            started.append(self._start_group(dense))
+        return started
+
+    def start_instead(self, index: int, tensor: torch.Tensor, take: Callable[[torch.Tensor], None]) -> Transfer:
+        """Sends a dense tensor in the place of this parameter's gradient; ``take`` gets what comes out."""
+        packed, context = pack("allreduce", self._names[index], self._compression, tensor)
+        call = entry.start(self._request, self._names[index], packed, packed, self._process_set)
+        return Transfer(call, lambda reduced: take(self._compression.decompress(reduced, context)))
+
+    def _gradient(self, index: int) -> torch.Tensor:
+        gradient = self._parameters[index].grad
+        assert gradient is not None
+        return gradient
+
+    def _travels_sparse(self, index: int) -> bool:
+        return self._gradient(index).is_sparse and not self._sparse_as_dense
+
+    def _start_one(self, index: int) -> Transfer:
+        parameter = self._parameters[index]
+        name = self._names[index]
+        if self._travels_sparse(index):
+            call = mpi_ops.sparse_allreduce_async(self._gradient(index), name, self._reduction.op, self._process_set)
+            return Transfer(call, lambda reduced: setattr(parameter, "grad", reduced))
+        if isinstance(self._compression, GradientCompressor):
+            return self._exchange([index])
+        packed, put_back = self._pack(index)
+        return Transfer(entry.start(self._request, name, packed, packed, self._process_set), put_back)
+
+    def _start_group(self, indices: Sequence[int]) -> Transfer:
+        if isinstance(self._compression, GradientCompressor):
+            return self._exchange(indices)
+        pairs = [self._pack(index) for index in indices]
+        packed = [tensor for tensor, _ in pairs]
+        call = entry.start_group(self._grouped_request, self._names[indices[0]], packed, packed, self._process_set)
+
+        def put_all_back(reduced: Sequence[torch.Tensor]) -> None:
+            for (_, put_back), each in zip(pairs, reduced):
+                put_back(each)
+
+        return Transfer(call, put_all_back)
+
+    def _exchange(self, indices: Sequence[int]) -> Transfer:
+        """Gradients whose compressor says itself what travels."""
+        parameters = [self._parameters[index] for index in indices]
+        gradients = [self._gradient(index) for index in indices]
+        plain = [each.to_dense() if each.is_sparse else each for each in gradients]
+        names = [self._names[index] for index in indices]
+        how = wanted(*self._reduction, self._process_set)
+        call = Exchange(self._compression, names, plain, how, self._process_set, in_place=True)
+
+        def put_all_back(reduced: Sequence[torch.Tensor]) -> None:
+            for parameter, gradient, each in zip(parameters, gradients, reduced):
+                if gradient.is_sparse:
+                    parameter.grad = each.to_sparse(gradient.sparse_dim())
+                elif each is not gradient:
+                    gradient.copy_(each)
+
+        return Transfer(call, put_all_back)
+
+    def _pack(self, index: int) -> Tuple[torch.Tensor, Callable[[torch.Tensor], None]]:
+        """What travels for a gradient, and how it comes back."""
+        parameter = self._parameters[index]
+        gradient = self._gradient(index)
+        assert not gradient.requires_grad
+        was_sparse = gradient.is_sparse
+        plain = gradient.to_dense() if was_sparse else gradient
+        if self._compression is Compression.none and plain is gradient and plain.is_contiguous():
+            return plain, lambda reduced: None
+        packed, context = pack("allreduce", self._names[index], self._compression, plain)
+        if not packed.is_contiguous():
+            packed = packed.contiguous()
+
+        def put_back(reduced: torch.Tensor) -> None:
+            restored = self._compression.decompress(reduced, context)
+            if was_sparse:
+                parameter.grad = restored.to_sparse(gradient.sparse_dim())
+            elif restored is gradient:
+                return
+            elif gradient.is_contiguous():
+                gradient.set_(restored)
+            else:
+                gradient.copy_(restored)
+
+        return packed, put_back
+
+
+def wait_for(transfers: Sequence[Transfer]) -> None:
+    """Waits for the last one first: it tends to end last, so the thread is woken less often."""
+    advance_together([transfer.call for transfer in transfers])
+    problem: Optional[BaseException] = None
+    for transfer in reversed(transfers):
+        try:
+            transfer.call.wait()
+        except (RuntimeError, ValueError) as failed:
+            problem = failed
+    if problem is not None:
+        raise problem
