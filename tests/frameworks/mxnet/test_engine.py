@@ -200,7 +200,7 @@ def test_arrays_on_a_gpu_go_through_host_memory(monkeypatch: pytest.MonkeyPatch,
         return int(kernels_push(*arguments))
 
     monkeypatch.setattr(entry, "_push", refuse_once)
-    monkeypatch.setattr(entry, "_on_gpu", lambda arrays: True)
+    monkeypatch.setattr(entry, "on_gpu", lambda arrays: True)
     array = nd.ones((3,))
     assert hvd.allreduce(array, name=name, op=hvd.Sum).asnumpy().tolist() == [size] * 3
     assert refused and array.asnumpy().tolist() == [1.0] * 3

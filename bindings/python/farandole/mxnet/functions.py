@@ -11,7 +11,7 @@ from mxnet.gluon.parameter import DeferredInitializationError, Parameter, Parame
 from farandole.common import objects
 from farandole.common.operations import public
 from farandole.mxnet import mpi_ops
-from farandole.mxnet.entry import mxnet_errors
+from farandole.mxnet.waiting import mxnet_errors
 
 
 @public

@@ -20,21 +20,10 @@ from farandole.common.calls import handle_average_backwards_compatibility, rows_
 from farandole.common.names import *
 from farandole.common.names import basics as _basics
 from farandole.common.wrappers import public_in
-from farandole.mxnet.entry import (
-    Request,
-    gather,
-    gather_group,
-    like,
-    mxnet_errors,
-    name_of,
-    push,
-    push_group,
-    received,
-    require_array,
-    require_arrays,
-    set_number,
-)
+from farandole.mxnet.arguments import require_array, require_arrays, set_number
+from farandole.mxnet.entry import Request, like, name_of, push, push_group
 from farandole.mxnet.membership import init, shutdown
+from farandole.mxnet.waiting import gather, gather_group, mxnet_errors, received
 
 public = public_in("mxnet")
 

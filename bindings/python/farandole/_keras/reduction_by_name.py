@@ -1,0 +1,86 @@
+"""The gradients of one step of an optimizer of Keras, by an adapter whose functions take tensors and a name."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, List, Optional, Sequence
+
+from farandole._keras.options import Options
+from farandole.common.framework import Reduction
+from farandole.common.process_sets import ProcessSet
+from farandole.common.reduction import GradientReducer
+
+
+class _Verbs:
+    """Of an adapter whose functions take a tensor, or several, and a name."""
+
+    def __init__(self, adapter: Any) -> None:
+        self._adapter = adapter
+
+    def is_sparse(self, gradient: Any) -> bool:
+        """Never: Keras makes these gradients dense."""
+        return False
+
+    def densified(self, gradient: Any) -> Any:
+        """The gradient."""
+        return gradient
+
+    def divided_by_members(self, gradient: Any, process_set: ProcessSet) -> Any:
+        """By those of now."""
+        return gradient / (process_set.size() or 1)
+
+    def allreduce(self, gradient: Any, name: str, how: Reduction) -> Any:
+        """One gradient."""
+        return self.grouped_allreduce([gradient], name, how)[0]
+
+    def grouped_allreduce(self, gradients: Sequence[Any], name: str, how: Reduction) -> List[Any]:
+        """All at once."""
+        plain = [each.contiguous() if hasattr(each, "contiguous") else each for each in gradients]
+        return self._adapter.grouped_allreduce(
+            plain,
+            name=name,
+            compression=how.compression,
+            op=how.op,
+            prescale_factor=how.prescale_factor,
+            postscale_factor=how.postscale_factor,
+            process_set=how.process_set,
+        )
+
+
+_named: Dict[str, int] = {}
+
+
+def _own_name(name: str) -> str:
+    """Of several optimizers of one name, each has its own in operations."""
+    count = _named[name] = _named.get(name, 0) + 1
+    return name if count == 1 else f"{name}_{count}"
+
+
+class ReductionByName:
+    """The gradients of a step, by name."""
+
+    def __init__(self, options: Options, adapter: Any) -> None:
+        self._name = options.name
+        self._named: Optional[str] = None
+        self._reducer: GradientReducer[int] = GradientReducer(
+            _Verbs(adapter),
+            options.op,
+            options.gradient_predivide_factor,
+            options.groups or 1,
+            id,
+            options.process_set,
+            options.compression,
+            options.sparse_as_dense,
+            options.scale_local_gradients,
+        )
+
+    def register_local(self, variable: Any) -> None:
+        """The gradient of this variable stays on its rank."""
+        self._reducer.register_local(id(variable))
+
+    def reduce(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
+        """None stays None."""
+        if self._named is None:
+            # Not when it is made: a rank may make optimizers that never step.
+            self._named = _own_name(self._name)
+        names = [f"{self._named}.gradient_{place}" for place in range(len(variables))]
+        return self._reducer.reduce(gradients, [id(each) for each in variables], names)

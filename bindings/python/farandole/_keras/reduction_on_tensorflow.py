@@ -1,0 +1,62 @@
+"""How an optimizer of Keras reduces its gradients on TensorFlow."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, Optional, Sequence
+
+from farandole._keras.options import Options
+
+
+class OnTensorFlow:
+    """Leaves all of it to TensorFlow's adapter, in graphs and outside."""
+
+    def __init__(self, options: Options) -> None:
+        from farandole.tensorflow.gradient_aggregation_eager import LocalGradientAggregationHelperEager
+        from farandole.tensorflow.reducing import GradientReduction
+
+        self._reduce = GradientReduction(
+            options.name,
+            options.device_dense,
+            options.device_sparse,
+            options.compression,
+            options.sparse_as_dense,
+            options.op,
+            options.gradient_predivide_factor,
+            0,
+            options.groups,
+            options.process_set,
+            options.scale_local_gradients,
+        )
+        self.aggregation_helper: Optional[Any] = None
+        if options.backward_passes_per_step > 1:
+            self.aggregation_helper = LocalGradientAggregationHelperEager(
+                options.backward_passes_per_step,
+                self._reduce,
+                options.sparse_as_dense,
+                options.average_aggregated_gradients,
+                options.process_set,
+                options.scale_local_gradients,
+            )
+
+    def register_local(self, variable: Any) -> None:
+        """The gradient of this variable stays on its rank."""
+        helper = self.aggregation_helper
+        (helper.register_local_var if helper else self._reduce.register_local)(variable)
+
+    def begin_anew(self) -> None:
+        """Nothing has been added up."""
+        helper = self.aggregation_helper
+        if helper is not None and helper.counter is not None:
+            for each in [helper.counter, *helper.locally_aggregated_grads]:
+                if each is not None:
+                    each.assign(each * 0)
+
+    def __call__(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
+        """What is to be applied, by ``apply``."""
+        if self.aggregation_helper is None:
+            return self._reduce(gradients, variables)
+        return self.aggregation_helper.compute_gradients(gradients, variables)
+
+    def apply(self, apply: Callable[[], Any], optimizer: Any) -> Any:
+        """Applies where a step is due."""
+        return apply() if self.aggregation_helper is None else self.aggregation_helper.apply_gradients(apply, optimizer)

@@ -1,0 +1,39 @@
+"""How an optimizer of Keras reduces its gradients on PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List, Sequence
+
+from farandole._keras.options import Options
+from farandole._keras.reduction_by_name import ReductionByName
+from farandole.common.reduction import Accumulator
+
+
+class OnTorch(ReductionByName):
+    """On PyTorch every step is Python's."""
+
+    def __init__(self, options: Options) -> None:
+        import farandole.torch
+
+        super().__init__(options, farandole.torch)
+        self._new_sums = lambda: Accumulator(options.backward_passes_per_step, options.average_aggregated_gradients)
+        self._sums = self._new_sums()
+        self._is_due = True
+
+    def begin_anew(self) -> None:
+        """Nothing has been added up."""
+        self._sums = self._new_sums()
+
+    def __call__(self, gradients: Sequence[Any], variables: Sequence[Any]) -> List[Any]:
+        """What is to be applied, by ``apply``."""
+        if self._sums.passes > 1:
+            complete = self._sums.add([each if each is None else each.clone() for each in gradients])
+            self._is_due = complete is not None
+            if complete is None:
+                return list(gradients)
+            gradients = complete
+        return self.reduce(gradients, variables)
+
+    def apply(self, apply: Callable[[], Any], optimizer: Any) -> Any:
+        """Applies where a step is due."""
+        return apply() if self._is_due else None
