@@ -16,31 +16,67 @@ enum class board_use : std::uint8_t {
   notice, ///< of any size: shown is where they stand, and callers copy them out of each other's memory
 };
 
+/// What becomes of the first dimension of a tensor.
+enum class row_use : std::uint8_t {
+  whole,     ///< nothing: the result has the shape of the tensor
+  gathered,  ///< the result holds the rows of all members, in rank order
+  dealt,     ///< each member says how many of its rows go to which member
+  segmented, ///< each member gets its segment of the rows, of almost equal sizes
+};
+
 struct operation_row {
   farandole::operation id;
   std::string_view name;
-  bool reduces;        ///< combines elements: reduce op and scales count, bool is refused
-  bool same_shape;     ///< every rank must bring the same shape
-  bool has_rows;       ///< takes the first dimension apart, or grows it: scalars are refused
-  bool first_dim_free; ///< shapes may differ in their first extent
-  bool has_root;       ///< one rank is the source; ranks must agree on it
-  bool fusible;        ///< several tensors may share a bundle
-  bool cacheable;      ///< gets an id
-  board_use on_board;
-  bool takes_zeros; ///< goes on while some ranks have joined; the others refuse
+  row_use rows = row_use::whole;
+  bool moves_tensor = true;
+  bool reduces = false;      ///< combines elements: reduce op and scales count, bool is refused
+  bool takes_adasum = false; ///< has an adaptive sum, which needs whole tensors
+  bool has_root = false;     ///< one rank is the source; ranks must agree on it
+  bool fusible = false;      ///< several tensors may share a bundle
+  bool cacheable = false;    ///< gets an id
+  board_use on_board = board_use::none;
+  bool takes_zeros = false; ///< goes on while some ranks have joined; the others refuse
+
+  /// Takes the first dimension apart, or grows it: scalars are refused.
+  constexpr bool has_rows() const { return rows != row_use::whole; }
+  /// Members' shapes may differ in their first extent; so the size of the result is known only when the
+  /// operation runs, and the core allocates it.
+  constexpr bool first_dim_free() const { return rows == row_use::gathered || rows == row_use::dealt; }
 };
 
 inline constexpr operation_row operation_table[operation_count] = {
-    {operation::allreduce, "allreduce", true, true, false, false, false, true, true, board_use::bytes, true},
-    {operation::allgather, "allgather", false, false, true, true, false, true, true, board_use::notice,
-     false},
-    {operation::broadcast, "broadcast", false, true, false, false, true, false, true, board_use::bytes,
-     false},
-    {operation::barrier, "barrier", false, true, false, false, false, false, false, board_use::none, true},
-    {operation::join, "join", false, false, false, false, false, false, false, board_use::none, true},
-    {operation::alltoall, "alltoall", false, false, true, true, false, false, true, board_use::notice, false},
-    {operation::reducescatter, "reducescatter", true, true, true, false, false, true, true, board_use::none,
-     false},
+    {.id = operation::allreduce,
+     .name = "allreduce",
+     .reduces = true,
+     .takes_adasum = true,
+     .fusible = true,
+     .cacheable = true,
+     .on_board = board_use::bytes,
+     .takes_zeros = true},
+    {.id = operation::allgather,
+     .name = "allgather",
+     .rows = row_use::gathered,
+     .fusible = true,
+     .cacheable = true,
+     .on_board = board_use::notice},
+    {.id = operation::broadcast,
+     .name = "broadcast",
+     .has_root = true,
+     .cacheable = true,
+     .on_board = board_use::bytes},
+    {.id = operation::barrier, .name = "barrier", .moves_tensor = false, .takes_zeros = true},
+    {.id = operation::join, .name = "join", .moves_tensor = false, .takes_zeros = true},
+    {.id = operation::alltoall,
+     .name = "alltoall",
+     .rows = row_use::dealt,
+     .cacheable = true,
+     .on_board = board_use::notice},
+    {.id = operation::reducescatter,
+     .name = "reducescatter",
+     .rows = row_use::segmented,
+     .reduces = true,
+     .fusible = true,
+     .cacheable = true},
 };
 
 constexpr const operation_row& row_of(operation id) {

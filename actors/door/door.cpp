@@ -150,7 +150,7 @@ pending_ptr door::admit(entry& known, const submission& what, std::uint32_t grou
   auto operation = blank(known, what);
   operation->input = what.input;
   operation->output = what.output;
-  operation->lends = row_of(what.signature.operation).has_rows && !what.output;
+  operation->lends = row_of(what.signature.operation).has_rows() && !what.output;
   operation->bytes =
       static_cast<std::size_t>(element_count(what.signature.shape)) * size_of(what.signature.dtype);
   operation->splits = splits_of(what, size_);

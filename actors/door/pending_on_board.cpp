@@ -130,7 +130,8 @@ error pending::receive(taking& what) {
 
 notice_place pending::take_place() {
   const auto& room = seat->board().arena();
-  const auto all = signature.operation == operation::alltoall ? bytes : bytes * seat->board().members();
+  const auto all =
+      row_of(signature.operation).rows == row_use::dealt ? bytes : bytes * seat->board().members();
   const auto expected = seat->expects(all);
   if (!room || expected < least_place)
     return {};

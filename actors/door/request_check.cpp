@@ -22,10 +22,11 @@ error wrong_reduction(const submission& what, std::int32_t members) {
   if (!row_of(what.signature.operation).reduces)
     return {};
   if (what.signature.reduce_op == reduce_op::adasum) {
-    if (what.signature.operation == operation::reducescatter)
-      return refuse(
-          what, "Adasum has no reducescatter: it needs whole tensors; use Average, Sum, Min, Max or Product",
-          error_kind::aborted);
+    if (!row_of(what.signature.operation).takes_adasum)
+      return refuse(what,
+                    "Adasum has no " + std::string(row_of(what.signature.operation).name) +
+                        ": it needs whole tensors; use Average, Sum, Min, Max or Product",
+                    error_kind::aborted);
     auto problem = why_no_adasum(what.signature.dtype, static_cast<std::size_t>(members));
     return problem ? refuse(what, std::move(problem.text), problem.kind) : error{};
   }
@@ -38,7 +39,7 @@ error wrong_reduction(const submission& what, std::int32_t members) {
 // that begins before them only the rows count that every member gets: who gets one more is not known here,
 // and what lies just behind the output of another may well be an input.
 error wrong_scatter(const submission& what, std::int32_t members) {
-  if (what.signature.operation != operation::reducescatter)
+  if (row_of(what.signature.operation).rows != row_use::segmented)
     return {};
   if (what.signature.shape.empty())
     return refuse(what, "reducescatter of a scalar; give it a dimension first");
@@ -57,7 +58,7 @@ error wrong_scatter(const submission& what, std::int32_t members) {
 }
 
 error wrong_splits(const submission& what, std::int32_t members) {
-  if (what.signature.operation != operation::alltoall)
+  if (row_of(what.signature.operation).rows != row_use::dealt)
     return what.splits.empty() ? error{} : refuse(what, "only an alltoall takes splits");
   const auto& extents = what.signature.shape;
   const auto wanted = static_cast<std::size_t>(members);
@@ -130,7 +131,7 @@ error wrong_request(const submission& what, std::int32_t members, std::span<cons
 }
 
 std::vector<std::int64_t> splits_of(const submission& what, std::int32_t members) {
-  if (what.signature.operation != operation::alltoall || what.signature.shape.empty())
+  if (row_of(what.signature.operation).rows != row_use::dealt || what.signature.shape.empty())
     return {};
   if (!what.splits.empty())
     return {what.splits.begin(), what.splits.end()};

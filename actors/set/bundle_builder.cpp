@@ -36,11 +36,11 @@ std::string complaint(const bundle& what, const bundle_entry& entry, const pendi
   if (own->signature.operation != what.operation || own->signature.dtype != what.dtype)
     return "which this rank has submitted as " + std::string(row_of(own->signature.operation).name) + " of " +
            std::string(to_string(own->signature.dtype));
-  if (!row_of(what.operation).has_rows)
+  if (!row_of(what.operation).has_rows())
     return {};
   const auto& extents = own->signature.shape;
   if (extents.empty() ||
-      (what.operation == operation::allgather && entry.row_elements != elements_of_row(extents)))
+      (row_of(what.operation).rows == row_use::gathered && entry.row_elements != elements_of_row(extents)))
     return "whose rows are others than those of the shape " + to_string(extents) + " submitted here";
   return {};
 }
@@ -56,7 +56,7 @@ bundle_builder::build(const bundle& what, std::vector<pending_ptr> operations, b
   auto job = std::make_unique<lane_job>();
   job->bundle = work_of(what, ranks_);
   job->operations = std::move(operations);
-  if (what.operation == operation::alltoall && what.entries.size() != 1)
+  if (row_of(what.operation).rows == row_use::dealt && what.entries.size() != 1)
     return broken(" holds " + std::to_string(what.entries.size()) + " tensors; an alltoall goes alone");
   for (std::size_t i = 0; i < what.entries.size(); ++i) {
     if (auto text = complaint(what, what.entries[i], job->operations[i], joined); !text.empty())
@@ -76,8 +76,8 @@ void bundle_builder::add_part(const bundle_entry& entry, std::size_t index, lane
     one.output = operation->output;
     one.input_bytes = operation->bytes;
   }
-  switch (moved.operation) {
-  case operation::allgather: {
+  switch (row_of(moved.operation).rows) {
+  case row_use::gathered: {
     auto row_bytes = static_cast<std::size_t>(entry.row_elements) * size_of(moved.dtype);
     for (auto rows : entry.first_dims)
       moved.gathered.push_back(static_cast<std::size_t>(rows) * row_bytes);
@@ -85,15 +85,15 @@ void bundle_builder::add_part(const bundle_entry& entry, std::size_t index, lane
     one.output = nullptr; // the lane allocates it
     break;
   }
-  case operation::alltoall:
+  case row_use::dealt:
     for (auto rows : operation->splits)
       moved.sent.push_back(static_cast<std::size_t>(rows) * bytes_of_row(operation->signature));
     one.output = nullptr; // the lane allocates it once the members have told each other its size
     break;
-  case operation::reducescatter:
+  case row_use::segmented:
     add_segments(*operation, moved);
     break;
-  default:
+  case row_use::whole:
     break;
   }
   moved.parts.push_back(one);

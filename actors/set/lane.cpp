@@ -21,7 +21,7 @@ std::string lateness_notice(bool late, const std::string& silent) {
 
 // Outputs whose size is known only now live with their operation.
 error allocate_outputs(lane_job& job, result_memory& memory) {
-  if (!row_of(job.bundle.operation).has_rows)
+  if (!row_of(job.bundle.operation).has_rows())
     return {};
   for (std::size_t i = 0; i < job.bundle.parts.size(); ++i) {
     if (job.bundle.parts[i].output)
@@ -184,7 +184,7 @@ error lane_thread::cause_of(error seen) {
 error lane_thread::move(lane_job& job) {
   const limits until{token_, std::chrono::steady_clock::now() + wiring_.operation_timeout,
                      wiring_.timeout_citation};
-  if (job.bundle.operation == operation::alltoall)
+  if (row_of(job.bundle.operation).rows == row_use::dealt)
     if (auto problem = exchange_splits(job, until))
       return problem;
   if (auto problem = allocate_outputs(job, *results_))

@@ -92,16 +92,16 @@ expected<options> options_from(const farandole_options& given) {
 }
 
 bool moves_a_tensor(operation id) {
-  return id != operation::barrier && id != operation::join;
+  return row_of(id).moves_tensor;
 }
 
 bool allocates(operation id) {
-  return id == operation::allgather || id == operation::alltoall;
+  return row_of(id).first_dim_free();
 }
 
 // Whether the caller has to bring memory for what comes out.
 bool needs_output(operation id) {
-  return !allocates(id) && id != operation::reducescatter;
+  return !row_of(id).has_rows();
 }
 
 error bad_number(const farandole_submission& given, const char* what, std::int32_t number) {

@@ -117,7 +117,7 @@ std::vector<std::int64_t> splits_of(nb::handle splits) {
 operation_handle keep(const std::shared_ptr<job>& running, farandole::handle operation, std::uint32_t number,
                       nb::handle input, nb::handle output, signature& asked) {
   operation_handle kept(running, std::move(operation), number, nb::borrow(input), nb::borrow(output));
-  if (row_of(asked.operation).has_rows)
+  if (row_of(asked.operation).has_rows())
     kept.describe_rows(asked.dtype, std::move(asked.shape));
   return kept;
 }

@@ -19,7 +19,7 @@ error why_not_on_cpu(const work& bundle, std::size_t members) {
   if (row_of(bundle.operation).reduces && bundle.dtype == dtype::boolean)
     return {error_kind::unimplemented, std::string(to_string(bundle.reduce_op)) + " of bool is not defined"};
   if (row_of(bundle.operation).reduces && bundle.reduce_op == reduce_op::adasum) {
-    if (bundle.operation != operation::allreduce)
+    if (!row_of(bundle.operation).takes_adasum)
       return {error_kind::unimplemented, "Adasum needs whole tensors: it has an allreduce only"};
     return why_no_adasum(bundle.dtype, members);
   }

@@ -63,7 +63,7 @@ constexpr check before_join[] = {
        return a.operation == b.operation && adaptive(a) == adaptive(b);
      },
      kind, "operations", "ask for the same operation"},
-    {[](const operation_row& row) { return row.same_shape; },
+    {[](const operation_row& row) { return !row.first_dim_free(); },
      [](const signature& a, const signature& b) { return a.shape == b.shape; },
      [](const signature& s) { return to_string(s.shape); }, "shapes", "submit the same shape"},
     {[](const operation_row& row) { return row.reduces; },
@@ -78,11 +78,11 @@ constexpr check before_join[] = {
 };
 
 constexpr check after_join[] = {
-    {[](const operation_row& row) { return row.first_dim_free; },
+    {[](const operation_row& row) { return row.first_dim_free(); },
      [](const signature& a, const signature& b) { return a.shape.size() == b.shape.size(); },
      [](const signature& s) { return to_string(s.shape); }, "numbers of dimensions",
      "submit as many dimensions"},
-    {[](const operation_row& row) { return row.first_dim_free; },
+    {[](const operation_row& row) { return row.first_dim_free(); },
      [](const signature& a, const signature& b) { return same_but_first(a.shape, b.shape); },
      [](const signature& s) { return to_string(s.shape); }, "shapes",
      "submit the same shape but for the first dimension"},
@@ -129,7 +129,7 @@ error disagreement(std::string_view name, std::span<const asked_by> who,
     return {error_kind::precondition, printable_name(name) + ": " + std::string(row.name) +
                                           " is not supported with join: " + listed(joined) +
                                           " joined already"};
-  if (row.has_rows && first.shape.empty())
+  if (row.has_rows() && first.shape.empty())
     return {error_kind::precondition, printable_name(name) + ": " + std::string(row.name) +
                                           " of a scalar on rank " + std::to_string(who.front().rank) +
                                           "; give it a dimension first"};

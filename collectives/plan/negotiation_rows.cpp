@@ -19,10 +19,10 @@ bool describe_ready(const signature& what, const std::vector<std::int64_t>& firs
   out.prescale = what.prescale;
   out.postscale = what.postscale;
   out.elements = element_count(what.shape);
-  if (row_of(what.operation).first_dim_free) {
+  if (row_of(what.operation).first_dim_free()) {
     const auto row_elements = elements_of_row(what.shape);
     // Only a gather's rows all come to everybody; who sends what in an alltoall is told between the members.
-    if (what.operation == operation::allgather)
+    if (row_of(what.operation).rows == row_use::gathered)
       out.details = std::make_shared<const ready_details>(ready_details{{}, first_dims, row_elements});
     std::int64_t rows = 0;
     for (auto extent : first_dims)

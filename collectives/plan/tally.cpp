@@ -13,7 +13,7 @@ namespace farandole {
 namespace {
 
 bool free_first(const signature& what) {
-  return row_of(what.operation).first_dim_free && !what.shape.empty();
+  return row_of(what.operation).first_dim_free() && !what.shape.empty();
 }
 
 // Whether they are equal but for a first extent that may differ.

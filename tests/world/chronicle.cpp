@@ -66,7 +66,7 @@ void chronicle::compare(record& told, std::int32_t rank, const lane_job& job, bo
     }
     // Where first extents are free, sizes may differ; a gather's bundle tells all of them, and that was
     // compared.
-    if (row_of(job.bundle.operation).first_dim_free)
+    if (row_of(job.bundle.operation).first_dim_free())
       continue;
     if (entry.bytes != 0 && entry.bytes != bytes)
       problem(who + entry.name + ": " + std::to_string(bytes) + " bytes move with " +

@@ -54,7 +54,7 @@ std::string dtypes_of(operation what, reduce_op reduction) {
 }
 
 bool has_tensor(const operation_row& row) {
-  return row.cacheable; // what has an id has a tensor
+  return row.moves_tensor;
 }
 
 std::string_view on_board(board_use how) {
@@ -130,8 +130,8 @@ std::string how_ranks_agree() {
   const auto said = [](bool yes) { return cell(yes ? "yes" : "–"); };
   for (const auto& asked : operation_table) {
     const bool tensor = has_tensor(asked);
-    text += "|" + cell(asked.name) + said(tensor && asked.same_shape) + said(asked.first_dim_free) +
-            said(tensor && !asked.has_rows) + said(asked.has_root) + said(asked.fusible) +
+    text += "|" + cell(asked.name) + said(tensor && !asked.first_dim_free()) + said(asked.first_dim_free()) +
+            said(tensor && !asked.has_rows()) + said(asked.has_root) + said(asked.fusible) +
             said(asked.cacheable) + said(asked.takes_zeros) + "\n";
   }
   return text;

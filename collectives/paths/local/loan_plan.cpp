@@ -1,11 +1,12 @@
 #include "collectives/paths/local/loan_plan.hpp"
 
+#include "collectives/operation.hpp"
 #include "collectives/paths/bundle_bytes.hpp"
 
 namespace farandole {
 
 bool worth_lending(const work& bundle, std::size_t members, std::size_t least_bytes, std::size_t room) {
-  return bundle.operation == operation::alltoall && members > 1 && least_bytes > 0 &&
+  return row_of(bundle.operation).rows == row_use::dealt && members > 1 && least_bytes > 0 &&
          bundle.longest >= least_bytes && bundle.parts.size() * members <= room / sizeof(std::uint64_t);
 }
 

@@ -69,7 +69,7 @@ outcome local_path::run(const work& bundle, const limits& until) {
 }
 
 std::size_t local_path::longest_stream(const work& bundle) const {
-  if (bundle.operation == operation::alltoall)
+  if (row_of(bundle.operation).rows == row_use::dealt)
     return bundle.longest * members_;
   std::size_t longest = 0;
   for (const auto& stream : streams_)
@@ -85,11 +85,12 @@ error local_path::refuse(const work& bundle) const {
   if (auto problem = why_not_on_cpu(bundle, members_))
     return problem;
   const std::size_t sizes = bundle.parts.size() * members_;
-  if (bundle.operation == operation::allgather)
+  const auto rows = row_of(bundle.operation).rows;
+  if (rows == row_use::gathered)
     assert(bundle.gathered.size() == sizes);
-  if (bundle.operation == operation::alltoall)
+  if (rows == row_use::dealt)
     assert(bundle.received.size() == sizes);
-  if (bundle.operation == operation::alltoall || bundle.operation == operation::reducescatter) {
+  if (rows == row_use::dealt || rows == row_use::segmented) {
     assert(bundle.sent.size() == sizes);
     if (window_->layout().chunk_bytes / members_ < share_alignment)
       return {error_kind::unimplemented, "slots of " + std::to_string(window_->layout().chunk_bytes) +
@@ -109,15 +110,15 @@ void local_path::lay_out(const work& bundle) {
     for (std::size_t i = 0; i < sizes.size(); ++i)
       streams[i % members_].append(sizes[i]);
   };
-  switch (bundle.operation) {
-  case operation::allgather:
+  switch (row_of(bundle.operation).rows) {
+  case row_use::gathered:
     return by_member(streams_, bundle.gathered);
-  case operation::alltoall:
+  case row_use::dealt:
     by_member(received_, bundle.received);
     [[fallthrough]];
-  case operation::reducescatter:
+  case row_use::segmented:
     return by_member(streams_, bundle.sent);
-  default:
+  case row_use::whole:
     streams_.resize(1);
     streams_[0].clear();
     for (const auto& part : bundle.parts)

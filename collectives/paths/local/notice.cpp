@@ -3,6 +3,8 @@
 #include <limits>
 #include <string>
 
+#include "collectives/operation.hpp"
+
 namespace farandole {
 
 namespace {
@@ -29,7 +31,7 @@ struct dealing {
   /// Bytes of a member's tensor that stand before those for another. False when they cannot be counted.
   bool before(std::uint32_t from, std::uint32_t to, std::size_t& bytes) const {
     bytes = 0;
-    if (what != operation::alltoall)
+    if (row_of(what).rows != row_use::dealt)
       return true;
     for (std::uint32_t lower = 0; lower < to; ++lower)
       if (!add_rows(rows(from, lower), row_bytes, bytes))
