@@ -6,7 +6,7 @@
 #                     or  Refused      this hello cannot be part of the job; says why
 #   rendezvous → member   Awaited      while a member waits for its Welcome: which members have not said hello yet
 #   member → leader       Greeting     first message on a link to a leader: which member is calling
-#   member → leader       Introduction how my data paths can be reached (a window's address, a UCX address)
+#   member → leader       Introduction how my data paths can be reached (ADDRESS:PORT of tcp, the name of a window)
 #   leader → members      Introductions  everyone's, once all have come
 #   rendezvous → member   Lost         a member is gone; the generation ends for all
 #   rendezvous → member   Changed      elastic jobs: members wait to come in, or some are to leave; nothing ends until
@@ -168,16 +168,16 @@ struct Greeting {
 
 struct Introduction {
   rank @0 :Int32;
-  window @1 :Text;
-  # Where the host's window is offered (an abstract Unix socket name); empty if this member offers none.
-  network @2 :Data;
-  # Where the path between hosts is reached: ADDRESS:PORT of tcp, a worker's address of ucx; empty if none is started.
-  column @3 :Data;
-  # Another, for the members of equal place on their hosts alone; empty if the hierarchical path is not started.
-  gloo @4 :Data;
-  # Where Gloo expects each of the others, packed; empty if the gloo path is not started.
-  outside @5 :Data;
-  # What the library of the outside path says for itself; empty if there is none.
+  paths @1 :List(PathAddress);
+  # Of the paths that this member has opened and that have something to tell.
+}
+
+struct PathAddress {
+  path @0 :Text;
+  # Its name in the table of paths: "tcp", "gloo". For "local" where the host's window is offered, for "hierarchical"
+  # the connections between members of equal place on their hosts.
+  address @1 :Data;
+  # What its connect() takes at the other members: ADDRESS:PORT of tcp, a worker's address of ucx, anything of a library.
 }
 
 struct Introductions {

@@ -1,5 +1,6 @@
 #include "messages/membership.hpp"
 
+#include <algorithm>
 #include <cassert>
 
 #include "messages/decoding.hpp"
@@ -33,31 +34,36 @@ std::string read_address(capnp::Data::Reader bytes, verdict& so_far) {
 
 void read_introduction(wire::Introduction::Reader from, introduction& value, verdict& so_far) {
   value.rank = from.getRank();
-  value.window = read_label(from.getWindow(), so_far);
   so_far.require(is_rank(value.rank), rank_rule);
-  value.network = read_address(from.getNetwork(), so_far);
-  value.column = read_address(from.getColumn(), so_far);
-  value.gloo = read_address(from.getGloo(), so_far);
-  value.outside = read_address(from.getOutside(), so_far);
+  if (!so_far.require(from.getPaths().size() <= path_limit, "an introduction names too many data paths"))
+    return;
+  for (auto one : from.getPaths()) {
+    auto path = read_label(one.getPath(), so_far);
+    const auto is_this = [&path](const path_address& other) { return other.path == path; };
+    so_far.require(std::none_of(value.paths.begin(), value.paths.end(), is_this),
+                   "an introduction names a data path twice");
+    value.paths.push_back({std::move(path), read_address(one.getAddress(), so_far)});
+  }
 }
 
 void write_introduction(wire::Introduction::Builder to, const introduction& value) {
   to.setRank(value.rank);
-  to.setWindow(text_of(value.window));
-  const auto bytes_of = [](const std::string& address) {
-    return capnp::Data::Reader{reinterpret_cast<const kj::byte*>(address.data()), address.size()};
-  };
-  if (!value.network.empty())
-    to.setNetwork(bytes_of(value.network));
-  if (!value.column.empty())
-    to.setColumn(bytes_of(value.column));
-  if (!value.gloo.empty())
-    to.setGloo(bytes_of(value.gloo));
-  if (!value.outside.empty())
-    to.setOutside(bytes_of(value.outside));
+  auto list = to.initPaths(static_cast<kj::uint>(value.paths.size()));
+  for (kj::uint i = 0; i < list.size(); ++i) {
+    const auto& address = value.paths[i].address;
+    list[i].setPath(text_of(value.paths[i].path));
+    list[i].setAddress({reinterpret_cast<const kj::byte*>(address.data()), address.size()});
+  }
 }
 
 } // namespace
+
+std::string introduction::address_of(std::string_view path) const {
+  for (const auto& one : paths)
+    if (one.path == path)
+      return one.address;
+  return {};
+}
 
 envelope encode(const address& from, const hello& value) {
   return write(from, [&](auto body) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "messages/departure.hpp"
@@ -16,6 +17,7 @@
 namespace farandole {
 
 /// Longest address of a data path.
+inline constexpr std::size_t path_limit = 16; ///< paths in an introduction
 inline constexpr std::size_t path_address_limit_bytes = std::size_t{64} << 10;
 
 struct hello {
@@ -97,14 +99,21 @@ struct greeting {
   friend bool operator==(const greeting&, const greeting&) = default;
 };
 
+/// How one of a member's data paths can be reached.
+struct path_address {
+  std::string path;    ///< its name in the table of paths
+  std::string address; ///< bytes for that path alone
+
+  friend bool operator==(const path_address&, const path_address&) = default;
+};
+
 /// How one member's data paths can be reached.
 struct introduction {
   std::int32_t rank = 0;
-  std::string window;
-  std::string network; ///< of tcp or ucx
-  std::string column;
-  std::string gloo;
-  std::string outside;
+  std::vector<path_address> paths; ///< each path once; at most path_limit
+
+  /// Empty if the member told none.
+  std::string address_of(std::string_view path) const;
 
   friend bool operator==(const introduction&, const introduction&) = default;
 };

@@ -33,8 +33,8 @@ welcome sound_welcome() {
 }
 
 introductions sound_introductions() {
-  return {{{0, "window-0", {}, {}, {}},
-           {1, "", std::string("\0\1\xff", 3), std::string("\2\0", 2), std::string("\0\3", 2)}}};
+  return {{{0, {{"local", "window-0"}}},
+           {1, {{"ucx", std::string("\0\1\xff", 3)}, {"gloo", std::string("\2\0", 2)}}}}};
 }
 
 template <class Spoil>
@@ -202,11 +202,27 @@ TEST_CASE("introductions out of order or too long are refused") {
   auto value = sound_introductions();
   std::swap(value.members[0], value.members[1]);
   CHECK_FALSE(decode_introductions(encode(somewhere, value)));
-  CHECK_FALSE(decode_introduction(encode(somewhere, introduction{0, std::string(5000, 'w'), {}, {}, {}})));
-  CHECK_FALSE(decode_introduction(encode(somewhere, introduction{0, "", std::string(70'000, 'u'), {}, {}})));
-  CHECK_FALSE(decode_introduction(encode(somewhere, introduction{0, "", {}, std::string(70'000, 'c'), {}})));
-  CHECK_FALSE(decode_introduction(encode(somewhere, introduction{0, "", {}, {}, std::string(70'000, 'g')})));
-  CHECK_FALSE(decode_introduction(encode(somewhere, introduction{-1, "", {}, {}, {}})));
+  const auto refused = [](introduction wrong) { return !decode_introduction(encode(somewhere, wrong)); };
+  CHECK(refused({-1, {}}));
+  CHECK(refused({0, {{std::string(5000, 'p'), ""}}}));
+  CHECK(refused({0, {{"ucx", std::string(path_address_limit_bytes + 1, 'u')}}}));
+  CHECK_FALSE(refused({0, {{"ucx", std::string(path_address_limit_bytes, 'u')}}}));
+}
+
+TEST_CASE("introductions that name a path twice, or too many paths, are refused") {
+  CHECK_FALSE(decode_introduction(encode(somewhere, introduction{0, {{"tcp", "a"}, {"tcp", "b"}}})));
+  introduction many;
+  for (std::size_t i = 0; i < path_limit; ++i)
+    many.paths.push_back({"path-" + std::to_string(i), "x"});
+  CHECK(decode_introduction(encode(somewhere, many)));
+  many.paths.push_back({"one too many", "x"});
+  CHECK_FALSE(decode_introduction(encode(somewhere, many)));
+}
+
+TEST_CASE("the address of a path that a member did not tell is empty") {
+  const auto one = sound_introductions().members[1];
+  CHECK(one.address_of("gloo") == std::string("\2\0", 2));
+  CHECK(one.address_of("tcp") == "");
 }
 
 TEST_CASE("ranks out of range are refused in losses and greetings") {

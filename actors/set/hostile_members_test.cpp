@@ -19,10 +19,10 @@ envelope_actor an_introducer(caf::actor_system& system, const caf::actor& ear) {
                                                    caf::actor_cast<member_watcher_actor>(ear)});
 }
 
-envelope introduces(std::int32_t source, std::int32_t rank, std::string window = {}) {
+envelope introduces(std::int32_t source, std::int32_t rank, std::string address = {}) {
   introduction value;
   value.rank = rank;
-  value.window = std::move(window);
+  value.paths.push_back({"local", std::move(address)});
   return encode(from(source), value);
 }
 
@@ -38,7 +38,7 @@ std::vector<hostile> false_introductions() {
        "a rank is out of range"},
       {"an introduction of rank -1", -1, [] { return introduces(-1, 2); }, not_its_place},
       {"a second introduction", 0, [] { return introduces(0, 0, "another"); }, "introduced itself twice"},
-      {"an endless name of a window", 2, [] { return introduces(2, 2, std::string(1 << 20, 'x')); },
+      {"an endless address of a path", 2, [] { return introduces(2, 2, std::string(1 << 20, 'x')); },
        "too long"},
       {"an introduction of another set", 2,
        [] {
@@ -136,7 +136,7 @@ TEST_CASE("an introducer: what no member sends names its sender, and the others 
         const auto all = decode_introductions(table.sent.front());
         REQUIRE(all);
         REQUIRE(all->members.size() == 3);
-        CHECK(all->members[0].window.empty());
+        CHECK(all->members[0].address_of("local").empty());
         // Too late.
         const auto before = table.faults.size();
         table.hear(introduces(5, 5));

@@ -55,6 +55,20 @@ set_facts facts_of(const set_view& set) {
   return {set.members.size(), hosts.size(), std::all_of(hosts.begin(), hosts.end(), as_many), set.set == 0};
 }
 
+// Ranks within the set.
+std::vector<std::int32_t> all_ranks(const set_view& set) {
+  std::vector<std::int32_t> all(set.members.size());
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+template <class Path>
+expected<std::unique_ptr<path>> as_path(expected<std::unique_ptr<Path>> one) {
+  if (!one)
+    return one.error();
+  return std::unique_ptr<path>(std::move(*one));
+}
+
 // What a forced path's library moves, for this set.
 error look_into_library(const set_facts& set, path_options& options) {
   const auto& row =
@@ -109,50 +123,36 @@ expected<std::unique_ptr<data_paths>> data_paths::open(const set_view& set, cons
   return opened;
 }
 
-error data_paths::open_all() {
-  const auto take = [](auto opened, auto& to) {
-    if (!opened)
-      return opened.error();
-    to = std::move(*opened);
-    return error{};
-  };
-  if (takes(path_kind::solo) || (takes(path_kind::hierarchical) && !shares_memory()))
-    local_ = std::make_unique<solo_path>();
-  if (shares_memory() && levels_.place == 0)
-    if (auto problem = take(window_offer::open(), offer_))
-      return problem;
-  if (takes(path_kind::tcp) || takes(path_kind::ucx)) {
-    std::vector<std::int32_t> everybody(set_.members.size());
-    std::iota(everybody.begin(), everybody.end(), 0);
-    if (auto problem = take(takes(path_kind::ucx) ? open_ucx(everybody) : open_tcp(everybody, 0), network_))
-      return problem;
-  }
-  if (takes(path_kind::gloo))
-    if (auto problem = take(open_gloo(), gloo_))
-      return problem;
-  if (takes(path_kind::mpi))
-    if (auto problem = open_mpi())
-      return problem;
-  if (takes(path_kind::ccl) || takes(path_kind::outside))
-    if (auto problem = take(open_outside(), outside_))
-      return problem;
-  if (takes(path_kind::hierarchical) && levels_.in_column())
-    return take(open_tcp(levels_.column(), static_cast<std::uint32_t>(levels_.place) + 1), column_);
-  return {};
-}
+const data_paths::opener data_paths::openers[] = {
+    {path_kind::tcp, &data_paths::open_tcp},     {path_kind::ucx, &data_paths::open_ucx},
+    {path_kind::gloo, &data_paths::open_gloo},   {path_kind::mpi, &data_paths::open_mpi},
+    {path_kind::ccl, &data_paths::open_outside}, {path_kind::outside, &data_paths::open_outside},
+};
 
-/// A member's slot is its rank in the job's communicator.
-error data_paths::open_mpi() {
-  if (!how_.mpi)
-    return {error_kind::unimplemented,
-            "FARANDOLE_CPU_PATH=mpi (HOROVOD_CPU_OPERATIONS=mpi) was set for the job, but this process was "
-            "started without MPI; set it for every process, and start them with mpirun"};
-  std::vector<std::int32_t> places;
-  for (auto& one : set_.members)
-    places.push_back(one.slot);
-  mpi_ = std::make_unique<mpi_path>(mpi_set{how_.mpi->engine, how_.mpi->group, set_.set, std::move(places),
-                                            set_.rank, waiting::decide(processes_here(set_))},
-                                    how_.adasum_message_bytes);
+error data_paths::open_all() {
+  if (takes(path_kind::solo))
+    opened_as(path_kind::solo) = std::make_unique<solo_path>();
+  if (takes(path_kind::hierarchical) && !shares_memory())
+    inner_ = std::make_unique<solo_path>();
+  if (shares_memory() && levels_.place == 0) {
+    auto offer = window_offer::open();
+    if (!offer)
+      return offer.error();
+    offer_ = std::move(*offer);
+  }
+  for (const auto& one : openers)
+    if (takes(one.kind)) {
+      auto path = (this->*one.open)();
+      if (!path)
+        return path.error();
+      opened_as(one.kind) = std::move(*path);
+    }
+  if (takes(path_kind::hierarchical) && levels_.in_column()) {
+    auto column = open_tcp_between(levels_.column(), static_cast<std::uint32_t>(levels_.place) + 1);
+    if (!column)
+      return column.error();
+    column_ = std::move(*column);
+  }
   return {};
 }
 
@@ -169,8 +169,8 @@ Options data_paths::between(std::span<const std::int32_t> ranks) const {
   return options;
 }
 
-expected<std::unique_ptr<exchange_path>> data_paths::open_tcp(std::span<const std::int32_t> ranks,
-                                                              std::uint32_t column) const {
+expected<std::unique_ptr<exchange_path>> data_paths::open_tcp_between(std::span<const std::int32_t> ranks,
+                                                                      std::uint32_t column) const {
   auto options = between<tcp_options>(ranks);
   options.secret = how_.secret;
   options.column = column;
@@ -181,14 +181,18 @@ expected<std::unique_ptr<exchange_path>> data_paths::open_tcp(std::span<const st
   return open_tcp_path(options);
 }
 
-expected<std::unique_ptr<exchange_path>> data_paths::open_ucx(std::span<const std::int32_t> ranks) const {
-  auto options = between<ucx_options>(ranks);
-  options.trusted_network = how_.trusted_network;
-  options.ip = own_ip(set_);
-  return open_ucx_path(options);
+data_paths::opened data_paths::open_tcp() const {
+  return as_path(open_tcp_between(all_ranks(set_), 0));
 }
 
-expected<std::unique_ptr<gloo_path>> data_paths::open_gloo() const {
+data_paths::opened data_paths::open_ucx() const {
+  auto options = between<ucx_options>(all_ranks(set_));
+  options.trusted_network = how_.trusted_network;
+  options.ip = own_ip(set_);
+  return as_path(open_ucx_path(options));
+}
+
+data_paths::opened data_paths::open_gloo() const {
   gloo_options options;
   options.generation = set_.generation;
   options.set = set_.set;
@@ -199,10 +203,26 @@ expected<std::unique_ptr<gloo_path>> data_paths::open_gloo() const {
   if (auto ip = own_ip(set_); !ip.empty())
     options.ip = ip;
   options.adasum_message_bytes = how_.adasum_message_bytes;
-  return gloo_path::open(options);
+  return as_path(gloo_path::open(options));
 }
 
-expected<std::unique_ptr<outside_path>> data_paths::open_outside() const {
+/// A member's slot is its rank in the job's communicator.
+data_paths::opened data_paths::open_mpi() const {
+  if (!how_.mpi)
+    return error{
+        error_kind::unimplemented,
+        "FARANDOLE_CPU_PATH=mpi (HOROVOD_CPU_OPERATIONS=mpi) was set for the job, but this process was "
+        "started without MPI; set it for every process, and start them with mpirun"};
+  std::vector<std::int32_t> places;
+  for (auto& one : set_.members)
+    places.push_back(one.slot);
+  return opened{
+      std::make_unique<mpi_path>(mpi_set{how_.mpi->engine, how_.mpi->group, set_.set, std::move(places),
+                                         set_.rank, waiting::decide(processes_here(set_))},
+                                 how_.adasum_message_bytes)};
+}
+
+data_paths::opened data_paths::open_outside() const {
   outside_options options;
   options.library = how_.outside_library;
   options.generation = set_.generation;
@@ -216,11 +236,11 @@ expected<std::unique_ptr<outside_path>> data_paths::open_outside() const {
       options.hosts[static_cast<std::size_t>(rank)] = static_cast<std::int32_t>(host);
   if (auto ip = own_ip(set_); !ip.empty())
     options.address = ip;
-  return outside_path::open(options);
+  return as_path(outside_path::open(options));
 }
 
 std::string data_paths::remark() const {
-  if (!outside_)
+  if (!takes(path_kind::ccl) && !takes(path_kind::outside))
     return {};
   const auto text = what_falls_back(**load_outside_path(how_.outside_library), how_.outside_library);
   return takes(path_kind::ccl) ? text + ", and all of other process sets" : text;
@@ -229,66 +249,52 @@ std::string data_paths::remark() const {
 introduction data_paths::introduce() const {
   introduction mine;
   mine.rank = set_.members[static_cast<std::size_t>(set_.rank)].rank;
+  const auto tell = [&mine](path_kind kind, std::string address) {
+    if (!address.empty())
+      mine.paths.push_back({std::string(row_of(kind).name), std::move(address)});
+  };
   if (offer_)
-    mine.window = offer_->name();
-  if (network_)
-    mine.network = network_->address();
+    tell(path_kind::local, offer_->name());
+  for (const auto& one : openers)
+    if (const auto& path = opened_as(one.kind))
+      tell(one.kind, path->address());
   if (column_)
-    mine.column = column_->address();
-  if (gloo_)
-    mine.gloo = gloo_->address();
-  if (outside_)
-    mine.outside = outside_->introduction();
+    tell(path_kind::hierarchical, column_->address());
   return mine;
 }
 
 // In the same order on every member.
 error data_paths::connect(std::span<const introduction> all, const limits& until) {
   assert(all.size() == set_.members.size());
-  if (network_) {
-    std::vector<std::string> addresses;
-    for (auto& one : all)
-      addresses.push_back(one.network);
-    auto problem = network_->connect(addresses, set_.rank, until);
-    remark_on_connecting_ = network_->remark();
-    if (problem)
-      return problem;
-  }
-  if (gloo_) {
-    std::vector<std::string> addresses;
-    for (auto& one : all)
-      addresses.push_back(one.gloo);
-    if (auto problem = gloo_->connect(addresses, until))
-      return problem;
-  }
-  if (mpi_)
-    if (auto problem = mpi_->connect(until))
-      return problem;
-  if (outside_) {
-    std::vector<std::string> introductions;
-    for (auto& one : all)
-      introductions.push_back(one.outside);
-    if (auto problem = outside_->connect(introductions, until))
-      return problem;
-  }
+  for (const auto& one : openers)
+    if (const auto& path = opened_as(one.kind))
+      if (auto problem = connect_one(one.kind, *path, all, all_ranks(set_), set_.rank, until))
+        return problem;
   if (shares_memory())
     if (auto problem = share_window(all, until))
       return problem;
-  return takes(path_kind::hierarchical) ? connect_column(all, until) : error{};
+  return takes(path_kind::hierarchical) ? connect_levels(all, until) : error{};
 }
 
-error data_paths::connect_column(std::span<const introduction> all, const limits& until) {
-  if (column_) {
-    std::vector<std::string> addresses;
-    for (auto rank : levels_.column())
-      addresses.push_back(all[static_cast<std::size_t>(rank)].column);
-    auto problem = column_->connect(addresses, static_cast<std::int32_t>(levels_.host), until);
-    if (remark_on_connecting_.empty())
-      remark_on_connecting_ = column_->remark();
-    if (problem)
+error data_paths::connect_one(path_kind kind, path& what, std::span<const introduction> all,
+                              std::span<const std::int32_t> ranks, std::int32_t place, const limits& until) {
+  std::vector<std::string> addresses;
+  for (auto rank : ranks)
+    addresses.push_back(all[static_cast<std::size_t>(rank)].address_of(row_of(kind).name));
+  auto problem = what.connect(addresses, place, until);
+  if (remark_on_connecting_.empty())
+    remark_on_connecting_ = what.remark();
+  return problem;
+}
+
+error data_paths::connect_levels(std::span<const introduction> all, const limits& until) {
+  if (column_)
+    if (auto problem = connect_one(path_kind::hierarchical, *column_, all, levels_.column(),
+                                   static_cast<std::int32_t>(levels_.host), until))
       return problem;
-  }
-  hierarchical_ = std::make_unique<hierarchical_path>(levels_, std::move(local_), std::move(column_));
+  auto levels = std::make_unique<hierarchical_path>(levels_, std::move(inner_), std::move(column_));
+  levels_take_adasum_ = levels->takes_adasum();
+  opened_as(path_kind::hierarchical) = std::move(levels);
   return {};
 }
 
@@ -308,7 +314,7 @@ error data_paths::share_window(std::span<const introduction> all, const limits& 
     offer_.reset();
   } else {
     auto first = static_cast<std::size_t>(levels_.neighbours().front());
-    auto taken = take_window(all[first].window, terms, rank, until);
+    auto taken = take_window(all[first].address_of(row_of(path_kind::local).name), terms, rank, until);
     if (!taken)
       return taken.error();
     shared = window::adopt(std::move(*taken), layout());
@@ -321,7 +327,7 @@ error data_paths::share_window(std::span<const introduction> all, const limits& 
   auto circle = between_neighbours->meet(until);
   if (!circle)
     return circle.error();
-  local_ = std::move(between_neighbours);
+  (takes(path_kind::hierarchical) ? inner_ : opened_as(path_kind::local)) = std::move(between_neighbours);
   if (how_.board_bytes > 0)
     board_ = std::make_shared<farandole::board>(window_, rank, policy, std::move(*circle));
   return {};
@@ -335,27 +341,11 @@ std::shared_ptr<heartbeat_words> data_paths::heartbeats() const {
 }
 
 path& data_paths::choose(const work& bundle) {
-  switch (routes_[static_cast<std::size_t>(bundle.operation)]) {
-  case path_kind::hierarchical:
-    return bundle.operation == operation::allreduce && bundle.reduce_op == reduce_op::adasum &&
-                   !hierarchical_->takes_adasum()
-               ? static_cast<path&>(*network_)
-               : *hierarchical_;
-  case path_kind::tcp:
-  case path_kind::ucx:
-    return *network_;
-  case path_kind::gloo:
-    return *gloo_;
-  case path_kind::mpi:
-    return *mpi_;
-  case path_kind::ccl:
-  case path_kind::outside:
-    return *outside_;
-  case path_kind::solo:
-  case path_kind::local:
-    break;
-  }
-  return *local_;
+  const auto kind = routes_[static_cast<std::size_t>(bundle.operation)];
+  const bool beyond_levels = kind == path_kind::hierarchical && bundle.operation == operation::allreduce &&
+                             bundle.reduce_op == reduce_op::adasum && !levels_take_adasum_;
+  // What levels do not move goes straight, as all operations of such a set that have no levels.
+  return *opened_as(beyond_levels ? path_kind::tcp : kind);
 }
 
 } // namespace farandole

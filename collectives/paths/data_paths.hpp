@@ -3,6 +3,7 @@
 // at the caller.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -23,9 +24,6 @@ namespace farandole {
 class window_offer;
 class exchange_path;
 class hierarchical_path;
-class gloo_path;
-class mpi_path;
-class outside_path;
 struct mpi_job;
 
 /// What the set looks like from this member.
@@ -90,17 +88,32 @@ private:
   data_paths(const set_view& set, const path_options& how, const path_routes& routes);
   bool takes(path_kind kind) const { return farandole::takes(routes_, kind); }
   bool shares_memory() const;
+  using opened = expected<std::unique_ptr<path>>;
+  /// How the paths that connect all members of the set are opened, in the order of the table of paths.
+  struct opener {
+    path_kind kind;
+    opened (data_paths::*open)() const;
+  };
+  static const opener openers[];
   error open_all();
-  error open_mpi();
+  opened open_tcp() const;
+  opened open_ucx() const;
+  opened open_gloo() const;
+  opened open_mpi() const;
+  opened open_outside() const;
   template <class Options>
   Options between(std::span<const std::int32_t> ranks) const;
-  /// Between the members of these ranks in the set: all, or those of a column, which are counted from 1.
-  expected<std::unique_ptr<exchange_path>> open_tcp(std::span<const std::int32_t> ranks,
-                                                    std::uint32_t column) const;
-  expected<std::unique_ptr<exchange_path>> open_ucx(std::span<const std::int32_t> ranks) const;
-  expected<std::unique_ptr<gloo_path>> open_gloo() const;
-  expected<std::unique_ptr<outside_path>> open_outside() const;
-  error connect_column(std::span<const introduction> all, const limits& until);
+  /// Between the members of these ranks in the set: all (column 0), or those of equal place on their hosts.
+  expected<std::unique_ptr<exchange_path>> open_tcp_between(std::span<const std::int32_t> ranks,
+                                                            std::uint32_t column) const;
+  std::unique_ptr<path>& opened_as(path_kind kind) { return paths_[static_cast<std::size_t>(kind)]; }
+  const std::unique_ptr<path>& opened_as(path_kind kind) const {
+    return paths_[static_cast<std::size_t>(kind)];
+  }
+  /// `what` is a path of that kind, which connects the members of `ranks`; this member is at `place` there.
+  error connect_one(path_kind kind, path& what, std::span<const introduction> all,
+                    std::span<const std::int32_t> ranks, std::int32_t place, const limits& until);
+  error connect_levels(std::span<const introduction> all, const limits& until);
   error share_window(std::span<const introduction> all, const limits& until);
   window_layout layout() const;
 
@@ -112,13 +125,10 @@ private:
   std::shared_ptr<window> window_;
   std::string remark_on_connecting_;
   std::shared_ptr<farandole::board> board_;
-  std::unique_ptr<path> local_; ///< between this host's members; handed on to hierarchical_ where that is
-  std::unique_ptr<exchange_path> network_; ///< tcp or ucx
-  std::unique_ptr<exchange_path> column_;  ///< until it, too, is handed on
-  std::unique_ptr<hierarchical_path> hierarchical_;
-  std::unique_ptr<gloo_path> gloo_;
-  std::unique_ptr<mpi_path> mpi_;
-  std::unique_ptr<outside_path> outside_; ///< that of ccl as well
+  std::array<std::unique_ptr<path>, path_kinds> paths_; ///< null: not opened
+  std::unique_ptr<path> inner_;                         ///< on this host alone; handed on once connected
+  std::unique_ptr<exchange_path> column_; ///< between members of equal place on their hosts; likewise
+  bool levels_take_adasum_ = false;
 };
 
 } // namespace farandole

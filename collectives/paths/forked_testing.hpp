@@ -40,19 +40,25 @@ struct forked_member {
     return take(control, word) ? word : "(dead)";
   }
 
+  /// Of a member that has none to give, an empty one.
+  introduction heard_introduction() const {
+    const auto word = hear();
+    const auto message = envelope::parse(std::as_bytes(std::span(word)));
+    const auto told = message ? decode_introduction(*message) : expected<introduction>(message.error());
+    return told ? *told : introduction{};
+  }
+
   /// Opens the paths and meets the others; empty when all went well.
   std::string join(const path_options& how) {
     auto opened = data_paths::open(set, how);
     if (!opened)
       return opened.error().text;
     paths = std::move(*opened);
-    const introduction mine = paths->introduce();
-    for (const auto* word : {&mine.window, &mine.network, &mine.column, &mine.gloo, &mine.outside})
-      say(*word);
-    std::vector<introduction> all(size());
-    for (auto& one : all)
-      for (auto* word : {&one.window, &one.network, &one.column, &one.gloo, &one.outside})
-        *word = hear();
+    const auto mine = encode(address{}, paths->introduce());
+    say({reinterpret_cast<const char*>(mine.bytes().data()), mine.bytes().size()});
+    std::vector<introduction> all;
+    for (std::size_t rank = 0; rank < size(); ++rank)
+      all.push_back(heard_introduction());
     return paths->connect(all, until()).text;
   }
 
@@ -93,10 +99,8 @@ public:
       children_.push_back(child);
     }
     std::vector<std::string> words;
-    constexpr std::size_t words_of_each = 5;
     for (std::size_t rank = 0; rank < hosts.size(); ++rank)
-      for (std::size_t i = 0; i < words_of_each; ++i)
-        words.push_back(hear(rank));
+      words.push_back(hear(rank));
     for (std::size_t rank = 0; rank < hosts.size(); ++rank)
       for (const auto& word : words)
         tell(rank, word);

@@ -97,6 +97,17 @@ class path {
 public:
   virtual ~path() = default;
   virtual std::string_view name() const = 0;
+  /// What the path's connect() needs of this member: bytes, at most path_address_limit_bytes. Empty where it
+  /// needs nothing.
+  virtual std::string address() { return {}; }
+  /// What address() said on every member that the path connects, by rank among them; `rank` is this member's.
+  /// Called once, by all of them. Blocks until this member is connected; run() comes after.
+  virtual error connect([[maybe_unused]] std::span<const std::string> addresses,
+                        [[maybe_unused]] std::int32_t rank, [[maybe_unused]] const limits& until) {
+    return {};
+  }
+  /// What an operator should know of how members were connected, or could not be; mostly empty.
+  virtual std::string remark() const { return {}; }
   /// Blocks. After any error the path is unusable: the generation or the set must be restarted.
   virtual outcome run(const work& bundle, const limits& until) = 0;
 };

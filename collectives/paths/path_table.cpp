@@ -15,7 +15,7 @@ constexpr std::string_view equal_parts = "oneCCL gives all members equally much 
 constexpr std::string_view goes_straight = "what a member is sent is for it alone, and goes to it straight";
 
 // In the order of operations: allreduce, allgather, broadcast, barrier, join, alltoall, reducescatter.
-constexpr path_row rows[] = {
+constexpr path_row rows[path_kinds] = {
     {path_kind::solo,
      "solo",
      "a set of one member",

@@ -18,6 +18,7 @@ namespace farandole {
 
 /// In the order of preference.
 enum class path_kind : std::uint8_t { solo, hierarchical, local, tcp, ucx, gloo, mpi, ccl, outside };
+inline constexpr std::size_t path_kinds = 9;
 
 /// What a set looks like to a path.
 struct set_facts {

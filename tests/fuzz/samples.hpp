@@ -69,7 +69,8 @@ inline std::vector<envelope> samples() {
     entry.members.push_back({rank, rank, "host", "alpha", "10.0.0.1:99", rank, 3, 0, 1});
   introductions all;
   for (std::int32_t rank = 0; rank < 3; ++rank)
-    all.members.push_back({rank, "window", "10.0.0.1:4711", "10.0.0.1:4712", "gloo", "outside"});
+    all.members.push_back(
+        {rank, {{"local", "window"}, {"tcp", "10.0.0.1:4711"}, {"hierarchical", "10.0.0.1:4712"}}});
   return {
       encode(from, hello{wire_version, 1, 3, "host", "alpha", "10.0.0.1:99", 77, 1, 5, false, {}, 2}),
       encode(from, entry),

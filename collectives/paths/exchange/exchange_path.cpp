@@ -16,7 +16,7 @@ exchange_path::exchange_path(std::string_view name, std::unique_ptr<peer_messeng
 
 exchange_path::~exchange_path() = default;
 
-std::string exchange_path::address() const {
+std::string exchange_path::address() {
   return messenger_->address();
 }
 

@@ -36,11 +36,9 @@ public:
                 const exchange_options& options);
   ~exchange_path() override;
 
-  std::string address() const;
-  error connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until);
-
-  /// What an operator should know of how members met. Mostly empty.
-  std::string remark() const;
+  std::string address() override;
+  error connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until) override;
+  std::string remark() const override;
 
   std::string_view name() const override { return name_; }
   outcome run(const work& bundle, const limits& until) override;

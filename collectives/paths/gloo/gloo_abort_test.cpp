@@ -39,7 +39,9 @@ struct gloo_member {
     for (std::size_t rank = 0; rank < self.size(); ++rank)
       addresses.push_back(self.hear());
   }
-  error connect(const limits& until) { return problem ? problem : path->connect(addresses, until); }
+  error connect(const limits& until) {
+    return problem ? problem : path->connect(addresses, self.set.rank, until);
+  }
   error connect() { return connect(self.until()); }
 
   error run(const work& bundle, const limits& until) { return path->run(bundle, until).error; }

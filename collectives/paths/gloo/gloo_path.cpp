@@ -28,11 +28,12 @@ expected<std::unique_ptr<gloo_path>> gloo_path::open(const gloo_options& options
   return std::unique_ptr<gloo_path>{new gloo_path(std::move(opened))};
 }
 
-std::string gloo_path::address() const {
+std::string gloo_path::address() {
   return state_->worker->address();
 }
 
-error gloo_path::connect(std::span<const std::string> addresses, const limits& until) {
+error gloo_path::connect(std::span<const std::string> addresses, std::int32_t /*rank: known since open()*/,
+                         const limits& until) {
   state_->broken = state_->worker->connect(addresses, until);
   return state_->broken;
 }

@@ -38,11 +38,9 @@ public:
   /// Says goodbye and closes.
   ~gloo_path() override;
 
-  /// Where this member expects the others: bytes, zeros among them.
-  std::string address() const;
-  /// The addresses of all members by rank within the set; every member calls it. Blocks until each has heard
-  /// each.
-  error connect(std::span<const std::string> addresses, const limits& until);
+  /// Where this member expects each of the others.
+  std::string address() override;
+  error connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until) override;
 
   std::string_view name() const override { return "gloo"; }
   outcome run(const work& bundle, const limits& until) override;

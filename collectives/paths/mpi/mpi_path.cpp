@@ -16,6 +16,11 @@ mpi_path::mpi_path(const mpi_set& set, std::size_t adasum_message_bytes) : messa
   staging_.adasum_message_bytes = std::min(adasum_message_bytes, longest_message);
 }
 
+error mpi_path::connect(std::span<const std::string> /*addresses*/, std::int32_t /*rank*/,
+                        const limits& until) {
+  return broken_ = messages_.greet(until);
+}
+
 outcome mpi_path::run(const work& bundle, const limits& until) {
   if (broken_)
     return {broken_};

@@ -22,8 +22,8 @@ public:
   /// `adasum_message_bytes`: longest message of an Adasum.
   mpi_path(const mpi_set& set, std::size_t adasum_message_bytes);
 
-  /// Blocks until all members of the set have called it.
-  error connect(const limits& until) { return broken_ = messages_.greet(until); }
+  /// Needs no addresses: the job's communicator knows the members.
+  error connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until) override;
 
   std::string_view name() const override { return "mpi"; }
   outcome run(const work& bundle, const limits& until) override;

@@ -51,7 +51,7 @@ TEST_CASE("mpi: members meet, rows differ in length and go where they belong", "
   std::vector<std::string> said(3);
   std::vector<bytes> gathered(3, bytes(12)), exchanged(3);
   job.run([&](std::size_t rank, mpi_path& path) {
-    said[rank] = path.connect(job.until()).text;
+    said[rank] = path.connect({}, static_cast<std::int32_t>(rank), job.until()).text;
     const bytes own(4 * (rank + 1), static_cast<std::byte>(rank + 1));
     work rows;
     rows.operation = operation::allgather;

@@ -49,8 +49,8 @@ ending played(operation what, const limits& until) {
     return all;
   }
   outside_path& path = **opened;
-  const std::vector<std::string> introductions(2, path.introduction());
-  all.connecting = path.connect(introductions, until);
+  const std::vector<std::string> addresses(2, path.address());
+  all.connecting = path.connect(addresses, 0, until);
   const bundle_of own(what, 16);
   for (std::size_t i = 0; i < runs; ++i)
     all.running.push_back(path.run(own.bundle, until).error);

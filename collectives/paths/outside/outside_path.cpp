@@ -96,7 +96,7 @@ error outside_path::start() {
   return ended(how, why.text(), nullptr);
 }
 
-std::string outside_path::introduction() {
+std::string outside_path::address() {
   std::string bytes(path_address_limit_bytes, '\0');
   const std::size_t written = library_.introduce(opened_, bytes.data(), bytes.size());
   if (written > bytes.size()) {
@@ -108,12 +108,13 @@ std::string outside_path::introduction() {
   return bytes;
 }
 
-error outside_path::connect(std::span<const std::string> introductions, const limits& until) {
+error outside_path::connect(std::span<const std::string> addresses, std::int32_t /*rank: known since open()*/,
+                            const limits& until) {
   if (broken_)
     return broken_;
   std::vector<const void*> bytes;
   std::vector<std::size_t> sizes;
-  for (const auto& one : introductions) {
+  for (const auto& one : addresses) {
     bytes.push_back(one.data());
     sizes.push_back(one.size());
   }

@@ -32,11 +32,10 @@ public:
   outside_path(const outside_path&) = delete;
   outside_path& operator=(const outside_path&) = delete;
 
-  /// What the library wants the others to know: bytes. Empty when it claims more than it may write; connect()
-  /// then says so.
-  std::string introduction();
-  /// What all members said, by rank within the set. Blocks until the library is connected.
-  error connect(std::span<const std::string> introductions, const limits& until);
+  /// What the library wants the others to know. Empty when it claims more than it may write; connect() then
+  /// says so.
+  std::string address() override;
+  error connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until) override;
 
   std::string_view name() const override { return library_.name; }
   outcome run(const work& bundle, const limits& until) override;
