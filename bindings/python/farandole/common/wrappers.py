@@ -4,9 +4,10 @@ An adapter writes the body of a function, with the bare names of its parameters;
 of them: their defaults and types, and the documentation. The function stays the one that was written, so a call costs
 nothing more, and tracebacks, debuggers, AutoGraph and Dynamo see its source.
 
-Where there is nothing but a tensor to be handed in, ``wrapper_in`` writes the body as well: it makes the function of a
-short text, as ``dataclasses`` and ``namedtuple`` do. ``inspect.getsource``, debuggers and the
-module ``traceback`` show that text.
+Where tensors are only checked, packed and handed in, ``wrapper_in`` writes the body as well: it makes the function of a
+short text, as ``dataclasses`` and ``namedtuple`` do. ``inspect.getsource``, debuggers and the module ``traceback`` show
+that text. What single and grouped operations, those that wait, return at once and write in place have in common stands
+in that text once, for all frameworks.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from __future__ import annotations
 import linecache
 import sys
 import typing
-from types import FunctionType
-from typing import Any, Callable, Dict
+from types import FunctionType, ModuleType
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
-from farandole.common import operations, signatures
+from farandole.common import arguments, operations, signatures
 from farandole.common.parameter_types import types_of
 
 Function = Callable[..., Any]
@@ -61,44 +62,115 @@ def public_in(package: str, **defaults: Any) -> Callable[[Function], Function]:
     return decorate
 
 
-def wrapper_in(package: str, module: str) -> Callable[[str, Function], Function]:
-    """Makes a maker of functions that hand a tensor in; ``module`` is the module that they belong to.
+def wrapper_in(
+    package: str, module: str, requests: Mapping[str, str] = _REQUESTS, is_call: bool = True, **helpers: Any
+) -> Callable[..., Function]:
+    """Makes a maker of functions that hand tensors in; ``module`` is the module that they belong to.
 
     The maker takes a function's name, and what starts the operation: given a request, the operation's name, the tensor
-    and the process set, and for an alltoall the splits, that returns a call. The function waits for the call, or, where
-    its own name says that it is asynchronous, keeps it and returns its handle.
+    or tensors and the process set, and then the splits or the priority of a function that has such a parameter, that
+    returns a call. The function waits for the call, or, where its own name says that it is asynchronous, keeps it and
+    returns its handle.
+
+    Where the framework makes graphs, the maker takes the module ``traced`` too, whose function of the same name stands
+    in graphs for the operation, and where it differentiates, ``recorded``, which records the operation for that. Both
+    are given what the function itself is given, but for the compressor.
+
+    :param requests: what each operation asks for, in names of the module or of ``calls``
+    :param is_call: whether what starts an operation returns a call; else it returns what comes out
+    :param helpers: functions by the names that the text has for them: ``listed(operation, name, tensors)``,
+        ``pack(operation, name, compression, tensor)``, ``pack_group``, ``is_tracing()``, ``records_gradients(tensors)``
     """
 
-    def make(name: str, start: Function) -> Function:
-        text = _source_of(package, name, start.__name__)
-        place = f"<{module}.{name}>"
-        # Never out of date: linecache asks for no file where there is no time of change.
-        linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
-        namespace = {**_namespace(), start.__name__: start, "__name__": module}
-        framework = sys.modules.get(package.partition(".")[0])
-        if framework is not None:
-            namespace.setdefault(framework.__name__, framework)
-        exec(compile(text, place, "exec", flags=annotations.compiler_flag), namespace)
-        return _documented(namespace[name])
+    helpers.setdefault("listed", arguments.listed)
+
+    def make(
+        name: str, start: Function, traced: Optional[ModuleType] = None, recorded: Optional[type] = None
+    ) -> Function:
+        row = signatures.row(package, name)
+        types = types_of(package, name)
+        parameters = [f"    {each}: {types[each]}{default and f' = {default}'}," for each, default in row]
+        body = _body_of(package, name, start, requests, is_call, traced, recorded)
+        lines = [f"def {name}(", *parameters, f") -> {types['return']}:", *(f"    {line}" for line in body)]
+        return _documented(defined(module, name, "\n".join([*lines, ""]), {**helpers, start.__name__: start}))
 
     return make
 
 
-def _source_of(package: str, name: str, start: str) -> str:
-    operation = name.replace("_async", "").rstrip("_")
-    row = signatures.row(package, name)
-    types = types_of(package, name)
-    parameters = [f"{each}: {types[each]}" + (f" = {default}" if default else "") for each, default in row]
-    arguments = [_REQUESTS.get(name) or _REQUESTS[operation], "name", row[0][0], "process_set"]
-    if "splits" in types:
-        arguments.append("splits")
-    call = f"{start}({', '.join(arguments)})"
-    result = f"keep({call})" if "_async" in name else f"{call}.finish()"
-    lines = [f"def {name}(", *(f"    {each}," for each in parameters), f") -> {types['return']}:"]
-    return "\n".join([*lines, f"    return {result}", ""])
+def run_of(package: str, name: str, start: Function, requests: Mapping[str, str] = _REQUESTS, given: str = "") -> str:
+    """The text that starts an operation; ``given`` is what it hands in instead of the function's own tensor."""
+    operation = operation_of(name)
+    taken = [each for each, _ in signatures.row(package, name)]
+    request = requests.get(name) or requests[operation]
+    extras = [each for each in ("splits", "priority") if each in taken]
+    return f"{start.__name__}({', '.join([request, 'name', given or taken[0], 'process_set', *extras])})"
 
 
-def _namespace() -> Dict[str, Any]:
+def operation_of(name: str) -> str:
+    """What a function does, however it waits for it and wherever the result goes."""
+    return name.replace("_async", "").rstrip("_")
+
+
+def defined(module: str, name: str, text: str, helpers: Mapping[str, Any]) -> Any:
+    """Defines the function or class of a text in its module, and gives it back. The module gets the names that the text
+    has for other things, so that whatever reads such a function finds them where it was defined."""
+    place = f"<{module}.{name}>"
+    # Never out of date: linecache asks for no file where there is no time of change.
+    linecache.cache[place] = (len(text), None, text.splitlines(keepends=True), place)
+    namespace = vars(sys.modules[module]) if module in sys.modules else {"__name__": module}
+    for each, value in helpers.items():
+        assert namespace.setdefault(each, value) is value, f"{module} knows something else as {each}"
+    for each, value in _names().items():
+        namespace.setdefault(each, value)
+    exec(compile(text, place, "exec", flags=annotations.compiler_flag), namespace)
+    return namespace[name]
+
+
+def _body_of(
+    package: str,
+    name: str,
+    start: Function,
+    requests: Mapping[str, str],
+    is_call: bool,
+    traced: Optional[ModuleType],
+    recorded: Optional[type],
+) -> List[str]:
+    if "_async" in name:
+        return [f"return keep({run_of(package, name, start, requests)})"]
+    tensor, *options = [each for each, _ in signatures.row(package, name)]
+    is_group = tensor == "tensors"
+    lines, result = [], "{}"
+    if types_of(package, name)["return"].startswith("Tuple["):
+        result = "tuple({})"
+    if is_group and not name.endswith("_"):
+        nothing = "()" if result.startswith("tuple") else "[]"
+        lines = [f'tensors = listed("{name}", name, tensors)', "if not tensors:", f"    return {nothing}"]
+    if "compression" in options:
+        options.remove("compression")
+        if is_group:
+            lines.append(f'packed, contexts = pack_group("{name}", name, compression, tensors)')
+            result = "[compression.decompress(each, context) for each, context in zip({}, contexts)]"
+        else:
+            lines.append(f'packed, context = pack("{name}", name, compression, tensor)')
+            result = "compression.decompress({}, context)"
+        tensor = "packed"
+    ways = []
+    if traced is not None:
+        graph = traced.__name__.rpartition(".")[2]
+        ways += ["if is_tracing():", f"{graph}.{name}({', '.join([tensor, *options])})"]
+    if recorded is not None:
+        given = ", ".join([*options, f"*{tensor}"] if is_group else [tensor, *options])
+        ways += [
+            f"if records_gradients({tensor if is_group else f'({tensor},)'}):",
+            f"{recorded.__name__}.apply({given})",
+        ]
+    for condition, way in zip(ways[::2], ways[1::2]):
+        lines += [condition, f"    return {result.format(way)}"]
+    run = run_of(package, name, start, requests, given=tensor) + (".finish()" if is_call else "")
+    return [*lines, f"return {result.format(run)}"]
+
+
+def _names() -> Dict[str, Any]:
     from farandole.common import calls, handles, process_sets
 
     names = [text.partition("(")[0].partition("[")[0] for text in _REQUESTS.values()]

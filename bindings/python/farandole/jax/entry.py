@@ -21,14 +21,14 @@ from farandole.numpy import ops
 def run(asked: Asked, tensors: Sequence[Any]) -> Tuple[Any, ...]:
     """Does it, or writes it into the program that is being traced."""
     require_process_set(called(asked), asked.name, asked.process_set)
+    request = _request(asked)  # refuses what is no reduction
     if is_traced(tensors):
         return put(asked, tensors)
     arrays = [entry.contiguous(numpy.asarray(each)) for each in tensors]
-    return tuple(jnp.asarray(each) for each in _outside(asked, arrays))
+    return tuple(jnp.asarray(each) for each in _outside(asked, request, arrays))
 
 
-def _outside(asked: Asked, arrays: List[Any]) -> Sequence[Any]:
-    request = _request(asked)
+def _outside(asked: Asked, request: Any, arrays: List[Any]) -> Sequence[Any]:
     name, process_set = asked.name, asked.process_set
     if asked.operation in (ALLGATHER, ALLTOALL):
         if not asked.grouped:
@@ -37,7 +37,7 @@ def _outside(asked: Asked, arrays: List[Any]) -> Sequence[Any]:
     if asked.operation in (ALLREDUCE, BROADCAST):
         outputs = [numpy.empty_like(each) for each in arrays]
     else:
-        outputs = [ops._share_of(each, process_set) for each in arrays]
+        outputs = [ops.share_of(each, process_set) for each in arrays]
     if not asked.grouped:
         return [entry.start(request, name, arrays[0], outputs[0], process_set).finish()]
     return entry.start_group(request, name, arrays, outputs, process_set).finish()

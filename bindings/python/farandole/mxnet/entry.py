@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-from typing import Iterator, List, NamedTuple, Optional, Sequence
+from typing import Any, Iterator, List, Optional, Sequence
 
 import mxnet
 from mxnet.base import MXNetError
@@ -19,7 +19,8 @@ from farandole.mxnet.errors import error_from
 
 
 class Request(ctypes.Structure):
-    """What a call asks of all its arrays; struct farandole_mxnet_call of the kernels."""
+    """What a call asks of all its arrays; struct farandole_mxnet_call of the kernels. Callers know the operation by
+    ``prefix``."""
 
     _fields_ = [
         ("operation", ctypes.c_int32),
@@ -30,6 +31,10 @@ class Request(ctypes.Structure):
         ("postscale", ctypes.c_double),
         ("priority", ctypes.c_int32),
     ]
+
+    def __init__(self, prefix: str, *fields: Any) -> None:
+        super().__init__(*fields)
+        self.prefix = prefix
 
 
 def _attached() -> ctypes.CDLL:
@@ -55,27 +60,16 @@ _library = _attached()
 _push = _library.farandole_mxnet_push
 
 
-class CallName(NamedTuple):
-    """What a call is known by. ``name`` is the caller's; ranks match calls without one by their order."""
-
-    prefix: str
-    name: Optional[str]
-
-
-def name_of(operation: str, name: Optional[str]) -> CallName:
-    """What the core knows a call by."""
-    require_name(operation, name)
-    return CallName(f"horovod_{operation}", name)
-
-
 @contextlib.contextmanager
-def _named(request: Request, call: CallName) -> Iterator[str]:
-    """The full name of a call. One without a name counts when the block ends well."""
-    if call.name is not None:
-        yield f"{call.prefix}.{call.name}"
+def _named(request: Request, name: Optional[str]) -> Iterator[str]:
+    """The full name of a call. One without a name, which ranks match by its order, counts when the block ends well."""
+    require_name(request.prefix, name)
+    prefix = f"horovod_{request.prefix}"
+    if name is not None:
+        yield f"{prefix}.{name}"
         return
-    yield job.runtime.unnamed(request.set, call.prefix)
-    job.runtime.accepted_unnamed(request.set, call.prefix)
+    yield job.runtime.unnamed(request.set, prefix)
+    job.runtime.accepted_unnamed(request.set, prefix)
 
 
 def like(array: NDArray, rows: int = -1) -> NDArray:
@@ -90,24 +84,24 @@ def _problem() -> str:
     return str(_library.farandole_mxnet_problem().decode(errors="replace"))
 
 
-def push(request: Request, call: CallName, array: NDArray, output: NDArray) -> None:
+def push(request: Request, name: Optional[str], array: NDArray, output: NDArray) -> None:
     """Gives the engine an operation that writes ``output``, which may be ``array``. What fails later, who waits for
     the output is told.
     """
     require_job()
     handle = array.handle
     target = handle if output is array else output.handle
-    with _named(request, call) as name:
-        if not _push(ctypes.byref(request), 1, _text(name), ctypes.byref(handle), ctypes.byref(target)):
-            _refused(request, [name], [array], [output])
+    with _named(request, name) as full_name:
+        if not _push(ctypes.byref(request), 1, _text(full_name), ctypes.byref(handle), ctypes.byref(target)):
+            _refused(request, [full_name], [array], [output])
 
 
-def push_group(request: Request, call: CallName, arrays: Sequence[NDArray], outputs: Sequence[NDArray]) -> None:
+def push_group(request: Request, name: Optional[str], arrays: Sequence[NDArray], outputs: Sequence[NDArray]) -> None:
     """The same for several arrays, which become ready together, all or none."""
     require_job()
     count = len(arrays)
-    with _named(request, call) as name:
-        _push_all(request, [f"{name}_{index}of{count}" for index in range(1, count + 1)], arrays, outputs)
+    with _named(request, name) as full_name:
+        _push_all(request, [f"{full_name}_{index}of{count}" for index in range(1, count + 1)], arrays, outputs)
 
 
 def _push_all(request: Request, names: List[str], arrays: Sequence[NDArray], outputs: Sequence[NDArray]) -> None:

@@ -8,7 +8,7 @@ know (allgather, alltoall) wait for it.
 from __future__ import annotations
 
 import operator
-from typing import Any, List, Optional, Sequence, Tuple, Union  # noqa: F401  (the table of signatures names them)
+from typing import Any, List, Optional
 
 import mxnet as mx
 from mxnet.base import MXNetError
@@ -19,21 +19,19 @@ from farandole.common.arguments import shown
 from farandole.common.calls import handle_average_backwards_compatibility, rows_of_share
 from farandole.common.names import *
 from farandole.common.names import basics as _basics
-from farandole.common.wrappers import public_in
+from farandole.common.wrappers import public_in, wrapper_in
 from farandole.mxnet.arguments import require_array, require_arrays, set_number
-from farandole.mxnet.entry import Request, like, name_of, push, push_group
+from farandole.mxnet.entry import Request, like, push, push_group
 from farandole.mxnet.membership import init, shutdown
 from farandole.mxnet.waiting import gather, gather_group, mxnet_errors, received
-
-public = public_in("mxnet")
 
 _PLAIN = (Average, Sum, Min, Max, Product)
 
 
-# ---- allreduce
+# ---- what operations ask for
 
 
-def _reduction(
+def scatter(
     operation: str, op: int, prescale: float, postscale: float, process_set: ProcessSet, priority: int
 ) -> Request:
     assert op != Adasum, "MXNet's operations do not offer Adasum: use Average, Sum, Min, Max or Product"
@@ -43,82 +41,66 @@ def _reduction(
             "or Product"
         )
     number = operations.REDUCESCATTER if "reducescatter" in operation else operations.ALLREDUCE
-    return Request(number, op, -1, set_number(operation, process_set), prescale, postscale, priority)
+    return Request(operation, number, op, -1, set_number(operation, process_set), prescale, postscale, priority)
 
 
-def _allreduction(
-    operation: str,
-    average: Optional[bool],
-    op: Optional[int],
-    prescale: float,
-    postscale: float,
-    process_set: ProcessSet,
-    priority: int,
-) -> Request:
+def reduction(operation: str, average: Optional[bool], op: Optional[int], *options: Any) -> Request:
     if op is None or average is not None:
         op = handle_average_backwards_compatibility(op, average, operation)
-    return _reduction(operation, op, prescale, postscale, process_set, priority)
+    return scatter(operation, op, *options)
 
 
-@public
-def allreduce(tensor, average, name, priority, prescale_factor, postscale_factor, process_set, op):
-    require_array("allreduce", name, tensor)
-    request = _allreduction("allreduce", average, op, prescale_factor, postscale_factor, process_set, priority)
+def from_root(root_rank: int, process_set: ProcessSet, priority: int) -> Request:
+    set_id = set_number("broadcast", process_set)
+    return Request("broadcast", operations.BROADCAST, Sum, root_rank, set_id, 1.0, 1.0, priority)
+
+
+_ALLGATHER = _native.Request(operations.ALLGATHER, "horovod_allgather")
+_GROUPED_ALLGATHER = _native.Request(operations.ALLGATHER, "horovod_grouped_allgather")
+_ALLTOALL = _native.Request(operations.ALLTOALL, "horovod_alltoall")
+
+_SCALED = "op, prescale_factor, postscale_factor, process_set, priority"
+_REQUESTS = {
+    "allreduce": f"reduction('allreduce', average, {_SCALED})",
+    "grouped_allreduce": f"reduction('grouped_allreduce', average, {_SCALED})",
+    "allgather": "_ALLGATHER",
+    "grouped_allgather": "_GROUPED_ALLGATHER",
+    "broadcast": "from_root(root_rank, process_set, priority)",
+    "alltoall": "_ALLTOALL",
+    "reducescatter": f"scatter('reducescatter', {_SCALED})",
+    "grouped_reducescatter": f"scatter('grouped_reducescatter', {_SCALED})",
+}
+
+
+# ---- what carries them out
+
+
+def push_new(request: Request, name: Optional[str], tensor: Any, process_set: ProcessSet, priority: int) -> Any:
+    require_array(request.prefix, name, tensor)
     output = like(tensor)
-    push(request, name_of("allreduce", name), tensor, output)
+    push(request, name, tensor, output)
     return output
 
 
-@public
-def allreduce_(tensor, average, name, priority, prescale_factor, postscale_factor, process_set, op):
-    require_array("allreduce", name, tensor)
-    request = _allreduction("allreduce", average, op, prescale_factor, postscale_factor, process_set, priority)
-    push(request, name_of("allreduce", name), tensor, tensor)
+def push_in_place(request: Request, name: Optional[str], tensor: Any, process_set: ProcessSet, priority: int) -> Any:
+    require_array(request.prefix, name, tensor)
+    push(request, name, tensor, tensor)
     return tensor
 
 
-@public
-def grouped_allreduce(tensors, average, name, priority, prescale_factor, postscale_factor, process_set, op):
-    tensors = require_arrays("grouped_allreduce", name, tensors)
-    request = _allreduction("grouped_allreduce", average, op, prescale_factor, postscale_factor, process_set, priority)
+def push_group_new(request: Request, name: Optional[str], tensors: Any, process_set: ProcessSet, priority: int) -> Any:
     outputs = [like(each) for each in tensors]
-    if outputs:
-        push_group(request, name_of("grouped_allreduce", name), tensors, outputs)
+    push_group(request, name, tensors, outputs)
     return outputs
 
 
-@public
-def grouped_allreduce_(tensors, average, name, priority, prescale_factor, postscale_factor, process_set, op):
-    tensors = require_arrays("grouped_allreduce", name, tensors)
-    request = _allreduction("grouped_allreduce", average, op, prescale_factor, postscale_factor, process_set, priority)
+def push_group_in_place(
+    request: Request, name: Optional[str], tensors: Any, process_set: ProcessSet, priority: int
+) -> Any:
+    tensors = require_arrays(request.prefix, name, tensors)
     if len(tensors) > 0:
-        push_group(request, name_of("grouped_allreduce", name), tensors, tensors)
+        push_group(request, name, tensors, tensors)
     return tensors
-
-
-# ---- broadcast
-
-
-def _from(root_rank: int, process_set: ProcessSet, priority: int) -> Request:
-    return Request(operations.BROADCAST, Sum, root_rank, set_number("broadcast", process_set), 1.0, 1.0, priority)
-
-
-@public
-def broadcast(tensor, root_rank, name, priority, process_set):
-    require_array("broadcast", name, tensor)
-    output = like(tensor)
-    push(_from(root_rank, process_set, priority), name_of("broadcast", name), tensor, output)
-    return output
-
-
-@public
-def broadcast_(tensor, root_rank, name, priority, process_set):
-    require_array("broadcast", name, tensor)
-    push(_from(root_rank, process_set, priority), name_of("broadcast", name), tensor, tensor)
-    return tensor
-
-
-# ---- reducescatter
 
 
 def _share_of(tensor: mx.nd.NDArray, process_set: ProcessSet) -> mx.nd.NDArray:
@@ -129,51 +111,36 @@ def _share_of(tensor: mx.nd.NDArray, process_set: ProcessSet) -> mx.nd.NDArray:
     return like(tensor, rows or 0)
 
 
-@public
-def reducescatter(tensor, op, name, priority, process_set, prescale_factor, postscale_factor):
-    require_array("reducescatter", name, tensor)
-    request = _reduction("reducescatter", op, prescale_factor, postscale_factor, process_set, priority)
+def push_scatter(request: Request, name: Optional[str], tensor: Any, process_set: ProcessSet, priority: int) -> Any:
+    require_array(request.prefix, name, tensor)
     output = _share_of(tensor, process_set)
-    push(request, name_of("reducescatter", name), tensor, output)
+    push(request, name, tensor, output)
     return output
 
 
-@public
-def grouped_reducescatter(tensors, op, name, priority, process_set, prescale_factor, postscale_factor):
-    tensors = require_arrays("grouped_reducescatter", name, tensors)
-    request = _reduction("grouped_reducescatter", op, prescale_factor, postscale_factor, process_set, priority)
+def push_group_scatter(
+    request: Request, name: Optional[str], tensors: Any, process_set: ProcessSet, priority: int
+) -> Any:
     outputs = [_share_of(each, process_set) for each in tensors]
-    if outputs:
-        push_group(request, name_of("grouped_reducescatter", name), tensors, outputs)
+    push_group(request, name, tensors, outputs)
     return outputs
 
 
-# ---- what waits: allgather, alltoall, barrier
-
-_ALLGATHER = _native.Request(operations.ALLGATHER, "horovod_allgather")
-_GROUPED_ALLGATHER = _native.Request(operations.ALLGATHER, "horovod_grouped_allgather")
-_ALLTOALL = _native.Request(operations.ALLTOALL, "horovod_alltoall")
-
-
-@public
-def allgather(tensor, name, priority, process_set):
+def wait_for_rows(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet, priority: int) -> Any:
     require_array("allgather", name, tensor)
-    return received(gather(_ALLGATHER, name, tensor, process_set), tensor)
+    return received(gather(request, name, tensor, process_set), tensor)
 
 
-@public
-def grouped_allgather(tensors, name, priority, process_set):
-    tensors = require_arrays("grouped_allgather", name, tensors)
-    if len(tensors) == 0:
-        return []
-    handles = gather_group(_GROUPED_ALLGATHER, name, tensors, process_set)
+def wait_for_all_rows(request: Any, name: Optional[str], tensors: Any, process_set: ProcessSet, priority: int) -> Any:
+    handles = gather_group(request, name, tensors, process_set)
     return [received(handle, tensor) for handle, tensor in zip(handles, tensors)]
 
 
-@public
-def alltoall(tensor, splits, name, priority, process_set):
+def exchange(
+    request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet, splits: Any, priority: int
+) -> Any:
     require_array("alltoall", name, tensor)
-    handle = gather(_ALLTOALL, name, tensor, process_set, _rows(splits))
+    handle = gather(request, name, tensor, process_set, _rows(splits))
     rows = received(handle, tensor)
     return rows if splits is None else (rows, mx.nd.array(handle.first_dims, ctx=mx.cpu(), dtype="int32"))
 
@@ -193,7 +160,22 @@ def _rows(splits: Any) -> Optional[List[int]]:
         ) from None
 
 
-@public
+wrapper = wrapper_in("mxnet", __name__, _REQUESTS, is_call=False, listed=require_arrays)
+
+allreduce = wrapper("allreduce", push_new)
+allreduce_ = wrapper("allreduce_", push_in_place)
+grouped_allreduce = wrapper("grouped_allreduce", push_group_new)
+grouped_allreduce_ = wrapper("grouped_allreduce_", push_group_in_place)
+allgather = wrapper("allgather", wait_for_rows)
+grouped_allgather = wrapper("grouped_allgather", wait_for_all_rows)
+broadcast = wrapper("broadcast", push_new)
+broadcast_ = wrapper("broadcast_", push_in_place)
+alltoall = wrapper("alltoall", exchange)
+reducescatter = wrapper("reducescatter", push_scatter)
+grouped_reducescatter = wrapper("grouped_reducescatter", push_group_scatter)
+
+
+@public_in("mxnet")
 def barrier(process_set):
     with mxnet_errors():
         meetings.barrier(process_set)

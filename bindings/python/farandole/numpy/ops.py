@@ -4,28 +4,17 @@ place; what comes out is always an array of the caller's own.
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple, Union  # noqa: F401  (the table of signatures names them)
+from typing import Any, List, Optional
 
 import numpy
 
 from farandole.common.arguments import listed, member_name, require_process_set, row_counts
 from farandole.common.arrays import contiguous, in_place, start, start_group, start_unsized
-from farandole.common.calls import (
-    ALLTOALL_AT_ONCE,
-    GROUPED_ALLGATHER,
-    Call,
-    grouped_reduction,
-    grouped_scatters,
-    rows_of_share,
-)
+from farandole.common.calls import ALLTOALL_AT_ONCE, Call, rows_of_share
 from farandole.common.process_sets import ProcessSet
 from farandole.common.wrappers import public_in, wrapper_in
 
-public = public_in("numpy")
 wrapper = wrapper_in("numpy", __name__)
-
-
-# ---- allreduce and broadcast
 
 
 def start_new(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Any:
@@ -48,40 +37,6 @@ def start_group_in_place(request: Any, name: Optional[str], tensors: Any, proces
     return start_group(request, name, arrays, arrays, process_set)
 
 
-def _arrays(operation: str, name: Optional[str], tensors: Any) -> List[Any]:
-    return [contiguous(each) for each in listed(operation, name, tensors)]
-
-
-allreduce = wrapper("allreduce", start_new)
-allreduce_async = wrapper("allreduce_async", start_new)
-allreduce_ = wrapper("allreduce_", start_in_place)
-allreduce_async_ = wrapper("allreduce_async_", start_in_place)
-broadcast = wrapper("broadcast", start_new)
-broadcast_async = wrapper("broadcast_async", start_new)
-broadcast_ = wrapper("broadcast_", start_in_place)
-broadcast_async_ = wrapper("broadcast_async_", start_in_place)
-grouped_allreduce_async = wrapper("grouped_allreduce_async", start_group_new)
-grouped_allreduce_async_ = wrapper("grouped_allreduce_async_", start_group_in_place)
-
-
-@public
-def grouped_allreduce(tensors, average, name, op, prescale_factor, postscale_factor, process_set):
-    arrays = _arrays("grouped_allreduce", name, tensors)
-    if not arrays:
-        return []
-    request = grouped_reduction(average, op, prescale_factor, postscale_factor)
-    return start_group(request, name, arrays, [numpy.empty_like(each) for each in arrays], process_set).finish()
-
-
-@public
-def grouped_allreduce_(tensors, average, name, op, prescale_factor, postscale_factor, process_set):
-    request = grouped_reduction(average, op, prescale_factor, postscale_factor)
-    return tuple(start_group_in_place(request, name, tensors, process_set).finish())
-
-
-# ---- allgather
-
-
 def start_gather(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Call:
     return start_unsized(request, name, contiguous(tensor), process_set)
 
@@ -90,67 +45,59 @@ def start_group_gather(request: Any, name: Optional[str], tensors: Any, process_
     return start_group(request, name, _arrays(request.prefix, name, tensors), None, process_set)
 
 
-allgather = wrapper("allgather", start_gather)
-allgather_async = wrapper("allgather_async", start_gather)
-grouped_allgather_async = wrapper("grouped_allgather_async", start_group_gather)
-
-
-@public
-def grouped_allgather(tensors, name, process_set):
-    arrays = _arrays("grouped_allgather", name, tensors)
-    if not arrays:
-        return ()
-    return tuple(start_group(GROUPED_ALLGATHER, name, arrays, None, process_set).finish())
-
-
-# ---- alltoall
-
-
 def start_exchange(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet, splits: Any) -> Call:
     call = start_unsized(request, name, contiguous(tensor), process_set, row_counts("alltoall", name, splits))
     handle = call.handles[0]
     return Call(call.handles, lambda: (call.finish(), numpy.array(handle.first_dims, dtype=numpy.int32)))
 
 
-alltoall_async = wrapper("alltoall_async", start_exchange)
+def start_scatter(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Any:
+    require_process_set(request.prefix, name, process_set)
+    array = contiguous(tensor)
+    return start(request, name, array, share_of(array, process_set), process_set)
 
 
-@public
-def alltoall(tensor, splits, name, process_set):
-    rows, received_splits = start_exchange(ALLTOALL_AT_ONCE, name, tensor, process_set, splits).finish()
-    return rows if splits is None else (rows, received_splits)
+def start_group_scatter(request: Any, name: Optional[str], tensors: Any, process_set: ProcessSet) -> Call:
+    require_process_set(request.prefix, name, process_set)
+    arrays = _arrays(request.prefix, name, tensors)
+    return start_group(request, name, arrays, [share_of(each, process_set) for each in arrays], process_set)
 
 
-# ---- reducescatter
-
-
-def _share_of(array: Any, process_set: ProcessSet) -> Any:
+def share_of(array: Any, process_set: ProcessSet) -> Any:
+    """Memory for this rank's rows."""
     rows = rows_of_share(array.shape[0], process_set) if array.ndim else None
     # Without a share, the core says why there is none.
     return numpy.empty((0,) if rows is None else (rows, *array.shape[1:]), dtype=array.dtype)
 
 
-def start_scatter(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Any:
-    require_process_set(request.prefix, name, process_set)
-    array = contiguous(tensor)
-    return start(request, name, array, _share_of(array, process_set), process_set)
+def _arrays(operation: str, name: Optional[str], tensors: Any) -> List[Any]:
+    return [contiguous(each) for each in listed(operation, name, tensors)]
 
 
-def start_group_scatter(request: Any, name: Optional[str], tensors: Sequence[Any], process_set: ProcessSet) -> Call:
-    require_process_set(request.prefix, name, process_set)
-    arrays = _arrays(request.prefix, name, tensors)
-    return start_group(request, name, arrays, [_share_of(each, process_set) for each in arrays], process_set)
-
-
+allreduce = wrapper("allreduce", start_new)
+allreduce_async = wrapper("allreduce_async", start_new)
+allreduce_ = wrapper("allreduce_", start_in_place)
+allreduce_async_ = wrapper("allreduce_async_", start_in_place)
+grouped_allreduce = wrapper("grouped_allreduce", start_group_new)
+grouped_allreduce_async = wrapper("grouped_allreduce_async", start_group_new)
+grouped_allreduce_ = wrapper("grouped_allreduce_", start_group_in_place)
+grouped_allreduce_async_ = wrapper("grouped_allreduce_async_", start_group_in_place)
+allgather = wrapper("allgather", start_gather)
+allgather_async = wrapper("allgather_async", start_gather)
+grouped_allgather = wrapper("grouped_allgather", start_group_gather)
+grouped_allgather_async = wrapper("grouped_allgather_async", start_group_gather)
+broadcast = wrapper("broadcast", start_new)
+broadcast_async = wrapper("broadcast_async", start_new)
+broadcast_ = wrapper("broadcast_", start_in_place)
+broadcast_async_ = wrapper("broadcast_async_", start_in_place)
+alltoall_async = wrapper("alltoall_async", start_exchange)
 reducescatter = wrapper("reducescatter", start_scatter)
 reducescatter_async = wrapper("reducescatter_async", start_scatter)
+grouped_reducescatter = wrapper("grouped_reducescatter", start_group_scatter)
 grouped_reducescatter_async = wrapper("grouped_reducescatter_async", start_group_scatter)
 
 
-@public
-def grouped_reducescatter(tensors, name, op, process_set, prescale_factor, postscale_factor):
-    tensors = listed("grouped_reducescatter", name, tensors)
-    if not tensors:
-        return []
-    request = grouped_scatters[op, prescale_factor, postscale_factor]
-    return start_group_scatter(request, name, tensors, process_set).finish()
+@public_in("numpy")
+def alltoall(tensor, splits, name, process_set):
+    rows, received_splits = start_exchange(ALLTOALL_AT_ONCE, name, tensor, process_set, splits).finish()
+    return rows if splits is None else (rows, received_splits)

@@ -6,7 +6,7 @@ right away. The runtime knows a tensor by the name of its node, outside of graph
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence
+from typing import Any
 
 from farandole.common import membership
 from farandole.common.arguments import kind, listed
@@ -14,10 +14,9 @@ from farandole.common.names import *
 from farandole.common.names import basics as _basics
 from farandole.common.util import get_average_backwards_compatibility_fun, num_rank_is_power_2
 from farandole.common.wrappers import public_in
-from farandole.tensorflow.arguments import splits_of, tensor_of, tensors_of
-from farandole.tensorflow.groups import by_type, group_name
+from farandole.tensorflow.arguments import splits_of
 from farandole.tensorflow.kernels import raw, tf
-from farandole.tensorflow.nodes import known_rows, node, normalize_name, reduction, set_id
+from farandole.tensorflow.nodes import normalize_name, run, run_group, set_id
 
 public = public_in("tensorflow")
 _normalize_name = normalize_name  # as scripts know it
@@ -35,64 +34,23 @@ def _allreduce(tensor, name, op, prescale_factor, postscale_factor, ignore_name_
 
     :returns: a tensor of the same shape and type, the same on every rank
     """
-    tensor = tensor_of("allreduce", name, tensor)
-    how = (op, prescale_factor, postscale_factor, ignore_name_scope, process_set)
-    return raw.horovod_allreduce(tensor, **reduction("allreduce", "HorovodAllreduce", name, [tensor], *how))
-
-
-def _grouped_allreduce(tensors: Sequence[Any], name: Optional[str], *how: Any) -> List[Any]:
-    """Reduces dense tensors of one type as one; ``how`` is what ``_allreduce`` takes after the name.
-
-    :returns: tensors of the same shapes and type
-    """
-    tensors = tensors_of("grouped_allreduce", name, tensors)
-    attributes = reduction("grouped_allreduce", "HorovodGroupedAllreduce", name, tensors, *how)
-    outputs = raw.horovod_grouped_allreduce(tensors, **attributes)
-    if not tf.executing_eagerly():
-        for output, tensor in zip(outputs, tensors):
-            output.set_shape(tensor.shape)
-    return list(outputs)
+    how = {"reduce_op": op, "prescale_factor": prescale_factor, "postscale_factor": postscale_factor}
+    return run("allreduce", name, tensor, process_set, ignore_name_scope, **how)
 
 
 @public
 def allgather(tensor, name, ignore_name_scope, process_set):
-    tensor = tensor_of("allgather", name, tensor)
-    return raw.horovod_allgather(
-        tensor,
-        process_set_id=set_id("allgather", name, process_set),
-        **node("HorovodAllgather", name, [tensor], ignore_name_scope),
-    )
+    return run("allgather", name, tensor, process_set, ignore_name_scope)
 
 
 @public
 def grouped_allgather(tensors, name, ignore_name_scope, process_set):
-    tensors = tensors_of("grouped_allgather", name, tensors)
-    if not tensors:
-        return tensors
-    results = list(tensors)
-    kinds = by_type(tensors)
-    for places in kinds:
-        some = [tensors[place] for place in places]
-        own = group_name(name, places, len(kinds) > 1)
-        outputs = raw.horovod_grouped_allgather(
-            some,
-            process_set_id=set_id("grouped_allgather", name, process_set),
-            **node("HorovodGroupedAllgather", own, some, ignore_name_scope),
-        )
-        for place, output in zip(places, known_rows(outputs, some)):
-            results[place] = output
-    return results
+    return run_group("grouped_allgather", name, tensors, process_set, ignore_name_scope)
 
 
 @public
 def broadcast(tensor, root_rank, name, ignore_name_scope, process_set):
-    tensor = tensor_of("broadcast", name, tensor)
-    return raw.horovod_broadcast(
-        tensor,
-        root_rank=root_rank,
-        process_set_id=set_id("broadcast", name, process_set),
-        **node("HorovodBroadcast", name, [tensor], ignore_name_scope),
-    )
+    return run("broadcast", name, tensor, process_set, ignore_name_scope, root_rank=root_rank)
 
 
 @public
@@ -126,29 +84,8 @@ def name_of(variable: Any) -> str:
 
 @public
 def alltoall(tensor, splits, name, ignore_name_scope, process_set):
-    tensor = tensor_of("alltoall", name, tensor)
-    output, received = raw.horovod_alltoall(
-        tensor,
-        splits=splits_of(name, splits),
-        process_set_id=set_id("alltoall", name, process_set),
-        **node("HorovodAlltoall", name, [tensor], ignore_name_scope),
-    )
+    output, received = run("alltoall", name, tensor, process_set, ignore_name_scope, splits=splits_of(name, splits))
     return output if splits is None else (output, received)
-
-
-def _reducescatter(tensor: Any, name: Optional[str], *how: Any) -> Any:
-    """Reduces a tensor over all ranks and leaves each with its share of the rows."""
-    tensor = tensor_of("reducescatter", name, tensor)
-    attributes = reduction("reducescatter", "HorovodReducescatter", name, [tensor], *how)
-    return raw.horovod_reducescatter(tensor, **attributes)
-
-
-def _grouped_reducescatter(tensors: Sequence[Any], name: Optional[str], *how: Any) -> List[Any]:
-    """Does what ``_reducescatter`` does for several tensors, of one type, as one."""
-    tensors = tensors_of("grouped_reducescatter", name, tensors)
-    attributes = reduction("grouped_reducescatter", "HorovodGroupedReducescatter", name, tensors, *how)
-    outputs = raw.horovod_grouped_reducescatter(tensors, **attributes)
-    return known_rows(outputs, tensors)
 
 
 @public

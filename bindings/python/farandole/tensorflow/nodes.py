@@ -1,4 +1,4 @@
-"""What the nodes of collectives are called, and the attributes that they have."""
+"""The nodes of collectives: what they are called, the attributes that they have, and how tensors go into them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any, List, Optional, Sequence
 
 from farandole.common.arguments import require_process_set
 from farandole.common.process_sets import ProcessSet
-from farandole.tensorflow.kernels import tf
+from farandole.tensorflow.arguments import tensor_of, tensors_of
+from farandole.tensorflow.groups import by_type, group_name
+from farandole.tensorflow.kernels import raw, tf
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_]")
 _NOT_IN_NODE_NAMES = re.compile(r"[^A-Za-z0-9_.\-/]")
@@ -26,43 +28,69 @@ def set_id(operation: str, name: Optional[str], process_set: ProcessSet) -> int:
     return -1 if process_set.process_set_id is None else process_set.process_set_id
 
 
-def node(kind: str, name: Optional[str], tensors: Sequence[Any], ignore_name_scope: bool) -> dict:
-    """The attributes that every collective has; ``name`` may be several, one a line, for the members of a group."""
+def run(
+    operation: str,
+    name: Optional[str],
+    tensor: Any,
+    process_set: ProcessSet,
+    ignore_name_scope: bool,
+    **attributes: Any,
+) -> Any:
+    """The node of an operation on a tensor, or what comes out of it at once."""
+    return _run(operation, name, tensor_of(operation, name, tensor), process_set, ignore_name_scope, attributes)
+
+
+def run_group(
+    operation: str,
+    name: Optional[str],
+    tensors: Any,
+    process_set: ProcessSet,
+    ignore_name_scope: bool,
+    numbers: Optional[Sequence[int]] = None,
+    **attributes: Any,
+) -> List[Any]:
+    """The same for several tensors as one; a node takes those of one type.
+
+    :param numbers: which of the caller's tensors these are, in names
+    """
+    tensors = tensors_of(operation, name, tensors)
+    numbers = numbers or range(len(tensors))
+    results = list(tensors)
+    kinds = by_type(tensors)
+    for places in kinds:
+        some = [tensors[place] for place in places]
+        own = group_name(name, [numbers[place] for place in places], len(kinds) > 1)
+        outputs = _run(operation, own, some, process_set, ignore_name_scope, attributes)
+        for place, output in zip(places, outputs):
+            results[place] = output
+            shape = tensors[place].shape
+            if operation != "grouped_allreduce" and shape.rank:
+                shape = [None, *shape[1:]]
+            if not tf.executing_eagerly():  # graphs of TensorFlow 2.15 do not work it out by themselves
+                output.set_shape(shape)
+    return results
+
+
+def _run(
+    operation: str, name: Optional[str], given: Any, process_set: ProcessSet, ignore_name_scope: bool, attributes: dict
+) -> Any:
+    taken = {
+        **attributes,
+        "process_set_id": set_id(operation, name, process_set),
+        "ignore_name_scope": ignore_name_scope,
+    }
     if tf.executing_eagerly():
         # There is no node whose name could count, and somebody waits: no other thread need be woken.
-        return {"tensor_name": name or "", "blocking": True, "ignore_name_scope": ignore_name_scope}
-    node_name = None if name is None or "\n" in name else _NOT_IN_NODE_NAMES.sub("_", name)
-    if node_name is None:
-        ends = tensors if len(tensors) == 1 else (tensors[0], tensors[-1])
-        node_name = "_".join([kind, *(normalize_name(each.name) for each in ends)])
-    return {"name": node_name, "ignore_name_scope": ignore_name_scope}
+        taken.update(tensor_name=name or "", blocking=True)
+    else:
+        taken["name"] = _node_name(operation, name, given if isinstance(given, list) else [given])
+    return getattr(raw, f"horovod_{operation}")(given, **taken)
 
 
-def known_rows(outputs: Sequence[Any], tensors: Sequence[Any]) -> List[Any]:
-    """Tells graphs what TensorFlow 2.15 does not work out by itself for groups: all but the first extent."""
-    if not tf.executing_eagerly():
-        for output, tensor in zip(outputs, tensors):
-            if tensor.shape.rank:
-                output.set_shape([None, *tensor.shape[1:]])
-    return list(outputs)
-
-
-def reduction(
-    operation: str,
-    kind: str,
-    name: Optional[str],
-    tensors: Sequence[Any],
-    op: int,
-    prescale_factor: float,
-    postscale_factor: float,
-    ignore_name_scope: bool,
-    process_set: ProcessSet,
-) -> dict:
-    """The attributes that every reduction has."""
-    return {
-        "reduce_op": op,
-        "prescale_factor": prescale_factor,
-        "postscale_factor": postscale_factor,
-        "process_set_id": set_id(operation, name, process_set),
-        **node(kind, name, tensors, ignore_name_scope),
-    }
+def _node_name(operation: str, name: Optional[str], tensors: Sequence[Any]) -> str:
+    """The name of a node; ``name`` may be several, one a line, for the members of a group."""
+    if name is not None and "\n" not in name:
+        return _NOT_IN_NODE_NAMES.sub("_", name)
+    ends = tensors if len(tensors) == 1 else (tensors[0], tensors[-1])
+    kind = "Horovod" + operation.title().replace("_", "")
+    return "_".join([kind, *(normalize_name(each.name) for each in ends)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, ContextManager, List, Optional, Sequence, Tuple
+from typing import Any, ContextManager, List, Optional
 
 from farandole.common.arguments import listed, pack, require_name
 from farandole.common.process_sets import ProcessSet
@@ -12,9 +12,9 @@ from farandole.common.wrappers import public_in
 from farandole.tensorflow import mpi_ops
 from farandole.tensorflow.arguments import tensor_of, tensors_of
 from farandole.tensorflow.compression import Compression
-from farandole.tensorflow.groups import by_type, group_name
 from farandole.tensorflow.kernels import tf
 from farandole.tensorflow.mpi_ops import Adasum, Average, Sum
+from farandole.tensorflow.nodes import run, run_group
 
 public = public_in("tensorflow", Compression=Compression)
 
@@ -42,9 +42,13 @@ def _reduce_slices(slices: Any, device: str, op: int, name: Optional[str], proce
     return tf.IndexedSlices(values, indices, dense_shape=slices.dense_shape)
 
 
-def _packed(operation: str, name: Optional[str], compression: Any, tensors: Sequence[Any]) -> List[Tuple[Any, Any]]:
-    """What travels for each tensor of a group, and what ``decompress`` needs for it."""
-    return [pack(operation, name, compression, each) for each in tensors_of(operation, name, tensors)]
+def _reduced_group(
+    operation: str, name: Optional[str], tensors: Any, compression: Any, *options: Any, **attributes: Any
+) -> List[Any]:
+    """Dense tensors, compressed on the way; ``options`` and ``attributes`` are what ``run_group`` takes last."""
+    packed = [pack(operation, name, compression, each) for each in tensors_of(operation, name, tensors)]
+    reduced = run_group(operation, name, [travels for travels, _ in packed], *options, **attributes)
+    return [compression.decompress(each, context) for each, (_, context) in zip(reduced, packed)]
 
 
 @public
@@ -105,17 +109,11 @@ def grouped_allreduce(
         else:
             dense.append(place)
     with on(device_dense):
-        packed = _packed("grouped_allreduce", name, compression, [results[place] for place in dense])
-        kinds = by_type([travels for travels, _ in packed])
-        how = (op, prescale_factor, postscale_factor, ignore_name_scope, process_set)
-        for places in kinds:
-            reduced = mpi_ops._grouped_allreduce(
-                [packed[at][0] for at in places],
-                group_name(name, [dense[at] for at in places], len(kinds) > 1),
-                *how,
-            )
-            for at, each in zip(places, reduced):
-                results[dense[at]] = compression.decompress(each, packed[at][1])
+        given = [results[place] for place in dense]
+        how = {"reduce_op": op, "prescale_factor": prescale_factor, "postscale_factor": postscale_factor}
+        options = (compression, process_set, ignore_name_scope, dense)
+        for place, each in zip(dense, _reduced_group("grouped_allreduce", name, given, *options, **how)):
+            results[place] = each
     return results
 
 
@@ -125,22 +123,13 @@ def reducescatter(
 ):
     with on(device_dense):
         travels, context = pack("reducescatter", name, compression, tensor_of("reducescatter", name, tensor))
-        how = (op, prescale_factor, postscale_factor, ignore_name_scope, process_set)
-        share = mpi_ops._reducescatter(travels, name, *how)
+        how = {"reduce_op": op, "prescale_factor": prescale_factor, "postscale_factor": postscale_factor}
+        share = run("reducescatter", name, travels, process_set, ignore_name_scope, **how)
         return compression.decompress(share, context)
 
 
 @public
 def grouped_reducescatter(tensors, device_dense, compression, op, process_set, prescale_factor, postscale_factor, name):
     with on(device_dense):
-        packed = _packed("grouped_reducescatter", name, compression, tensors)
-        results: List[Any] = [None] * len(packed)
-        kinds = by_type([travels for travels, _ in packed])
-        how = (op, prescale_factor, postscale_factor, False, process_set)
-        for places in kinds:
-            shares = mpi_ops._grouped_reducescatter(
-                [packed[place][0] for place in places], group_name(name, places, len(kinds) > 1), *how
-            )
-            for place, share in zip(places, shares):
-                results[place] = compression.decompress(share, packed[place][1])
-    return results
+        how = {"reduce_op": op, "prescale_factor": prescale_factor, "postscale_factor": postscale_factor}
+        return _reduced_group("grouped_reducescatter", name, tensors, compression, process_set, False, **how)

@@ -10,55 +10,13 @@ from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 
-from farandole.common import job as _job
 from farandole.common.arguments import FAILURES
 from farandole.common.calls import Call
 from farandole.common.exceptions import make_error
 from farandole.common.process_sets import ProcessSet
 from farandole.torch.arguments import explain, explain_group, require_tensors
-from farandole.torch.dtypes import NUMBERS
 from farandole.torch.memory import gathered, like
-
-
-def _describe(tensor: torch.Tensor) -> Tuple[int, int, Tuple[int, ...], torch.Tensor]:
-    """A tensor for the native module, where this PyTorch does not offer DLPack's exchange table."""
-    number = NUMBERS.get(tensor.dtype)
-    if number is None:
-        raise ValueError(f"tensors of this type cannot travel: {tensor.dtype}")
-    if tensor.layout != torch.strided:
-        raise ValueError(f"the tensor has no plain memory (it is sparse, or has no data): {tensor.layout}")
-    if tensor.device.type != "cpu":
-        raise ValueError("the tensor is not in CPU memory")
-    if not tensor.is_contiguous():
-        raise ValueError("the tensor must be contiguous; call .contiguous() first")
-    return tensor.data_ptr(), number, tuple(tensor.shape), tensor
-
-
-OFFERS_EXCHANGE_TABLE = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
-
-if OFFERS_EXCHANGE_TABLE:
-
-    def _submit(
-        request: Any, name: Optional[str], tensor: Any, output: Any, set_id: Any, splits: Optional[List[int]] = None
-    ) -> Any:
-        return _job.runtime.submit(request, name, tensor, output, set_id, splits)
-
-    def _submit_group(request: Any, name: Optional[str], tensors: Any, outputs: Any, set_id: Optional[int]) -> Any:
-        return _job.runtime.submit_group(request, name, tensors, outputs, set_id)
-
-else:
-
-    def _submit(
-        request: Any, name: Optional[str], tensor: Any, output: Any, set_id: Any, splits: Optional[List[int]] = None
-    ) -> Any:
-        described = _describe(tensor)
-        target = described if output is tensor else None if output is None else _describe(output)
-        return _job.runtime.submit(request, name, described, target, set_id, splits)
-
-    def _submit_group(request: Any, name: Optional[str], tensors: Any, outputs: Any, set_id: Optional[int]) -> Any:
-        described = [_describe(tensor) for tensor in tensors]
-        targets = None if outputs is None else [_describe(output) for output in outputs]
-        return _job.runtime.submit_group(request, name, described, targets, set_id)
+from farandole.torch.submission import submit, submit_group
 
 
 def is_on_gpu(tensor: Any) -> bool:
@@ -70,14 +28,14 @@ def start(
 ) -> Any:
     """Hands in a tensor, and memory for what comes out; ``apart`` if the two must never be the same."""
     try:
-        return _submit(request, name, tensor, output, process_set.process_set_id)
+        return submit(request, name, tensor, output, process_set.process_set_id)
     except FAILURES:
         explain(request.prefix, name, tensor, process_set, output is tensor)
         if not is_on_gpu(tensor):
             raise
     host = _in_host_memory(tensor)
     target = torch.empty_like(output, device="cpu") if apart else host
-    handle = _submit(request, name, host, target, process_set.process_set_id)
+    handle = submit(request, name, host, target, process_set.process_set_id)
     return Call([handle], lambda: _copied([output], [target])[0])
 
 
@@ -91,19 +49,24 @@ def start_new(request: Any, name: Optional[str], tensor: Any, process_set: Proce
     return start(request, name, tensor, output, process_set)
 
 
+def start_in_place(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Any:
+    """Hands in a tensor that the result is written to."""
+    return start(request, name, tensor, tensor, process_set)
+
+
 def start_unsized(
     request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet, splits: Optional[List[int]] = None
 ) -> Call:
     """Hands in a tensor; memory for what comes out is made by the core, which learns its size from the other ranks."""
     if not is_on_gpu(tensor):
         try:
-            handle = _submit(request, name, tensor, None, process_set.process_set_id, splits)
+            handle = submit(request, name, tensor, None, process_set.process_set_id, splits)
         except FAILURES:
             explain(request.prefix, name, tensor, process_set)
             raise
         return Call([handle], lambda: gathered(handle))
     explain(request.prefix, name, tensor, process_set)
-    handle = _submit(request, name, _in_host_memory(tensor), None, process_set.process_set_id, splits)
+    handle = submit(request, name, _in_host_memory(tensor), None, process_set.process_set_id, splits)
     return Call([handle], lambda: gathered(handle).to(tensor.device))
 
 
@@ -148,6 +111,17 @@ def start_group_new(
     return start_group(request, name, tensors, outputs, process_set)
 
 
+def start_group_in_place(request: Any, name: Optional[str], tensors: Sequence[Any], process_set: ProcessSet) -> Call:
+    """Hands in several tensors that the results are written to."""
+    tensors = require_tensors(request.prefix, name, tensors)
+    return start_group(request, name, tensors, list(tensors), process_set)
+
+
+def start_group_unsized(request: Any, name: Optional[str], tensors: Sequence[Any], process_set: ProcessSet) -> Call:
+    """Hands in several tensors; the core makes the memory for what comes out."""
+    return start_group(request, name, tensors, None, process_set)
+
+
 def _start_group(
     request: Any,
     name: Optional[str],
@@ -159,17 +133,17 @@ def _start_group(
     if any(each.device != tensors[0].device for each in tensors):
         raise make_error("invalid argument", "all tensors of a group must be on the same device")
     if not is_on_gpu(tensors[0]):
-        handles = _submit_group(request, name, tensors, outputs, process_set.process_set_id)
+        handles = submit_group(request, name, tensors, outputs, process_set.process_set_id)
         if outputs is None:
             return Call(handles, lambda: tuple(gathered(handle) for handle in handles))
         return Call(handles, lambda: tuple(outputs))
     device = tensors[0].device
     hosts = [_in_host_memory(each) for each in tensors]
     if outputs is None:
-        handles = _submit_group(request, name, hosts, None, process_set.process_set_id)
+        handles = submit_group(request, name, hosts, None, process_set.process_set_id)
         return Call(handles, lambda: tuple(gathered(handle).to(device) for handle in handles))
     targets = [torch.empty_like(each, device="cpu") for each in outputs] if apart else hosts
-    handles = _submit_group(request, name, hosts, targets, process_set.process_set_id)
+    handles = submit_group(request, name, hosts, targets, process_set.process_set_id)
     return Call(handles, lambda: _copied(outputs, targets))
 
 

@@ -194,20 +194,11 @@ gradient(_reducescatter, _keep_slope, _gathered_gradient)
 gradient(_grouped_reducescatter, _keep_slope, _gathered_gradients)
 
 
-def reducescatter(
-    tensor: torch.Tensor, compression: Any, name: Any, op: int, process_set: ProcessSet, *scales: float
-) -> Any:
-    """``hvd.reducescatter``."""
-    packed, context = compression.compress(tensor)
-    share = _reducescatter(packed, name, op, *scales, process_set.process_set_id, *seat(process_set))
-    return compression.decompress(share, context)
+def reducescatter(tensor: torch.Tensor, name: Any, op: int, process_set: ProcessSet, *scales: float) -> Any:
+    """``hvd.reducescatter`` of what travels."""
+    return _reducescatter(tensor, name, op, *scales, process_set.process_set_id, *seat(process_set))
 
 
-def grouped_reducescatter(
-    tensors: Tensors, compression: Any, name: Any, op: int, process_set: ProcessSet, *scales: float
-) -> Any:
-    """``hvd.grouped_reducescatter``."""
-    packed = [compression.compress(each) for each in tensors]
-    given = [each for each, _ in packed]
-    shares = _grouped_reducescatter(given, name, op, *scales, process_set.process_set_id, *seat(process_set))
-    return [compression.decompress(each, context) for each, (_, context) in zip(shares, packed)]
+def grouped_reducescatter(tensors: Tensors, name: Any, op: int, process_set: ProcessSet, *scales: float) -> Any:
+    """``hvd.grouped_reducescatter`` of what travels."""
+    return _grouped_reducescatter(list(tensors), name, op, *scales, process_set.process_set_id, *seat(process_set))

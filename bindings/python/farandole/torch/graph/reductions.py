@@ -85,17 +85,14 @@ def _how(
     return name, op, prescale, postscale, set.process_set_id
 
 
-def allreduce(tensor: torch.Tensor, compression: Any, *how: Any) -> Any:
-    """``hvd.allreduce``; ``how`` is average, name, op, both scales and the process set."""
-    packed, context = compression.compress(tensor)
-    return compression.decompress(allreduce_node(packed, *_how(*how)), context)
+def allreduce(tensor: torch.Tensor, *how: Any) -> Any:
+    """``hvd.allreduce`` of what travels; ``how`` is average, name, op, both scales and the process set."""
+    return allreduce_node(tensor, *_how(*how))
 
 
-def grouped_allreduce(tensors: Tensors, compression: Any, *how: Any) -> List[Any]:
-    """``hvd.grouped_allreduce``."""
-    packed = [compression.compress(each) for each in tensors]
-    reduced = grouped_allreduce_node([each for each, _ in packed], *_how(*how))
-    return [compression.decompress(each, context) for each, (_, context) in zip(reduced, packed)]
+def grouped_allreduce(tensors: Tensors, *how: Any) -> Any:
+    """``hvd.grouped_allreduce`` of what travels."""
+    return grouped_allreduce_node(list(tensors), *_how(*how))
 
 
 def allreduce_(tensor: torch.Tensor, *how: Any) -> torch.Tensor:

@@ -2,57 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Optional  # noqa: F401  (the table of signatures names them)
+from typing import Any
 
 import torch
 
 from farandole.common import job
-from farandole.common.basics import HorovodBasics
-from farandole.common.calls import broadcasts
-from farandole.common.handles import keep
-from farandole.common.process_sets import ProcessSet
-from farandole.common.wrappers import public_in, wrapper_in
-from farandole.torch.entry import records_gradients, start, start_new
+from farandole.common.wrappers import wrapper_in
+from farandole.torch.entry import records_gradients, start_in_place, start_new
 from farandole.torch.graph import is_tracing, reductions
-from farandole.torch.ops.allreduce import allreduce
+from farandole.torch.ops.allreduce import averaged
+from farandole.torch.ops.recorded import Gradients, recorded_in
 
-public = public_in("torch")
-
-broadcast_async = wrapper_in("torch", __name__)("broadcast_async", start_new)
-
-
-@public
-def broadcast_async_(tensor, root_rank, name, process_set):
-    return keep(start(broadcasts[root_rank], name, tensor, tensor, process_set))
+wrapper = wrapper_in("torch", __name__, is_tracing=is_tracing, records_gradients=records_gradients)
 
 
-class HorovodBroadcast(torch.autograd.Function):
-    """broadcast with a gradient: averaged over ranks on the root, zero elsewhere."""
-
-    @staticmethod
-    def forward(ctx, tensor, root_rank, name, process_set: ProcessSet):
-        ctx.root_rank = root_rank
-        ctx.process_set = process_set
-        return start_new(broadcasts[root_rank], name, tensor, process_set).finish()
-
-    @staticmethod
-    def backward(ctx, grad_output):
-        reduced = allreduce(grad_output.contiguous(), op=HorovodBasics.Average, process_set=ctx.process_set)
-        return reduced if job.where().rank == ctx.root_rank else torch.zeros_like(reduced), None, None, None
+def to_root(ctx: Any, gradients: Gradients) -> Gradients:
+    """averaged over ranks on the root, zero elsewhere."""
+    root_rank, _, process_set = ctx.options
+    means = averaged(ctx, gradients, process_set)
+    return means if job.where().rank == root_rank else [torch.zeros_like(each) for each in means]
 
 
-@public
-def broadcast(tensor, root_rank, name, process_set):
-    if is_tracing():
-        return reductions.broadcast(tensor, root_rank, name, process_set)
-    if records_gradients((tensor,)):
-        return HorovodBroadcast.apply(tensor, root_rank, name, process_set)
-    return start_new(broadcasts[root_rank], name, tensor, process_set).finish()
+HorovodBroadcast = recorded_in(__name__)("broadcast", start_new, to_root)
 
-
-@public
-def broadcast_(tensor, root_rank, name, process_set):
-    if is_tracing():
-        return reductions.broadcast_(tensor, root_rank, name, process_set)
-    start(broadcasts[root_rank], name, tensor, tensor, process_set).finish()
-    return tensor
+broadcast = wrapper("broadcast", start_new, reductions, HorovodBroadcast)
+broadcast_async = wrapper("broadcast_async", start_new)
+broadcast_ = wrapper("broadcast_", start_in_place, reductions)
+broadcast_async_ = wrapper("broadcast_async_", start_in_place)

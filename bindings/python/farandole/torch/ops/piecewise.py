@@ -12,6 +12,7 @@ from farandole.common.basics import HorovodBasics
 from farandole.common.process_sets import ProcessSet
 from farandole.torch.compression import Compression
 from farandole.torch.entry import start
+from farandole.torch.graph import is_tracing
 from farandole.torch.memory import warm_memory
 
 LEAST_BYTES = 16 << 20
@@ -27,6 +28,7 @@ def pays(tensor: torch.Tensor, compression: Any, op: Optional[int]) -> bool:
     """
     return (
         compression in (Compression.fp16, Compression.bf16)
+        and not is_tracing()
         and op != HorovodBasics.Adasum
         and isinstance(tensor, torch.Tensor)
         and tensor.dtype in (torch.float32, torch.float64)

@@ -1,0 +1,71 @@
+"""Operations that autograd records: one class for each, made from the table of signatures, single and grouped alike."""
+
+from __future__ import annotations
+
+from typing import Any, Callable, List
+
+import torch
+
+from farandole.common import signatures
+from farandole.common.wrappers import defined, run_of
+
+Gradients = List[torch.Tensor]
+
+_TEXT = '''
+class {kind}(torch.autograd.Function):
+    """{about}"""
+
+    @staticmethod
+    def forward(ctx, {parameters}):
+        ctx.is_group = {is_group}
+        ctx.options = ({options},)
+        call = {run}
+        output = call.finish()
+        {kept}
+        return output
+
+    @staticmethod
+    def backward(ctx, {incoming}):
+        {returned}
+'''
+
+
+def recorded_in(module: str) -> Callable[..., Any]:
+    """Makes a maker of such classes, which belong to the module; a class is called ``HorovodAllreduce`` after its
+    operation, and takes what that does, without a compressor, the tensors of a group last.
+
+    The maker takes the operation's name, what starts it, and ``back``, which is given the context and the contiguous
+    gradients of all outputs, and returns those of the inputs. The context has ``is_group``, the ``options``, in their
+    order, and of operations that gather, ``rows``: how many of them each rank brought, for each tensor.
+    """
+
+    def make(name: str, start: Callable[..., Any], back: Callable[[Any, Gradients], Gradients]) -> Any:
+        tensor, *options = [each for each, _ in signatures.row("torch", name) if each != "compression"]
+        is_group = tensor == "tensors"
+        nothing = ", ".join(["None"] * len(options))
+        one = f"({back.__name__}(ctx, [grad_output.contiguous()])[0], {nothing})"
+        all_ = f"({nothing}, *{back.__name__}(ctx, [each.contiguous() for each in grad_output]))"
+        return defined(
+            module,
+            kind := "Horovod" + name.title().replace("_", ""),
+            _TEXT.format(
+                kind=kind,
+                about=f"{name} with {'gradients' if is_group else 'a gradient'}: {back.__doc__}",
+                parameters=", ".join([*options, "*tensors"] if is_group else [tensor, *options]),
+                is_group=is_group,
+                options=", ".join(options),
+                run=run_of("torch", name, start),
+                kept="ctx.rows = [handle.first_dims for handle in call.handles]" if "gather" in name else "",
+                incoming="*grad_output" if is_group else "grad_output",
+                returned=f"return {all_ if is_group else one}",
+            ),
+            {"torch": torch, start.__name__: start, back.__name__: back},
+        )
+
+    return make
+
+
+def done_to(ctx: Any, gradients: Gradients, alone: Any, grouped: Any, **options: Any) -> Gradients:
+    """What an operation makes of gradients: alone, or as a group where the operation was one of a group."""
+    made: Gradients = grouped(gradients, **options) if ctx.is_group else [alone(gradients[0], **options)]
+    return made

@@ -1,0 +1,51 @@
+"""How tensors are told to the native runtime: by DLPack's exchange table where PyTorch has it, or described."""
+
+from __future__ import annotations
+
+from typing import Any, List, Optional, Tuple
+
+import torch
+
+from farandole.common import job as _job
+from farandole.torch.dtypes import NUMBERS
+
+
+def _describe(tensor: torch.Tensor) -> Tuple[int, int, Tuple[int, ...], torch.Tensor]:
+    """A tensor for the native module, where this PyTorch does not offer DLPack's exchange table."""
+    number = NUMBERS.get(tensor.dtype)
+    if number is None:
+        raise ValueError(f"tensors of this type cannot travel: {tensor.dtype}")
+    if tensor.layout != torch.strided:
+        raise ValueError(f"the tensor has no plain memory (it is sparse, or has no data): {tensor.layout}")
+    if tensor.device.type != "cpu":
+        raise ValueError("the tensor is not in CPU memory")
+    if not tensor.is_contiguous():
+        raise ValueError("the tensor must be contiguous; call .contiguous() first")
+    return tensor.data_ptr(), number, tuple(tensor.shape), tensor
+
+
+OFFERS_EXCHANGE_TABLE = hasattr(torch.Tensor, "__dlpack_c_exchange_api__")
+
+if OFFERS_EXCHANGE_TABLE:
+
+    def submit(
+        request: Any, name: Optional[str], tensor: Any, output: Any, set_id: Any, splits: Optional[List[int]] = None
+    ) -> Any:
+        return _job.runtime.submit(request, name, tensor, output, set_id, splits)
+
+    def submit_group(request: Any, name: Optional[str], tensors: Any, outputs: Any, set_id: Optional[int]) -> Any:
+        return _job.runtime.submit_group(request, name, tensors, outputs, set_id)
+
+else:
+
+    def submit(
+        request: Any, name: Optional[str], tensor: Any, output: Any, set_id: Any, splits: Optional[List[int]] = None
+    ) -> Any:
+        described = _describe(tensor)
+        target = described if output is tensor else None if output is None else _describe(output)
+        return _job.runtime.submit(request, name, described, target, set_id, splits)
+
+    def submit_group(request: Any, name: Optional[str], tensors: Any, outputs: Any, set_id: Optional[int]) -> Any:
+        described = [_describe(tensor) for tensor in tensors]
+        targets = None if outputs is None else [_describe(output) for output in outputs]
+        return _job.runtime.submit_group(request, name, described, targets, set_id)
