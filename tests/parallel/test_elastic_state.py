@@ -214,10 +214,10 @@ def test_gradients_of_a_job_of_one_are_reduced_too_if_it_may_grow(monkeypatch: p
     model = network(0)
     monkeypatch.setattr("farandole.torch.mpi_ops.size", lambda: 1)
     plain = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
-    assert not plain._hooks
+    assert not plain._reductions.hooks
     make_elastic(monkeypatch)
     growing = hvd.DistributedOptimizer(torch.optim.SGD(model.parameters(), lr=0.1))
-    assert len(growing._hooks) == 2
+    assert len(growing._reductions.hooks) == 2
 
 
 def test_the_total_batch_stays_whatever_the_number_of_members(rank: int, size: int) -> None:

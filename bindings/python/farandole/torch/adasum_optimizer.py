@@ -6,29 +6,37 @@ parameter after the local step, with learning rate, momentum and the like applie
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, Callable, List, NoReturn, Optional, Sequence
 
 import torch
 
-from farandole.torch.gradient_transfers import Transfer
+from farandole.torch.gradient_transfers import GradientTransfers, Transfer
 from farandole.torch.reducing_optimizer import _DistributedOptimizer
 
 
 class _DistributedAdasumOptimizer(_DistributedOptimizer):
     """What ``DistributedOptimizer(op=Adasum)`` puts in front of the class of the optimizer that it wraps."""
 
-    def _send(self, indices: Sequence[int]) -> List[Transfer]:
-        return [self._send_step(index) for index in indices]
+    def _sender(self, transfers: GradientTransfers) -> Callable[[Sequence[int]], List[Transfer]]:
+        optimizer = weakref.ref(self)
 
-    def _send_step(self, index: int) -> Transfer:
+        def send(indices: Sequence[int]) -> List[Transfer]:
+            alive = optimizer()
+            assert alive is not None
+            return [alive._send_step(index, transfers) for index in indices]
+
+        return send
+
+    def _send_step(self, index: int, transfers: GradientTransfers) -> Transfer:
         """Steps one parameter and takes the step back: it is added when all ranks' steps are combined."""
-        parameter = self._parameters[index]
+        parameter = self._parameters.tensors[index]
         before = parameter.detach().clone()
         self._step_one(parameter)
         with torch.no_grad():
             delta = (parameter - before).contiguous()
             parameter.copy_(before)
-        return self._transfers.start_instead(index, delta, parameter.add_)
+        return transfers.start_instead(index, delta, parameter.add_)
 
     def _step_one(self, parameter: torch.Tensor) -> None:
         groups = self.param_groups
@@ -55,8 +63,8 @@ class _DistributedAdasumOptimizer(_DistributedOptimizer):
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._start_overdue()
-        self._wait()
+        self._reductions.start_overdue()
+        self._reductions.wait()
         return loss
 
     step.hooked = True  # type: ignore[attr-defined]

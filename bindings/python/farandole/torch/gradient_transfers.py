@@ -12,6 +12,7 @@ from farandole.common.process_sets import ProcessSet
 from farandole.torch import entry, mpi_ops
 from farandole.torch.compression import Compression, GradientCompressor
 from farandole.torch.exchange import Exchange, advance_together, wanted
+from farandole.torch.reduced_parameters import ReducedParameters
 
 
 class Transfer:
@@ -35,21 +36,19 @@ class Reduction(NamedTuple):
 class GradientTransfers:
     """Starts the transfers of one optimizer.
 
-    :param parameters: by index; the optimizer may add some later
-    :param names: of the parameters, likewise; the same on all ranks
+    :param parameters: whose gradients these are; more may come later
     """
 
     def __init__(
         self,
-        parameters: Sequence[torch.Tensor],
-        names: Sequence[str],
+        parameters: ReducedParameters,
         compression: Any,
         reduction: Reduction,
         process_set: ProcessSet,
         sparse_as_dense: bool,
     ) -> None:
-        self._parameters = parameters
-        self._names = names
+        self._parameters = parameters.tensors
+        self._names = parameters.names
         self._compression = compression
         self._reduction = reduction
         self._process_set = process_set

@@ -1,0 +1,124 @@
+"""When the gradients of an optimizer are reduced: each as soon as it is due, and all before a step."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Callable, List, Sequence
+
+import torch
+
+from farandole.common import membership
+from farandole.common.ledger import Ledger
+from farandole.common.process_sets import ProcessSet
+from farandole.torch.gradient_transfers import Transfer, wait_for
+from farandole.torch.parameter_hook import ParameterHook
+from farandole.torch.reduced_parameters import ReducedParameters
+
+
+class GradientReductions:
+    """The reductions of one optimizer's gradients, from the hooks on its parameters to the results in their place.
+
+    :param ledger: says which are due
+    :param send: starts the transfers of gradients, given their indices
+    """
+
+    def __init__(
+        self,
+        parameters: ReducedParameters,
+        ledger: Ledger[int],
+        send: Callable[[Sequence[int]], List[Transfer]],
+        process_set: ProcessSet,
+    ) -> None:
+        self.hooks: List[ParameterHook] = []
+        self.is_active = False
+        self.in_flight: List[Transfer] = []
+        # By a rule, a member may come into the set in a later generation.
+        self.may_change = process_set.rule is not None and membership.is_elastic()
+        self._parameters = parameters
+        self._ledger = ledger
+        self._send = send
+        self._process_set = process_set
+
+    def begin(self) -> None:
+        """From now on gradients are reduced as they come."""
+        self.is_active = True
+        self._watch(range(len(self._parameters.tensors)))
+
+    def end(self) -> None:
+        """Takes the hooks off the parameters: from now on nothing is reduced."""
+        for hook in self.hooks:
+            hook.remove()
+        self.hooks, self.in_flight, self.is_active = [], [], False
+
+    def watch_thawed(self) -> None:
+        """Parameters that did not want a gradient when they came, and do now, are reduced like the others."""
+        self._watch(self._parameters.thawed())
+
+    def _watch(self, indices: Sequence[int]) -> None:
+        for index in indices:
+            self._ledger.open(index)
+            self.hooks.append(ParameterHook(self._parameters.tensors[index], self._arrival_of(index)))
+
+    def _arrival_of(self, index: int) -> Callable[..., None]:
+        # The parameters must not keep an optimizer alive that its owner has dropped.
+        reductions = weakref.ref(self)
+
+        def arrived(*_: Any) -> None:
+            alive = reductions()
+            if alive is not None:
+                alive._gradient_arrived(index)
+
+        return arrived
+
+    def _gradient_arrived(self, index: int) -> None:
+        try:
+            due = self._ledger.arrived(index)
+        except AssertionError as problem:
+            raise AssertionError(f"{problem} The parameter is {self._parameters.names[index]}.") from None
+        if due:
+            self._start(due)
+
+    def start_overdue(self) -> None:
+        """Starts what no backward pass has brought to its end: it was not used, or not often enough."""
+        self.watch_thawed()
+        for due in self._ledger.overdue():
+            self._start(due)
+
+    def _start(self, indices: Sequence[int]) -> None:
+        if self.may_change and not self._process_set.included():
+            return
+        tensors = self._parameters.tensors
+        # What is frozen keeps out of it, as it does out of a step: zeros would move it by decay and momentum.
+        indices = [each for each in indices if tensors[each].requires_grad or not self._ledger.waits(each)]
+        if not indices:
+            return
+        for index in indices:
+            if tensors[index].grad is None:
+                tensors[index].grad = torch.zeros_like(tensors[index])
+        self.in_flight += self._send(indices)
+
+    def wait(self) -> None:
+        """Waits until all that was started is in its place."""
+        in_flight, self.in_flight = self.in_flight, []
+        try:
+            wait_for(in_flight)
+        except (RuntimeError, ValueError):
+            # All are ended or abandoned; the next step starts afresh.
+            self._ledger.settle()
+            raise
+        except BaseException:
+            self.in_flight = in_flight  # Ctrl-C ends the wait, not the operations
+            raise
+        with torch.no_grad():
+            for transfer in in_flight:
+                transfer.put_back(transfer.call.finish())
+        self._ledger.settle()
+
+    def give_up(self) -> None:
+        """Forgets what is on its way, and the passes that have added up."""
+        self.in_flight = []
+        self._ledger.settle()
+
+    def set_passes(self, passes: int) -> None:
+        """Changes how many backward passes add up before a gradient is due; starts counting anew."""
+        self._ledger.set_passes(passes)
