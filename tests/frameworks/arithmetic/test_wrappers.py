@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 import traceback
+from types import SimpleNamespace
 from typing import Any
 
 import farandole.numpy as hvd
@@ -48,3 +49,34 @@ def test_a_written_function_gets_its_defaults_types_and_documentation() -> None:
     assert allgather.__annotations__ == types_of("numpy", "allgather")
     assert inspect.signature(allgather) == inspect.signature(hvd.allgather)
     assert allgather.__doc__ == hvd.allgather.__doc__
+
+
+def test_an_empty_group_is_not_started() -> None:
+    def fail(*_: Any) -> Any:
+        raise RuntimeError("it was started")
+
+    wrapper = wrapper_in("numpy", "somewhere")
+    assert wrapper("grouped_allgather", fail)([]) == ()
+    assert wrapper("grouped_allreduce", fail)(()) == []
+    with pytest.raises(RuntimeError):
+        wrapper("grouped_allreduce_", fail)([])
+
+
+def test_what_is_handed_in_is_packed_and_what_comes_out_is_restored() -> None:
+    def tripled(request: Any, name: Any, tensor: int, process_set: Any) -> int:
+        return 3 * tensor
+
+    half = SimpleNamespace(decompress=lambda tensor, context: (tensor, context))
+    allreduce = wrapper_in(
+        "jax",
+        "somewhere",
+        is_call=False,
+        Compression=SimpleNamespace(none=None),
+        pack=lambda operation, name, compression, tensor: (tensor + 1, f"{operation} {name}"),
+    )("allreduce", tripled)
+    assert allreduce(1, name="weights", compression=half) == (6, "allreduce weights")
+
+
+def test_a_helper_that_the_module_knows_as_something_else_is_refused() -> None:
+    with pytest.raises(AssertionError, match="test_wrappers knows something else as pytest"):
+        wrapper_in("numpy", __name__, pytest=inspect)("broadcast", print)

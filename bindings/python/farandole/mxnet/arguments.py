@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+import operator
+from typing import Any, List, Optional, Sequence
 
 import numpy
 from mxnet.base import MXNetError
@@ -80,3 +81,19 @@ def dtype_number(operation: str, name: Optional[str], array: NDArray) -> int:
 def on_gpu(arrays: Sequence[NDArray]) -> bool:
     """Whether one of them is on a GPU."""
     return any(each.context.device_type == "gpu" for each in arrays)
+
+
+def splits_of(splits: Any) -> Optional[List[int]]:
+    """Rows for each rank, or None for equal parts; ``MXNetError`` for anything but whole numbers."""
+    if splits is None:
+        return None
+    numbers = splits.asnumpy() if isinstance(splits, NDArray) else splits
+    try:
+        # index() refuses floating-point numbers, also those that are whole.
+        return [operator.index(each) for each in numbers] or None
+    except TypeError:
+        given = f"{numbers.ndim}-dimensional {numbers.dtype}" if hasattr(numbers, "dtype") else repr(splits)
+        raise MXNetError(
+            f"alltoall takes splits as a list or a one-dimensional array of integers, not {given}: "
+            "make them with dtype='int32'"
+        ) from None

@@ -7,11 +7,9 @@ know (allgather, alltoall) wait for it.
 
 from __future__ import annotations
 
-import operator
-from typing import Any, List, Optional
+from typing import Any, Optional
 
 import mxnet as mx
-from mxnet.base import MXNetError
 
 from farandole import _native
 from farandole.common import meetings, operations
@@ -20,7 +18,7 @@ from farandole.common.calls import handle_average_backwards_compatibility, rows_
 from farandole.common.names import *
 from farandole.common.names import basics as _basics
 from farandole.common.wrappers import public_in, wrapper_in
-from farandole.mxnet.arguments import require_array, require_arrays, set_number
+from farandole.mxnet.arguments import require_array, require_arrays, set_number, splits_of
 from farandole.mxnet.entry import Request, like, push, push_group
 from farandole.mxnet.membership import init, shutdown
 from farandole.mxnet.waiting import gather, gather_group, mxnet_errors, received
@@ -75,28 +73,26 @@ _REQUESTS = {
 # ---- what carries them out
 
 
-def push_new(request: Request, name: Optional[str], tensor: Any, process_set: ProcessSet, priority: int) -> Any:
+def push_new(request: Request, name: Optional[str], tensor: Any, *_: Any) -> Any:
     require_array(request.prefix, name, tensor)
     output = like(tensor)
     push(request, name, tensor, output)
     return output
 
 
-def push_in_place(request: Request, name: Optional[str], tensor: Any, process_set: ProcessSet, priority: int) -> Any:
+def push_in_place(request: Request, name: Optional[str], tensor: Any, *_: Any) -> Any:
     require_array(request.prefix, name, tensor)
     push(request, name, tensor, tensor)
     return tensor
 
 
-def push_group_new(request: Request, name: Optional[str], tensors: Any, process_set: ProcessSet, priority: int) -> Any:
+def push_group_new(request: Request, name: Optional[str], tensors: Any, *_: Any) -> Any:
     outputs = [like(each) for each in tensors]
     push_group(request, name, tensors, outputs)
     return outputs
 
 
-def push_group_in_place(
-    request: Request, name: Optional[str], tensors: Any, process_set: ProcessSet, priority: int
-) -> Any:
+def push_group_in_place(request: Request, name: Optional[str], tensors: Any, *_: Any) -> Any:
     tensors = require_arrays(request.prefix, name, tensors)
     if len(tensors) > 0:
         push_group(request, name, tensors, tensors)
@@ -111,53 +107,34 @@ def _share_of(tensor: mx.nd.NDArray, process_set: ProcessSet) -> mx.nd.NDArray:
     return like(tensor, rows or 0)
 
 
-def push_scatter(request: Request, name: Optional[str], tensor: Any, process_set: ProcessSet, priority: int) -> Any:
+def push_scatter(request: Request, name: Optional[str], tensor: Any, process_set: ProcessSet, *_: Any) -> Any:
     require_array(request.prefix, name, tensor)
     output = _share_of(tensor, process_set)
     push(request, name, tensor, output)
     return output
 
 
-def push_group_scatter(
-    request: Request, name: Optional[str], tensors: Any, process_set: ProcessSet, priority: int
-) -> Any:
+def push_group_scatter(request: Request, name: Optional[str], tensors: Any, process_set: ProcessSet, *_: Any) -> Any:
     outputs = [_share_of(each, process_set) for each in tensors]
     push_group(request, name, tensors, outputs)
     return outputs
 
 
-def wait_for_rows(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet, priority: int) -> Any:
+def wait_for_rows(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet, *_: Any) -> Any:
     require_array("allgather", name, tensor)
     return received(gather(request, name, tensor, process_set), tensor)
 
 
-def wait_for_all_rows(request: Any, name: Optional[str], tensors: Any, process_set: ProcessSet, priority: int) -> Any:
+def wait_for_all_rows(request: Any, name: Optional[str], tensors: Any, process_set: ProcessSet, *_: Any) -> Any:
     handles = gather_group(request, name, tensors, process_set)
     return [received(handle, tensor) for handle, tensor in zip(handles, tensors)]
 
 
-def exchange(
-    request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet, splits: Any, priority: int
-) -> Any:
+def exchange(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet, splits: Any, *_: Any) -> Any:
     require_array("alltoall", name, tensor)
-    handle = gather(request, name, tensor, process_set, _rows(splits))
+    handle = gather(request, name, tensor, process_set, splits_of(splits))
     rows = received(handle, tensor)
     return rows if splits is None else (rows, mx.nd.array(handle.first_dims, ctx=mx.cpu(), dtype="int32"))
-
-
-def _rows(splits: Any) -> Optional[List[int]]:
-    if splits is None:
-        return None
-    numbers = splits.asnumpy() if isinstance(splits, mx.nd.NDArray) else splits
-    try:
-        # index() refuses floating-point numbers, also those that are whole.
-        return [operator.index(each) for each in numbers] or None
-    except TypeError:
-        kind = f"{numbers.ndim}-dimensional {numbers.dtype}" if hasattr(numbers, "dtype") else repr(splits)
-        raise MXNetError(
-            f"alltoall takes splits as a list or a one-dimensional array of integers, not {kind}: "
-            "make them with dtype='int32'"
-        ) from None
 
 
 wrapper = wrapper_in("mxnet", __name__, _REQUESTS, is_call=False, listed=require_arrays)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -12,6 +12,7 @@ from farandole.torch.dtypes import NUMBERS
 
 _GROUPED = ("allreduce", "allgather", "reducescatter")
 """Operations that take several tensors too."""
+_WHOLE = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)
 
 
 def require_tensor(operation: str, name: Any, tensor: Any) -> None:
@@ -103,3 +104,22 @@ def pack_group(
     """The same for tensors of a group: what travels, and what ``decompress`` needs for each."""
     packed, contexts = zip(*(arguments.pack(operation, name, compression, each) for each in tensors))
     return packed, contexts
+
+
+def splits_of(name: Optional[str], splits: Any) -> Optional[List[int]]:
+    """How many rows go to each rank; None for equally many. Whether they add up is for the core to say."""
+    if splits is None:
+        return None
+    if not isinstance(splits, torch.Tensor):
+        return arguments.row_counts("alltoall", name, splits)
+    if splits.dtype not in _WHOLE:
+        raise ValueError(
+            f"{head('alltoall', name)} takes splits of int32 or int64, not {splits.dtype}; convert them with "
+            "splits.to(torch.int32)"
+        )
+    if splits.dim() > 1:
+        raise ValueError(
+            f"{head('alltoall', name)} takes splits of one dimension, a number of rows for each rank, not of shape "
+            f"{list(splits.shape)}; pass splits.flatten()"
+        )
+    return splits.reshape(-1).tolist() or None

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from farandole.common.wrappers import wrapper_in
-from farandole.torch.arguments import require_tensors
-from farandole.torch.entry import records_gradients, start_group_unsized, start_unsized
-from farandole.torch.graph import gathers, is_tracing
+from farandole.torch.entry import start_group_unsized, start_unsized
+from farandole.torch.graph import gathers
 from farandole.torch.ops.allreduce import averaged
-from farandole.torch.ops.recorded import Gradients, recorded_in
+from farandole.torch.ops.recorded import Gradients, recorded_in, wrapper_for
 
-wrapper = wrapper_in(
-    "torch", __name__, is_tracing=is_tracing, listed=require_tensors, records_gradients=records_gradients
-)
+wrapper = wrapper_for(__name__)
 recorded = recorded_in(__name__)
 
 

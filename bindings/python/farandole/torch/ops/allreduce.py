@@ -10,7 +10,7 @@ from farandole.common.basics import HorovodBasics
 from farandole.common.calls import grouped_reduction, handle_average_backwards_compatibility, reduction, requests
 from farandole.common.handles import keep, kept
 from farandole.common.process_sets import ProcessSet
-from farandole.common.wrappers import public_in, wrapper_in
+from farandole.common.wrappers import public_in
 from farandole.torch.arguments import explain, pack, pack_group, require_tensors
 from farandole.torch.compression import Compression, GradientCompressor
 from farandole.torch.entry import (
@@ -25,11 +25,11 @@ from farandole.torch.entry import (
 from farandole.torch.exchange import reduce
 from farandole.torch.graph import is_tracing, reductions
 from farandole.torch.ops.piecewise import allreduce_in_pieces, pays
-from farandole.torch.ops.recorded import Gradients, done_to, recorded_in
+from farandole.torch.ops.recorded import Gradients, done_to, recorded_in, wrapper_for
 from farandole.torch.submission import OFFERS_EXCHANGE_TABLE
 
 public = public_in("torch", Compression=Compression)
-wrapper = wrapper_in("torch", __name__, is_tracing=is_tracing, listed=require_tensors)
+wrapper = wrapper_for(__name__)
 recorded = recorded_in(__name__)
 
 allreduce_async = wrapper("allreduce_async", start_new)

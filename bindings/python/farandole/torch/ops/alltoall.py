@@ -2,44 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, List, Optional, Sequence, Tuple, Union
+from typing import Any, Optional, Sequence, Tuple, Union
 
 import torch
 
-from farandole.common.arguments import head, row_counts
 from farandole.common.calls import ALLTOALL_AT_ONCE, Call
 from farandole.common.process_sets import ProcessSet
-from farandole.common.wrappers import public_in, wrapper_in
+from farandole.common.wrappers import public_in
+from farandole.torch.arguments import splits_of
 from farandole.torch.entry import records_gradients, start_unsized
 from farandole.torch.graph import exchanges, is_tracing
+from farandole.torch.ops.recorded import wrapper_for
 
 Splits = Union[torch.Tensor, Sequence[int], None]
 
 
-_WHOLE = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)
-
-
-def _rows(name: Optional[str], splits: Splits) -> Optional[List[int]]:
-    """How many rows go to each rank; None for equally many. Whether they add up is for the core to say."""
-    if splits is None:
-        return None
-    if not isinstance(splits, torch.Tensor):
-        return row_counts("alltoall", name, splits)
-    if splits.dtype not in _WHOLE:
-        raise ValueError(
-            f"{head('alltoall', name)} takes splits of int32 or int64, not {splits.dtype}; convert them with "
-            "splits.to(torch.int32)"
-        )
-    if splits.dim() > 1:
-        raise ValueError(
-            f"{head('alltoall', name)} takes splits of one dimension, a number of rows for each rank, not of shape "
-            f"{list(splits.shape)}; pass splits.flatten()"
-        )
-    return splits.reshape(-1).tolist() or None
-
-
 def start_exchange(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet, splits: Splits) -> Call:
-    call = start_unsized(request, name, tensor, process_set, _rows(name, splits))
+    call = start_unsized(request, name, tensor, process_set, splits_of(name, splits))
     device = splits.device if isinstance(splits, torch.Tensor) else None
 
     def with_received_splits() -> Tuple[torch.Tensor, torch.Tensor]:
@@ -48,7 +27,7 @@ def start_exchange(request: Any, name: Optional[str], tensor: Any, process_set: 
     return Call(call.handles, with_received_splits)
 
 
-alltoall_async = wrapper_in("torch", __name__)("alltoall_async", start_exchange)
+alltoall_async = wrapper_for(__name__)("alltoall_async", start_exchange)
 
 
 class HorovodAlltoall(torch.autograd.Function):

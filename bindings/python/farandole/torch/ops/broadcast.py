@@ -7,13 +7,12 @@ from typing import Any
 import torch
 
 from farandole.common import job
-from farandole.common.wrappers import wrapper_in
-from farandole.torch.entry import records_gradients, start_in_place, start_new
-from farandole.torch.graph import is_tracing, reductions
+from farandole.torch.entry import start_in_place, start_new
+from farandole.torch.graph import reductions
 from farandole.torch.ops.allreduce import averaged
-from farandole.torch.ops.recorded import Gradients, recorded_in
+from farandole.torch.ops.recorded import Gradients, recorded_in, wrapper_for
 
-wrapper = wrapper_in("torch", __name__, is_tracing=is_tracing, records_gradients=records_gradients)
+wrapper = wrapper_for(__name__)
 
 
 def to_root(ctx: Any, gradients: Gradients) -> Gradients:

@@ -1,13 +1,17 @@
-"""Operations that autograd records: one class for each, made from the table of signatures, single and grouped alike."""
+"""What PyTorch's operations are made with: functions that stand in graphs and record gradients, and one class for each
+operation that autograd records."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, List
+from typing import Any, Callable, Dict, List
 
 import torch
 
 from farandole.common import signatures
-from farandole.common.wrappers import defined, run_of
+from farandole.common.wrappers import defined, run_of, wrapper_in
+from farandole.torch.arguments import require_tensors
+from farandole.torch.entry import records_gradients
+from farandole.torch.graph import is_tracing
 
 Gradients = List[torch.Tensor]
 
@@ -28,6 +32,12 @@ class {kind}(torch.autograd.Function):
     def backward(ctx, {incoming}):
         {returned}
 '''
+
+
+def wrapper_for(module: str, **helpers: Any) -> Callable[..., Any]:
+    """``wrapper_in`` for a module of PyTorch's operations."""
+    own: Dict[str, Any] = {"is_tracing": is_tracing, "listed": require_tensors, "records_gradients": records_gradients}
+    return wrapper_in("torch", module, **own, **helpers)
 
 
 def recorded_in(module: str) -> Callable[..., Any]:

@@ -10,14 +10,13 @@ from farandole.common.arguments import FAILURES
 from farandole.common.basics import HorovodBasics
 from farandole.common.calls import Call, rows_of_share
 from farandole.common.process_sets import ProcessSet
-from farandole.common.wrappers import wrapper_in
 from farandole.torch import arguments
 from farandole.torch.arguments import explain, explain_group, require_tensors
 from farandole.torch.compression import Compression, GradientCompressor
-from farandole.torch.entry import records_gradients, start, start_group
-from farandole.torch.graph import gathers, is_tracing
+from farandole.torch.entry import start, start_group
+from farandole.torch.graph import gathers
 from farandole.torch.ops.allgather import allgather, grouped_allgather
-from farandole.torch.ops.recorded import Gradients, done_to, recorded_in
+from farandole.torch.ops.recorded import Gradients, done_to, recorded_in, wrapper_for
 
 
 def _share_of(tensor: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
@@ -73,16 +72,7 @@ def gathered(ctx: Any, gradients: Gradients) -> Gradients:
     return [each * slope for each in done_to(ctx, gradients, allgather, grouped_allgather, process_set=process_set)]
 
 
-wrapper = wrapper_in(
-    "torch",
-    __name__,
-    Compression=Compression,
-    is_tracing=is_tracing,
-    listed=require_tensors,
-    pack=pack,
-    pack_group=pack_group,
-    records_gradients=records_gradients,
-)
+wrapper = wrapper_for(__name__, Compression=Compression, pack=pack, pack_group=pack_group)
 recorded = recorded_in(__name__)
 
 HorovodReducescatter = recorded("reducescatter", start_scatter, gathered)
