@@ -25,7 +25,7 @@ from farandole.torch.entry import (
 from farandole.torch.exchange import reduce
 from farandole.torch.graph import is_tracing, reductions
 from farandole.torch.ops.piecewise import allreduce_in_pieces, pays
-from farandole.torch.ops.recorded import Gradients, done_to, recorded_in, wrapper_for
+from farandole.torch.ops.recorded import Gradients, recorded_in, wrapper_for
 from farandole.torch.submission import OFFERS_EXCHANGE_TABLE
 
 public = public_in("torch", Compression=Compression)
@@ -61,14 +61,17 @@ def allreduce_async_(tensor, average, name, op, prescale_factor, postscale_facto
 
 def alike(ctx: Any, gradients: Gradients) -> Gradients:
     """the gradients are reduced in the same way."""
-    average, _, op, prescale, postscale, process_set = ctx.options
-    how = {"average": average, "op": op, "prescale_factor": prescale, "postscale_factor": postscale}
-    return done_to(ctx, gradients, allreduce, grouped_allreduce, process_set=process_set, **how)
+    average, _, op, *scales, process_set = ctx.options
+    if ctx.is_group:
+        return grouped_allreduce(gradients, average, None, Compression.none, op, *scales, process_set)
+    return [allreduce(gradients[0], average, None, Compression.none, op, *scales, process_set)]
 
 
 def averaged(ctx: Any, gradients: Gradients, process_set: ProcessSet) -> Gradients:
     """What operations that hand tensors on do with gradients first."""
-    return done_to(ctx, gradients, allreduce, grouped_allreduce, op=HorovodBasics.Average, process_set=process_set)
+    if ctx.is_group:
+        return grouped_allreduce(gradients, op=HorovodBasics.Average, process_set=process_set)
+    return [allreduce(gradients[0], op=HorovodBasics.Average, process_set=process_set)]
 
 
 HorovodAllreduce = recorded("allreduce", start_new, alike)

@@ -73,9 +73,3 @@ def recorded_in(module: str) -> Callable[..., Any]:
         )
 
     return make
-
-
-def done_to(ctx: Any, gradients: Gradients, alone: Any, grouped: Any, **options: Any) -> Gradients:
-    """What an operation makes of gradients: alone, or as a group where the operation was one of a group."""
-    made: Gradients = grouped(gradients, **options) if ctx.is_group else [alone(gradients[0], **options)]
-    return made

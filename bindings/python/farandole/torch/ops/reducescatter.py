@@ -16,7 +16,7 @@ from farandole.torch.compression import Compression, GradientCompressor
 from farandole.torch.entry import start, start_group
 from farandole.torch.graph import gathers
 from farandole.torch.ops.allgather import allgather, grouped_allgather
-from farandole.torch.ops.recorded import Gradients, done_to, recorded_in, wrapper_for
+from farandole.torch.ops.recorded import Gradients, recorded_in, wrapper_for
 
 
 def _share_of(tensor: torch.Tensor, process_set: ProcessSet) -> torch.Tensor:
@@ -69,7 +69,9 @@ def gathered(ctx: Any, gradients: Gradients) -> Gradients:
     """each rank's share is gathered for all."""
     _, op, process_set, prescale, postscale = ctx.options
     slope = prescale * postscale * ((process_set.size() or 1) if op == HorovodBasics.Sum else 1)
-    return [each * slope for each in done_to(ctx, gradients, allgather, grouped_allgather, process_set=process_set)]
+    if ctx.is_group:
+        return [each * slope for each in grouped_allgather(gradients, process_set=process_set)]
+    return [allgather(gradients[0], process_set=process_set) * slope]
 
 
 wrapper = wrapper_for(__name__, Compression=Compression, pack=pack, pack_group=pack_group)
