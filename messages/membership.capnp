@@ -174,10 +174,11 @@ struct Introduction {
 
 struct PathAddress {
   path @0 :Text;
-  # Its name in the table of paths: "tcp", "gloo". For "local" where the host's window is offered, for "hierarchical"
-  # the connections between members of equal place on their hosts.
+  # Its name in the table of paths: "tcp", "gloo".
   address @1 :Data;
   # What its connect() takes at the other members: ADDRESS:PORT of tcp, a worker's address of ucx, anything of a library.
+  # Of local where the host's window is offered; of hierarchical that, a line break, and ADDRESS:PORT for the members of
+  # equal place on other hosts.
 }
 
 struct Introductions {

@@ -1,32 +1,25 @@
 #include "collectives/paths/forced_path.hpp"
 
-#include <algorithm>
-#include <span>
+#include "collectives/paths/path_table.hpp"
 
 namespace farandole {
 
 namespace {
 
-constexpr std::string_view unauthenticated[] = {"ucx", "gloo", "mpi", "ccl", "outside"};
-/// These use the network without any protection, whichever network it is. UCX's own code looks at the
-/// devices, since some of them protect memory by keys; the library behind `outside` is the user's own.
-constexpr std::string_view always_unprotected[] = {"gloo", "mpi", "ccl"};
-
-bool contains(std::span<const std::string_view> names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+path_protection protection_of(std::string_view path) {
+  const auto* row = find_path(path);
+  return row != nullptr ? row->protection : path_protection::authenticated;
 }
 
 error objection_to_elastic(const forced_path& path) {
-  if (path.name != "ccl")
+  const auto* row = find_path(path.name);
+  if (row == nullptr || row->not_elastic.empty())
     return {};
   const std::string variable(path.variable);
-  return {error_kind::precondition,
-          variable +
-              "=ccl is not for an elastic job: a process in which oneCCL has lost a member cannot use it "
-              "again. Unset " +
-              variable +
-              ", and Farandole's own paths move the tensors; or start the job without --min-np and "
-              "--host-discovery-script (HOROVOD_ELASTIC)"};
+  return {error_kind::precondition, variable + "=" + path.name + " is not for an elastic job: " +
+                                        std::string(row->not_elastic) + ". Unset " + variable +
+                                        ", and Farandole's own paths move the tensors; or start the job "
+                                        "without --min-np and --host-discovery-script (HOROVOD_ELASTIC)"};
 }
 
 } // namespace
@@ -41,7 +34,7 @@ forced_path find_forced_path(const settings& values) {
 }
 
 bool is_authenticated(std::string_view path) {
-  return !contains(unauthenticated, path);
+  return protection_of(path) == path_protection::authenticated;
 }
 
 error objection_to_path(const settings& values) {
@@ -49,7 +42,7 @@ error objection_to_path(const settings& values) {
   if (values.flag(setting::elastic))
     if (auto problem = objection_to_elastic(path))
       return problem;
-  if (!contains(always_unprotected, path.name) || values.flag(setting::trusted_network))
+  if (protection_of(path.name) != path_protection::none || values.flag(setting::trusted_network))
     return {};
   const std::string variable(path.variable);
   return {error_kind::precondition,
@@ -63,8 +56,10 @@ error objection_to_path(const settings& values) {
 
 std::string unprotected_path_warning(const settings& values) {
   const auto path = find_forced_path(values);
-  if (is_authenticated(path.name) || path.name == "outside" || !values.flag(setting::trusted_network))
-    return {}; // what the user's own library protects is known to the user alone
+  const auto protection = protection_of(path.name);
+  if (protection == path_protection::authenticated || protection == path_protection::unknown ||
+      !values.flag(setting::trusted_network))
+    return {};
   return "tensors travel by " + path.name + " (" + std::string(path.variable) +
          "), neither authenticated nor encrypted, because FARANDOLE_TRUSTED_NETWORK is set";
 }

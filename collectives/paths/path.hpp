@@ -108,6 +108,9 @@ public:
   }
   /// What an operator should know of how members were connected, or could not be; mostly empty.
   virtual std::string remark() const { return {}; }
+  /// Whether run() takes this bundle, of an operation that the path moves; the same on every member. Asked
+  /// once connected.
+  virtual bool moves([[maybe_unused]] const work& bundle) const { return true; }
   /// Blocks. After any error the path is unusable: the generation or the set must be restarted.
   virtual outcome run(const work& bundle, const limits& until) = 0;
 };

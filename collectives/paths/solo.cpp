@@ -4,6 +4,7 @@
 
 #include "collectives/operation.hpp"
 #include "collectives/paths/bundle_bytes.hpp"
+#include "collectives/paths/path_setup.hpp"
 
 namespace farandole {
 
@@ -21,6 +22,10 @@ outcome solo_path::run(const work& bundle, const limits& until) {
       std::memcpy(part.output, part.input, part.input_bytes);
   }
   return {};
+}
+
+expected<std::unique_ptr<path>> open_solo(const path_setup&) {
+  return opened_path{std::make_unique<solo_path>()};
 }
 
 } // namespace farandole

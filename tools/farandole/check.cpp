@@ -3,11 +3,9 @@
 #include <algorithm>
 
 #include "collectives/paths/ccl/ccl_library.hpp"
-#include "collectives/paths/gloo/gloo_path.hpp"
 #include "collectives/paths/mpi/mpi_library.hpp"
-#include "collectives/paths/outside/outside_library.hpp"
+#include "collectives/paths/path_routes.hpp"
 #include "collectives/paths/path_table.hpp"
-#include "collectives/paths/ucx/ucx_path.hpp"
 #include "tools/farandole/command_line.hpp"
 
 namespace farandole {
@@ -16,20 +14,6 @@ namespace {
 
 // Importing a framework reads gigabytes when the disk is cold.
 constexpr std::chrono::seconds import_deadline{120};
-
-/// Opens UCX as a job would.
-bool ucx_works() {
-  return static_cast<bool>(open_ucx_path({}));
-}
-
-bool gloo_works() {
-  return static_cast<bool>(gloo_path::open({}));
-}
-
-bool ccl_works() {
-  const auto module = find_ccl_module();
-  return module && load_outside_path(*module);
-}
 
 std::string line(const std::string& label, bool there) {
   return std::string("    ") + (there ? "[X] " : "[ ] ") + label + "\n";
@@ -57,10 +41,11 @@ build_facts find_facts(const std::string& program) {
   const bool mpi = static_cast<bool>(load_mpi());
   const bool ccl = ccl_works();
   facts.operations = {{"NCCL", false}, {"DDL", false}, {"CCL", ccl}, {"MPI", mpi}, {"Gloo", true}};
-  const bool ucx = ucx_works();
-  facts.paths = {{"board", true}, {"local", true}, {"hierarchical", true},
-                 {"tcp", true},   {"ucx", ucx},    {"gloo", gloo_works()},
-                 {"mpi", mpi},    {"ccl", ccl},    {"nccl", false}};
+  facts.paths = {{"board", true}};
+  for (const auto& path : path_table())
+    if (path.available != nullptr)
+      facts.paths.push_back({std::string(path.name), path.available()});
+  facts.paths.push_back({"nccl", false});
   return facts;
 }
 

@@ -26,10 +26,6 @@ std::string cell(std::string_view text) {
   return " " + std::string(text) + " |";
 }
 
-bool moves(const path_row& path, operation what) {
-  return path.why_not[static_cast<std::size_t>(what)].empty();
-}
-
 bool takes(operation what, dtype type, reduce_op reduction) {
   submission asked;
   asked.name = "tensor";
@@ -76,10 +72,10 @@ std::string where_it_runs() {
   for (const auto& asked : operation_table) {
     text += "|" + cell(asked.name);
     for (const auto& path : path_table()) {
-      text += cell(moves(path, asked.id) ? "yes" : "–");
-      if (!moves(path, asked.id))
+      text += cell(path.moves(asked.id) ? "yes" : "–");
+      if (!path.moves(asked.id))
         reasons += "- " + std::string(asked.name) + " not by " + std::string(path.name) + ": " +
-                   std::string(path.why_not[static_cast<std::size_t>(asked.id)]) + "\n";
+                   std::string(path.why_not[asked.id]) + "\n";
     }
     text += cell(on_board(asked.on_board)) + "\n";
   }

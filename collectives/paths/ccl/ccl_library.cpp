@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include "collectives/paths/outside/outside_library.hpp"
 #include "collectives/paths/own_folder.hpp"
 
 namespace farandole {
@@ -25,6 +26,11 @@ expected<std::string> find_ccl_module() {
           std::string(file_name) +
           ": run tools/setup --with-ccl, or build with the CMake variable FARANDOLE_CCL_ROOT, a folder "
           "with what the wheels oneccl-devel and intel-cmplr-lib-rt hold; see docs/decisions/0011-ccl.md"};
+}
+
+bool ccl_works() {
+  const auto module = find_ccl_module();
+  return module && load_outside_path(*module);
 }
 
 } // namespace farandole

@@ -11,4 +11,7 @@ namespace farandole {
 /// The module's full path. `unimplemented` where there is none, with what to do. Loads nothing.
 expected<std::string> find_ccl_module();
 
+/// Whether there is a module, and it loads.
+bool ccl_works();
+
 } // namespace farandole

@@ -3,6 +3,7 @@
 #include "collectives/paths/bundle_bytes.hpp"
 #include "collectives/paths/exchange/message_exchange.hpp"
 #include "collectives/paths/gloo/gloo_worker.hpp"
+#include "collectives/paths/path_setup.hpp"
 
 namespace farandole {
 
@@ -48,6 +49,18 @@ outcome gloo_path::run(const work& bundle, const limits& until) {
   if (state_->broken)
     worker.give_up(state_->broken);
   return {state_->broken};
+}
+
+expected<std::unique_ptr<path>> open_gloo(const path_setup& setup) {
+  gloo_options options;
+  options.generation = setup.set.generation;
+  options.set = setup.set.set;
+  options.rank = setup.set.rank;
+  options.global_ranks = setup.global_ranks(setup.all_ranks());
+  if (auto ip = setup.ip(); !ip.empty())
+    options.ip = ip;
+  options.adasum_message_bytes = setup.options.adasum_message_bytes;
+  return as_path(gloo_path::open(options));
 }
 
 } // namespace farandole

@@ -16,6 +16,8 @@
 
 namespace farandole {
 
+struct path_setup;
+
 struct gloo_options {
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
@@ -50,5 +52,7 @@ private:
   explicit gloo_path(std::unique_ptr<state> opened);
   std::unique_ptr<state> state_;
 };
+
+expected<std::unique_ptr<path>> open_gloo(const path_setup& setup);
 
 } // namespace farandole

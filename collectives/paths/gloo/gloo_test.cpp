@@ -193,17 +193,6 @@ TEST_CASE("gloo: packed addresses are found again, and nothing is found in what 
   CHECK(address_at("", 0).empty());
 }
 
-TEST_CASE(
-    "gloo: it takes everything of a set with others in it where it is asked for, and nothing elsewhere") {
-  for (const set_facts set : {set_facts{1, 1}, set_facts{4, 1}, set_facts{4, 2}, set_facts{4, 4}}) {
-    const auto asked = routes_for(set, {"gloo", true, true}), free = routes_for(set, {"auto", true, true});
-    REQUIRE((asked && free));
-    for (const path_kind each : *asked)
-      CHECK(each == (set.members == 1 ? path_kind::solo : path_kind::gloo));
-    CHECK_FALSE(takes(*free, path_kind::gloo));
-  }
-}
-
 TEST_CASE("gloo: where it is missing, the refusal names the setting and what to install") {
   const auto loaded = load_gloo_from("libfarandole_of_another_build.so");
   REQUIRE_FALSE(loaded);

@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 
 #include "collectives/operation.hpp"
-#include "collectives/paths/path_table.hpp"
 
 using namespace farandole;
 
@@ -54,67 +53,4 @@ TEST_CASE("shares cover a stream once, in order, and only the last piece is not 
     CHECK(plan.share(piece, columns, bytes).bytes == 0);
   }
   CHECK(at == bytes);
-}
-
-namespace {
-
-path_kind route_of(operation what, const set_facts& set, const path_wishes& wishes) {
-  const auto routes = routes_for(set, wishes);
-  REQUIRE(routes);
-  return (*routes)[static_cast<std::size_t>(what)];
-}
-
-} // namespace
-
-TEST_CASE("the table has a row for each path, in the order of their kinds") {
-  for (const auto& row : path_table())
-    CHECK(&row_of(row.kind) == &row);
-}
-
-TEST_CASE("the set decides between solo, local and tcp") {
-  CHECK(route_of(operation::allreduce, {1, 1}, {}) == path_kind::solo);
-  CHECK(route_of(operation::alltoall, {1, 1}, {"ucx", true, true}) == path_kind::solo);
-  CHECK(route_of(operation::allreduce, {4, 1}, {"auto", true, true}) == path_kind::local);
-  CHECK(route_of(operation::allreduce, {4, 1}, {"ucx", true, true}) == path_kind::ucx);
-  CHECK(route_of(operation::allreduce, {4, 1}, {"tcp", true, true}) == path_kind::tcp);
-  CHECK(route_of(operation::allreduce, {4, 2}, {}) == path_kind::tcp);
-}
-
-TEST_CASE(
-    "the hierarchical settings choose that path for their operation, where a host has several members") {
-  const path_wishes allreduce{"auto", true, false}, allgather{"auto", false, true};
-  CHECK(route_of(operation::allreduce, {4, 2}, allreduce) == path_kind::hierarchical);
-  CHECK(route_of(operation::allgather, {4, 2}, allreduce) == path_kind::tcp);
-  CHECK(route_of(operation::allgather, {3, 2}, allgather) == path_kind::hierarchical);
-  CHECK(route_of(operation::allreduce, {4, 2}, allgather) == path_kind::tcp);
-  CHECK(route_of(operation::broadcast, {4, 2}, {"auto", true, true}) == path_kind::tcp);
-  CHECK(route_of(operation::allreduce, {3, 3}, allreduce) == path_kind::tcp);
-  CHECK(route_of(operation::allreduce, {4, 2}, {"ucx", true, true}) == path_kind::ucx);
-}
-
-TEST_CASE("a torus is levels of equal hosts") {
-  path_wishes torus;
-  torus.torus_allreduce = true;
-  CHECK(route_of(operation::allreduce, {4, 2, true}, torus) == path_kind::hierarchical);
-  CHECK(route_of(operation::allreduce, {3, 2, false}, torus) == path_kind::tcp);
-  CHECK(route_of(operation::allgather, {4, 2, true}, torus) == path_kind::tcp);
-  CHECK(route_of(operation::allreduce, {4, 1, true}, torus) == path_kind::local);
-}
-
-TEST_CASE("a forced path that cannot serve the set is refused with the reason") {
-  const auto local = routes_for({4, 2}, {"local", false, false});
-  REQUIRE_FALSE(local);
-  CHECK(local.error().kind == error_kind::unimplemented);
-  CHECK_THAT(local.error().text, Catch::Contains("FARANDOLE_CPU_PATH=local needs all members on one host"));
-  const auto pigeons = routes_for({4, 2}, {"pigeons", false, false});
-  REQUIRE_FALSE(pigeons);
-  CHECK_THAT(pigeons.error().text, Catch::Contains("is not in this build"));
-}
-
-TEST_CASE("the report marks what each path moves and says why it does not move the rest") {
-  const auto report = path_report();
-  for (const auto& row : operation_table)
-    CHECK((report.find("    " + std::string(row.name) + " ") != std::string::npos) ==
-          (row.id != operation::join));
-  CHECK_THAT(report, Catch::Contains("broadcast not by hierarchical: "));
 }

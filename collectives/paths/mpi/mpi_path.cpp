@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "collectives/paths/bundle_bytes.hpp"
+#include "collectives/paths/path_setup.hpp"
 
 namespace farandole {
 namespace {
@@ -31,6 +32,22 @@ outcome mpi_path::run(const work& bundle, const limits& until) {
   if (broken_)
     messages_.close();
   return {broken_};
+}
+
+// A member's slot is its rank in the job's communicator.
+expected<std::unique_ptr<path>> open_mpi(const path_setup& setup) {
+  const auto& job = setup.options.mpi;
+  if (!job)
+    return error{
+        error_kind::unimplemented,
+        "FARANDOLE_CPU_PATH=mpi (HOROVOD_CPU_OPERATIONS=mpi) was set for the job, but this process was "
+        "started without MPI; set it for every process, and start them with mpirun"};
+  std::vector<std::int32_t> places;
+  for (auto& each : setup.set.members)
+    places.push_back(each.slot);
+  return opened_path{std::make_unique<mpi_path>(
+      mpi_set{job->engine, job->group, setup.set.set, std::move(places), setup.set.rank, setup.wait_policy()},
+      setup.options.adasum_message_bytes)};
 }
 
 } // namespace farandole

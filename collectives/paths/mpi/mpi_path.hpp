@@ -11,6 +11,8 @@
 
 namespace farandole {
 
+struct path_setup;
+
 /// What a job that speaks MPI has: handed to every set.
 struct mpi_job {
   mpi_engine* engine = nullptr;
@@ -33,5 +35,8 @@ private:
   message_staging staging_{};
   error broken_;
 };
+
+/// `unimplemented` where this process has no MPI job.
+expected<std::unique_ptr<path>> open_mpi(const path_setup& setup);
 
 } // namespace farandole

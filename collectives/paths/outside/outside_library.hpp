@@ -5,7 +5,7 @@
 #include <string>
 
 #include "collectives/paths/outside/farandole_path.h"
-#include "collectives/paths/path_table.hpp"
+#include "collectives/paths/path_routes.hpp"
 #include "messages/error.hpp"
 
 namespace farandole {

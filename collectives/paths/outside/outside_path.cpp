@@ -4,6 +4,7 @@
 #include <array>
 
 #include "collectives/math/reduce.hpp"
+#include "collectives/paths/path_setup.hpp"
 #include "messages/membership.hpp"
 
 namespace farandole {
@@ -175,6 +176,22 @@ error outside_path::ended(farandole_path_status how, const char* why, const limi
     break;
   }
   return {error_kind::disconnected, what + "failed" + text};
+}
+
+expected<std::unique_ptr<path>> open_outside(const path_setup& setup) {
+  outside_options options;
+  options.library = setup.options.outside_library;
+  options.generation = setup.set.generation;
+  options.set = setup.set.set;
+  options.rank = setup.set.rank;
+  options.global_ranks = setup.global_ranks(setup.all_ranks());
+  options.hosts.resize(setup.set.members.size());
+  for (std::size_t host = 0; host < setup.levels.hosts.size(); ++host)
+    for (auto rank : setup.levels.hosts[host])
+      options.hosts[static_cast<std::size_t>(rank)] = static_cast<std::int32_t>(host);
+  if (auto ip = setup.ip(); !ip.empty())
+    options.address = ip;
+  return as_path(outside_path::open(options));
 }
 
 } // namespace farandole

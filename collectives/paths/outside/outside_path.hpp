@@ -13,6 +13,8 @@
 
 namespace farandole {
 
+struct path_setup;
+
 struct outside_options {
   std::string library; ///< full path
   std::uint64_t generation = 0;
@@ -53,5 +55,8 @@ private:
   void* opened_ = nullptr; ///< whatever the library has given, null too
   error broken_;
 };
+
+/// The path of the library that the options name.
+expected<std::unique_ptr<path>> open_outside(const path_setup& setup);
 
 } // namespace farandole

@@ -1,5 +1,6 @@
 #include "collectives/paths/tcp/tcp_path.hpp"
 
+#include "collectives/paths/path_setup.hpp"
 #include "collectives/paths/tcp/tcp_messenger.hpp"
 
 namespace farandole {
@@ -9,6 +10,22 @@ expected<std::unique_ptr<exchange_path>> open_tcp_path(const tcp_options& option
   if (!messenger)
     return messenger.error();
   return std::make_unique<exchange_path>("tcp", std::move(*messenger), options);
+}
+
+expected<std::unique_ptr<exchange_path>>
+open_tcp_between(const path_setup& setup, std::span<const std::int32_t> ranks, std::uint32_t column) {
+  auto options = setup.between<tcp_options>(ranks);
+  options.secret = setup.options.secret;
+  options.column = column;
+  options.listens = ranks.back() != setup.set.rank;
+  options.meeting_news = setup.options.meeting_news;
+  if (auto ip = setup.ip(); !ip.empty())
+    options.ip = ip;
+  return open_tcp_path(options);
+}
+
+expected<std::unique_ptr<path>> open_tcp(const path_setup& setup) {
+  return as_path(open_tcp_between(setup, setup.all_ranks(), 0));
 }
 
 } // namespace farandole

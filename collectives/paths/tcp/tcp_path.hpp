@@ -6,12 +6,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "collectives/paths/exchange/exchange_path.hpp"
 
 namespace farandole {
+
+struct path_setup;
 
 struct tcp_options : exchange_options {
   std::string secret; ///< of the job
@@ -34,5 +37,11 @@ struct tcp_options : exchange_options {
 /// A path that can be reached, and reaches nobody yet. Its destructor says goodbye, for at most half a
 /// second.
 expected<std::unique_ptr<exchange_path>> open_tcp_path(const tcp_options& options);
+
+/// Between the members of these ranks in the set: all (column 0), or those of a column.
+expected<std::unique_ptr<exchange_path>>
+open_tcp_between(const path_setup& setup, std::span<const std::int32_t> ranks, std::uint32_t column);
+
+expected<std::unique_ptr<path>> open_tcp(const path_setup& setup);
 
 } // namespace farandole

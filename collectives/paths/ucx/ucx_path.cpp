@@ -1,5 +1,6 @@
 #include "collectives/paths/ucx/ucx_path.hpp"
 
+#include "collectives/paths/path_setup.hpp"
 #include "collectives/paths/ucx/ucx_worker.hpp"
 
 namespace farandole {
@@ -9,6 +10,13 @@ expected<std::unique_ptr<exchange_path>> open_ucx_path(const ucx_options& option
   if (!worker)
     return worker.error();
   return std::make_unique<exchange_path>("ucx", std::move(*worker), options);
+}
+
+expected<std::unique_ptr<path>> open_ucx(const path_setup& setup) {
+  auto options = setup.between<ucx_options>(setup.all_ranks());
+  options.trusted_network = setup.options.trusted_network;
+  options.ip = setup.ip();
+  return as_path(open_ucx_path(options));
 }
 
 } // namespace farandole

@@ -10,6 +10,8 @@
 
 namespace farandole {
 
+struct path_setup;
+
 struct ucx_options : exchange_options {
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
@@ -27,5 +29,7 @@ struct ucx_options : exchange_options {
 /// A path that can be reached, and reaches nobody yet. `unimplemented` where UCX is missing. Its destructor
 /// says goodbye and flushes for at most half a second.
 expected<std::unique_ptr<exchange_path>> open_ucx_path(const ucx_options& options);
+
+expected<std::unique_ptr<path>> open_ucx(const path_setup& setup);
 
 } // namespace farandole
