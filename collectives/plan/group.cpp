@@ -30,6 +30,12 @@ void group_gate::gone(std::uint32_t group, std::uint32_t size, std::vector<ready
   count(group, size, out);
 }
 
+void group_gate::gone(std::span<const group_claim> claims, std::vector<ready_tensor>& out) {
+  for (const auto& claim : claims)
+    if (claim.group != 0)
+      gone(claim.group, claim.size, out);
+}
+
 void group_gate::count(std::uint32_t group, std::uint32_t size, std::vector<ready_tensor>& out) {
   auto place = groups_.try_emplace(group).first;
   if (++place->second.decided < size)

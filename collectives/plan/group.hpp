@@ -13,6 +13,14 @@
 
 namespace farandole {
 
+/// A group that some member named for a tensor.
+struct group_claim {
+  std::uint32_t group = 0; ///< 0: none
+  std::uint32_t size = 0;
+
+  friend bool operator==(const group_claim&, const group_claim&) = default;
+};
+
 /// The number of the group that these names make, in any order; never 0.
 std::uint32_t group_number(std::span<const std::string_view> names);
 
@@ -23,6 +31,8 @@ public:
   void ready(std::uint32_t group, std::uint32_t size, ready_tensor&& tensor, std::vector<ready_tensor>& out);
   /// One member of `group` will not come (it failed, or ranks do not agree on its group).
   void gone(std::uint32_t group, std::uint32_t size, std::vector<ready_tensor>& out);
+  /// The same of every group that some member named for it.
+  void gone(std::span<const group_claim> claims, std::vector<ready_tensor>& out);
   /// Ready tensors that wait for company.
   std::size_t held() const { return held_; }
 

@@ -41,3 +41,14 @@ TEST_CASE("nothing of a group goes before all of it is decided") {
   gate.ready(7, 3, tensor(1), out);
   CHECK(out.empty());
 }
+
+TEST_CASE("a tensor that will not come is missed by every group that somebody named for it") {
+  group_gate gate;
+  std::vector<ready_tensor> out;
+  gate.ready(7, 2, tensor(1), out);
+  gate.ready(8, 3, tensor(2), out);
+  gate.ready(0, 2, tensor(3), out);
+  gate.gone(std::vector<group_claim>{{0, 2}, {8, 3}, {7, 2}}, out);
+  CHECK(out == std::vector{tensor(1)});
+  CHECK(gate.held() == 2);
+}

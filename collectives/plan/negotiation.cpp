@@ -1,75 +1,73 @@
 #include "collectives/plan/negotiation.hpp"
 
-#include <algorithm>
-#include <cassert>
 #include <utility>
 
 #include "collectives/operation.hpp"
+#include "collectives/plan/breach.hpp"
 #include "messages/printable.hpp"
 
 namespace farandole {
 
 namespace {
 
-error breach_of(std::int32_t rank, const std::string& what) {
-  return {error_kind::invalid_argument, "rank " + std::to_string(rank) + " broke the protocol: " + what};
+// What a member hears that has asked for a tensor which another has taken back.
+refusal taken_back(std::int32_t rank, tally::row_id row, const tally& rows) {
+  const auto& name = rows.name(row);
+  return {rank,
+          {name,
+           {error_kind::aborted, printable_name(name) + " was taken back by rank " +
+                                     std::to_string(rows.withdrawn_by(row)) +
+                                     " before every rank had asked for it"}}};
 }
 
 } // namespace
 
 negotiation::negotiation(const negotiation_options& options)
-    : tally_(options.members), cache_(options.cache_capacity), board_(options.board),
-      relayed_(options.members.size()) {
+    : tally_(options.members), branches_(options.members, options.branches),
+      ids_(options.cache_capacity, options.board,
+           bucket_coordinator(branches_.empty() ? 0 : options.buckets, branches_.relayed())) {
   if (options.keeps_sets)
     sets_.emplace(tally_.members());
-  for (const auto& branch : options.branches) {
-    auto mask = mask_of(tally_.ranks(), std::span(branch.ranks));
-    assert(mask && "a relay speaks for members");
-    relayed_.add(*mask);
-    branches_.emplace(branch.relay, std::move(*mask));
-  }
-  if (!branches_.empty() && options.buckets > 0)
-    planner_.emplace(planner_rules{.buckets = std::min(options.buckets, bucket_limit)});
 }
 
-verdict negotiation::receive(std::int32_t rank, const requests& what, std::chrono::nanoseconds now) {
+verdict negotiation::receive(std::int32_t rank, const requests& message, std::chrono::nanoseconds now) {
   if (ended_)
     return {};
   const auto member = tally_.member_of(rank);
-  step current{member.value_or(-1), now, what.ids.size() + what.full.size(), what.join, {}};
+  negotiation_step step{member.value_or(-1), now, message.ids.size() + message.full.size(), message.join, {}};
   if (!member) {
-    current.out.breach = breach_of(rank, "it is not in this process set");
-    current.out.broken_by = rank;
-    return std::move(current.out);
+    step.blame(rank, breach::not_a_member);
+    return std::move(step.result);
   }
-  cache_.mark();
-  take_left(current, what.left);
-  take_buckets(current, what.buckets);
-  take_ids(current, what.ids);
-  for (const auto& one : what.full)
-    if (!current.out.breach)
-      take_full(current, one);
-  if (current.out.breach) {
-    current.out.broken_by = rank;
-    return std::move(current.out);
+  ids_.begin_message();
+  for (const auto& round : message.left)
+    ids_.retract(round, tally_, step.result);
+  take_buckets(step, message.buckets);
+  take_ids(step, message.ids);
+  for (const auto& asked : message.full)
+    if (!step.result.breach)
+      take_full(step, asked);
+  if (step.result.breach) {
+    step.result.broken_by = rank;
+    return std::move(step.result);
   }
-  for (const auto& name : what.withdraw)
-    take_withdrawal(current, name);
-  if (what.join)
-    take_join(current);
-  if (what.change)
-    take_change(current, *what.change);
-  for (const auto& one : what.faults)
-    if (!current.out.breach)
-      take_fault(current, one);
-  if (current.out.breach)
-    current.out.broken_by = rank;
-  if (what.leaves) {
-    current.out.end = ended_ = true;
-    current.out.departed = {rank, *what.leaves};
+  for (const auto& name : message.withdraw)
+    take_withdrawal(step, name);
+  if (message.join)
+    take_join(step);
+  if (message.change)
+    take_change(step, *message.change);
+  for (const auto& fault : message.faults)
+    if (!step.result.breach)
+      take_fault(step, fault);
+  if (step.result.breach)
+    step.result.broken_by = rank;
+  if (message.leaves) {
+    step.result.end = ended_ = true;
+    step.result.departed = {rank, *message.leaves};
   }
-  make_plans(current);
-  return std::move(current.out);
+  plan_buckets(step);
+  return std::move(step.result);
 }
 
 verdict negotiation::end() {
@@ -81,181 +79,162 @@ verdict negotiation::end() {
 
 // Only rows can say who is missing.
 std::vector<stall> negotiation::stalled(std::chrono::nanoseconds now, std::chrono::nanoseconds limit) {
-  for (auto& [id, one] : buckets_)
-    if (!one.who.empty() && now - one.since > limit)
-      spell_out(one);
+  ids_.buckets().spell_out_late(tally_, now, limit);
   return tally_.stalled(now, limit);
 }
 
 // ---- what a member may send ---------------------------------------------------------------------
 
-// All who leave a cell leave it in the same round: nobody can be further than the first who did not publish,
-// or gave up (the round is then complete for no member). So the first word counts, and later ones find the id
-// forgotten.
-void negotiation::take_left(step& current, const std::vector<board_round>& left) {
-  for (const auto& round : left) {
-    const auto* tensor = cache_.find(round.id);
-    if (!tensor || tensor->cell < 0)
-      continue;
-    current.out.retract.push_back(round);
-    drop(current, *tensor);
+// Its ids are counted in rows.
+void negotiation::take_buckets(negotiation_step& step, const std::vector<std::uint32_t>& buckets) {
+  for (const auto bucket : buckets) {
+    const auto* ids = ids_.buckets().find(bucket);
+    if (!ids)
+      return step.blame(tally_.rank_of(step.member), breach::unplanned_bucket);
+    // The bucket may end while they are counted.
+    take_ids(step, std::vector(*ids));
   }
 }
 
-void negotiation::take_ids(step& current, const std::vector<std::uint32_t>& ids) {
+void negotiation::take_ids(negotiation_step& step, const std::vector<std::uint32_t>& ids) {
   for (const auto id : ids) {
-    auto* tensor = cache_.find(id);
+    auto* tensor = ids_.find(id);
     if (!tensor || tensor->cell >= 0)
-      current.out.questions.push_back({tally_.rank_of(current.member), id});
+      step.result.questions.push_back({tally_.rank_of(step.member), id});
     else
-      count_known(current, *tensor);
+      count_known(step, *tensor);
   }
 }
 
-void negotiation::count_known(step& current, cached_tensor& tensor) {
-  if (relayed_.has(static_cast<std::size_t>(current.member)))
-    miss(current, tensor);
-  if (tally_.withdrawn(tensor.row))
-    turn_away(current, tensor.row, spelled_out(tensor, current.member));
-  else if (tally_.add_known(tensor.row, current.member, current.now) == tally::count::complete)
-    complete_known(current, tensor);
-}
-
-request negotiation::spelled_out(const cached_tensor& tensor, std::int32_t member) const {
-  request result{tensor.name, tensor.signature, tensor.group, tensor.group_size};
-  if (!tensor.first_dims.empty())
-    result.signature.shape[0] = tensor.first_dims[static_cast<std::size_t>(member)];
-  return result;
-}
-
-void negotiation::take_full(step& current, const request& what) {
-  const auto rank = tally_.rank_of(current.member);
-  if (what.signature.operation == operation::join) {
-    current.out.breach = breach_of(rank, printable_name(what.name) + " asks to join by name");
-    return;
+void negotiation::take_full(negotiation_step& step, const request& asked) {
+  const auto rank = tally_.rank_of(step.member);
+  if (asked.signature.operation == operation::join)
+    return step.blame(rank, printable_name(asked.name) + " asks to join by name");
+  const auto blame_for_two = [&] {
+    step.blame(rank, printable_name(asked.name) + " was asked for twice at once, differently");
+  };
+  const auto known = tally_.find(asked.name);
+  if (auto* tensor = known ? ids_.find(tally_.id(*known)) : nullptr) {
+    if (tensor->cell >= 0)
+      return step.blame(rank, printable_name(asked.name) + " is on the board, and its cell was not left");
+    if (tensor->matches(asked, step.member)) {
+      tensor->board_refused |= asked.seatless;
+      count_known(step, *tensor);
+      return;
+    }
+    if (tally_.asked(*known, step.member) && !tally_.withdrawn(*known))
+      return blame_for_two();
+    step.result.forget.push_back(tensor->id);
+    ids_.forget(*tensor, tally_, step.result);
   }
-  const auto known = tally_.find(what.name);
-  if (auto* tensor = known ? cache_.find(tally_.id(*known)) : nullptr) {
-    if (tensor->cell >= 0) {
-      current.out.breach =
-          breach_of(rank, printable_name(what.name) + " is on the board, and its cell was not left");
-      return;
-    }
-    if (tensor->matches(what, current.member)) {
-      tensor->board_refused |= what.seatless;
-      count_known(current, *tensor);
-      return;
-    }
-    if (tally_.asked(*known, current.member) && !tally_.withdrawn(*known)) {
-      current.out.breach =
-          breach_of(rank, printable_name(what.name) + " was asked for twice at once, differently");
-      return;
-    }
-    current.out.forget.push_back(tensor->id);
-    drop(current, *tensor);
-  }
-  const auto row = tally_.open(what.name);
+  const auto row = tally_.open(asked.name);
   if (tally_.withdrawn(row)) {
-    turn_away(current, row, what);
+    turn_away(step, row, asked);
     return;
   }
-  switch (tally_.add(row, current.member, what, current.now)) {
+  switch (tally_.add(row, step.member, asked, step.now)) {
   case tally::count::waiting:
     break;
   case tally::count::complete:
-    complete_written(current, row);
+    responses_.complete_written(row, tally_, ids_, step);
     break;
   case tally::count::repeated:
-    if (!tally_.same(row, current.member, what))
-      current.out.breach =
-          breach_of(rank, printable_name(what.name) + " was asked for twice at once, differently");
+    if (!tally_.same(row, step.member, asked))
+      blame_for_two();
   }
 }
 
-void negotiation::take_withdrawal(step& current, const std::string& name) {
+void negotiation::take_withdrawal(negotiation_step& step, const std::string& name) {
   const auto row = tally_.find(name);
-  if (const auto* tensor = row ? cache_.find(tally_.id(*row)) : nullptr)
-    miss(current, *tensor);
+  if (const auto* tensor = row ? ids_.find(tally_.id(*row)) : nullptr)
+    ids_.miss(*tensor, tally_, step.result);
   // What is not pending here has been scheduled, or has failed.
-  if (!row || !tally_.asked(*row, current.member) || tally_.withdrawn(*row))
+  if (!row || !tally_.asked(*row, step.member) || tally_.withdrawn(*row))
     return;
-  const auto by = tally_.rank_of(current.member);
-  auto claims = claims_of(*row);
-  for (const auto rank : tally_.withdraw(*row, by))
-    refuse(current, rank, *row);
-  leave_groups(current, claims);
+  for (const auto rank : tally_.withdraw(*row, tally_.rank_of(step.member)))
+    step.result.refusals.push_back(taken_back(rank, *row, tally_));
+  responses_.withdrawn(*row, tally_, ids_, step);
 }
 
-void negotiation::take_join(step& current) {
-  if (tally_.has_joined(current.member))
+void negotiation::take_join(negotiation_step& step) {
+  if (tally_.has_joined(step.member))
     return;
-  // It has left every cell it knows of; of the others it has not heard yet, so it has not published there.
-  for (const auto id : std::exchange(boarded_, {})) {
-    current.out.retract.push_back({id, 0});
-    drop(current, *cache_.find(id));
-  }
-  for (auto& [id, one] : buckets_)
-    spell_out(one);
-  if (planner_)
-    planner_->spoil();
-  for (const auto row : tally_.join(current.member))
-    complete(current, row);
+  ids_.retract_all(tally_, step.result);
+  ids_.buckets().interrupt(tally_);
+  for (const auto row : tally_.join(step.member))
+    complete(step, row);
   if (tally_.joined() < tally_.members())
     return;
-  current.out.joined = tally_.rank_of(current.member);
+  step.result.joined = tally_.rank_of(step.member);
   tally_.leave_join();
 }
 
-void negotiation::take_change(step& current, const set_change& what) {
-  const auto rank = tally_.rank_of(current.member);
-  if (!sets_) {
-    current.out.breach = breach_of(rank, "it changes process sets in one of them");
-    return;
-  }
-  auto answer = sets_->ask(rank, what);
-  current.out.breach = std::move(answer.breach);
-  current.out.changed = answer.decided && !answer.problem;
-  current.out.sets = std::move(answer.events);
+void negotiation::take_change(negotiation_step& step, const set_change& change) {
+  const auto rank = tally_.rank_of(step.member);
+  if (!sets_)
+    return step.blame(rank, "it changes process sets in one of them");
+  auto answer = sets_->ask(rank, change);
+  step.result.breach = std::move(answer.breach);
+  step.result.changed = answer.decided && !answer.problem;
+  step.result.sets = std::move(answer.events);
   if (answer.problem)
-    current.out.failures.push_back({std::string(set_change_name), std::move(answer.problem)});
+    step.result.failures.push_back({std::string(set_change_name), std::move(answer.problem)});
 }
 
-void negotiation::take_fault(step& current, const set_fault& what) {
-  const auto rank = tally_.rank_of(current.member);
-  if (!sets_) {
-    current.out.breach = breach_of(rank, "it reports a fault in a process set that is not the global one");
-    return;
-  }
-  auto recovery = sets_->failed(rank, what, current.now);
+void negotiation::take_fault(negotiation_step& step, const set_fault& fault) {
+  const auto rank = tally_.rank_of(step.member);
+  if (!sets_)
+    return step.blame(rank, "it reports a fault in a process set that is not the global one");
+  auto recovery = sets_->failed(rank, fault, step.now);
   if (recovery.breach)
-    current.out.breach = std::move(recovery.breach);
+    step.result.breach = std::move(recovery.breach);
   else
-    current.out.restarts.push_back(std::move(recovery.restart));
+    step.result.restarts.push_back(std::move(recovery.restart));
 }
 
-// ---- taken back ---------------------------------------------------------------------------------
+// ---- counted ------------------------------------------------------------------------------------
 
-void negotiation::refuse(step& current, std::int32_t rank, tally::row_id row) {
-  current.out.refusals.push_back(
-      {rank,
-       {tally_.name(row),
-        {error_kind::aborted, printable_name(tally_.name(row)) + " was taken back by rank " +
-                                  std::to_string(tally_.withdrawn_by(row)) +
-                                  " before every rank had asked for it"}}});
+void negotiation::count_known(negotiation_step& step, cached_tensor& tensor) {
+  if (branches_.relayed().has(static_cast<std::size_t>(step.member)))
+    ids_.miss(tensor, tally_, step.result);
+  if (tally_.withdrawn(tensor.row))
+    turn_away(step, tensor.row, tensor.request_of(step.member));
+  else if (tally_.add_known(tensor.row, step.member, step.now) == tally::count::complete)
+    responses_.complete_known(tensor, tally_, ids_, step);
 }
 
-void negotiation::turn_away(step& current, tally::row_id row, const request& what) {
-  switch (tally_.add_known(row, current.member, current.now)) {
-  case tally::count::repeated:
-    tally_.keep_early(row, current.member, what);
+// The row was withdrawn before this member asked.
+void negotiation::turn_away(negotiation_step& step, tally::row_id row, const request& asked) {
+  const auto counted = tally_.add_known(row, step.member, step.now);
+  if (counted == tally::count::repeated) {
+    tally_.keep_early(row, step.member, asked);
     return;
-  case tally::count::waiting:
-    refuse(current, tally_.rank_of(current.member), row);
-    return;
-  case tally::count::complete:
-    refuse(current, tally_.rank_of(current.member), row);
-    complete(current, row);
   }
+  step.result.refusals.push_back(taken_back(tally_.rank_of(step.member), row, tally_));
+  if (counted == tally::count::complete)
+    complete(step, row);
+}
+
+void negotiation::complete(negotiation_step& step, tally::row_id row) {
+  if (tally_.withdrawn(row)) {
+    auto early = tally_.take_early(row);
+    tally_.clear(row);
+    const auto sender = step.member;
+    for (const auto& [member, asked] : early) {
+      step.member = member;
+      take_full(step, asked);
+    }
+    step.member = sender;
+  } else if (auto* tensor = ids_.find(tally_.id(row))) {
+    responses_.complete_known(*tensor, tally_, ids_, step);
+  } else {
+    responses_.complete_written(row, tally_, ids_, step);
+  }
+}
+
+void negotiation::plan_buckets(negotiation_step& step) {
+  if (tally_.joined() == 0 && !ended_)
+    ids_.plan(step.result);
 }
 
 } // namespace farandole

@@ -1,95 +1,133 @@
 // What relays have gathered: many members ask for one thing at once, and are counted by the word. Where they
 // cannot be, because one of them has asked already or something else is going on with the tensor, each is
 // taken as if it had come alone.
-#include <utility>
-
+#include "collectives/plan/breach.hpp"
 #include "collectives/plan/negotiation.hpp"
 
 namespace farandole {
 
-verdict negotiation::receive(std::int32_t relay, const gathered& what, std::chrono::nanoseconds now) {
+verdict negotiation::receive(std::int32_t relay, const gathered& message, std::chrono::nanoseconds now) {
   if (ended_)
     return {};
-  step current{-1, now, what.full.size(), false, {}};
-  for (const auto& one : what.ids)
-    current.expected += one.ids.size();
-  cache_.mark();
+  negotiation_step step{-1, now, message.full.size(), false, {}};
+  for (const auto& asked : message.ids)
+    step.expected += asked.ids.size();
+  ids_.begin_message();
   const auto speak = [&](const rank_runs& ranks, auto take) {
-    if (current.out.breach)
+    if (step.result.breach)
       return;
-    if (const auto who = named(relay, ranks))
-      return take(*who);
-    current.out.breach = {error_kind::invalid_argument,
-                          "rank " + std::to_string(relay) +
-                              " broke the protocol: it speaks for ranks that are not below it"};
-    current.out.broken_by = relay;
+    if (const auto members = branches_.named(relay, ranks))
+      take(*members);
+    else
+      step.blame(relay, breach::strange_ranks);
   };
-  if (!what.buckets.empty())
-    take_buckets(current, relay, what.buckets);
-  for (const auto& one : what.ids)
-    speak(one.ranks, [&](const member_mask& who) { take_ids(current, one.ids, who); });
-  for (const auto& one : what.full)
-    speak(one.ranks, [&](const member_mask& who) { take_full(current, one.what, who); });
-  make_plans(current);
-  return std::move(current.out);
-}
-
-std::optional<member_mask> negotiation::named(std::int32_t relay, const rank_runs& runs) const {
-  const auto branch = branches_.find(relay);
-  if (branch == branches_.end())
-    return std::nullopt;
-  if (runs.empty())
-    return branch->second;
-  auto some = mask_of(tally_.ranks(), runs);
-  return some && some->within(branch->second) ? some : std::nullopt;
+  if (!message.buckets.empty())
+    take_buckets(step, relay, message.buckets);
+  for (const auto& asked : message.ids)
+    speak(asked.ranks, [&](const member_mask& members) { take_ids(step, asked.ids, members); });
+  for (const auto& asked : message.full)
+    speak(asked.ranks, [&](const member_mask& members) { take_full(step, asked.what, members); });
+  plan_buckets(step);
+  return std::move(step.result);
 }
 
 bool negotiation::speaks_for(std::int32_t relay, std::int32_t rank) const {
-  const auto branch = branches_.find(relay);
+  const auto* branch = branches_.find(relay);
   const auto member = tally_.member_of(rank);
-  return branch != branches_.end() && member && branch->second.has(static_cast<std::size_t>(*member));
+  return branch && member && branch->has(static_cast<std::size_t>(*member));
 }
 
-template <class Take>
-void negotiation::one_by_one(step& current, const member_mask& who, Take take) {
-  who.each([&](std::size_t member) {
-    current.member = static_cast<std::int32_t>(member);
-    if (current.out.breach)
-      return;
-    take();
-    if (current.out.breach)
-      current.out.broken_by = tally_.rank_of(current.member);
-  });
-}
+// ---- taken --------------------------------------------------------------------------------------
 
-// What comes singly should not have been in a bucket.
-void negotiation::take_ids(step& current, const std::vector<std::uint32_t>& ids, const member_mask& who) {
-  for (const auto id : ids)
-    if (const auto* tensor = cache_.find(id))
-      miss(current, *tensor);
-  count_ids(current, ids, who);
-}
-
-void negotiation::count_ids(step& current, const std::vector<std::uint32_t>& ids, const member_mask& who) {
-  for (const auto id : ids) {
-    auto* tensor = cache_.find(id);
-    if (!tensor || tensor->cell >= 0 || tally_.withdrawn(tensor->row) || tally_.asked_any(tensor->row, who))
-      one_by_one(current, who, [&] { take_ids(current, {id}); });
-    else if (tally_.add_known(tensor->row, who, current.now) == tally::count::complete)
-      complete_known(current, *tensor);
+void negotiation::take_buckets(negotiation_step& step, std::int32_t relay,
+                               const std::vector<std::uint32_t>& buckets) {
+  const auto* branch = branches_.find(relay);
+  if (!branch)
+    return step.blame(relay, breach::strange_ranks);
+  for (const auto bucket : buckets) {
+    const auto* ids = ids_.buckets().find(bucket);
+    if (!ids)
+      return step.blame(relay, breach::unplanned_bucket);
+    if (ids_.buckets().is_open(bucket))
+      count_bucket(step, bucket, *branch);
+    else
+      take_ids(step, std::vector(*ids), *branch);
   }
 }
 
-void negotiation::take_full(step& current, const request& what, const member_mask& who) {
-  const auto known = tally_.find(what.name);
+// What comes singly should not have been in a bucket.
+void negotiation::take_ids(negotiation_step& step, const std::vector<std::uint32_t>& ids,
+                           const member_mask& members) {
+  for (const auto id : ids)
+    if (const auto* tensor = ids_.find(id))
+      ids_.miss(*tensor, tally_, step.result);
+  count_ids(step, ids, members);
+}
+
+void negotiation::take_full(negotiation_step& step, const request& asked, const member_mask& members) {
+  const auto known = tally_.find(asked.name);
   const bool plain =
-      what.signature.operation != operation::join &&
-      !(known && (tally_.id(*known) != 0 || tally_.withdrawn(*known) || tally_.asked_any(*known, who)));
+      asked.signature.operation != operation::join &&
+      !(known && (tally_.id(*known) != 0 || tally_.withdrawn(*known) || tally_.asked_any(*known, members)));
   if (!plain)
-    return one_by_one(current, who, [&] { take_full(current, what); });
-  const auto row = tally_.open(what.name);
-  if (tally_.add(row, who, what, current.now) == tally::count::complete)
-    complete_written(current, row);
+    return take_each(step, members, [&] { take_full(step, asked); });
+  const auto row = tally_.open(asked.name);
+  if (tally_.add(row, members, asked, step.now) == tally::count::complete)
+    responses_.complete_written(row, tally_, ids_, step);
+}
+
+template <class Take>
+void negotiation::take_each(negotiation_step& step, const member_mask& members, Take take) {
+  members.each([&](std::size_t member) {
+    step.member = static_cast<std::int32_t>(member);
+    if (step.result.breach)
+      return;
+    take();
+    if (step.result.breach)
+      step.result.broken_by = tally_.rank_of(step.member);
+  });
+}
+
+// ---- counted ------------------------------------------------------------------------------------
+
+void negotiation::count_ids(negotiation_step& step, const std::vector<std::uint32_t>& ids,
+                            const member_mask& members) {
+  for (const auto id : ids) {
+    auto* tensor = ids_.find(id);
+    if (!tensor || tensor->cell >= 0 || tally_.withdrawn(tensor->row) ||
+        tally_.asked_any(tensor->row, members))
+      take_each(step, members, [&] { take_ids(step, {id}); });
+    else if (tally_.add_known(tensor->row, members, step.now) == tally::count::complete)
+      responses_.complete_known(*tensor, tally_, ids_, step);
+  }
+}
+
+void negotiation::count_bucket(negotiation_step& step, std::uint32_t bucket, const member_mask& members) {
+  auto& buckets = ids_.buckets();
+  const auto counted = buckets.add(bucket, members, tally_, step.now);
+  if (counted == bucket_coordinator::count::waiting)
+    return;
+  // The bucket may end while they are counted.
+  const auto ids = *buckets.find(bucket);
+  if (counted == bucket_coordinator::count::complete)
+    return complete_bucket(step, ids);
+  if (counted == bucket_coordinator::count::repeated)
+    ids_.dissolve(bucket, tally_, step.result);
+  count_ids(step, ids, members);
+}
+
+// All below relays have asked for all of it; members beside them may be missing here and there.
+void negotiation::complete_bucket(negotiation_step& step, const std::vector<std::uint32_t>& ids) {
+  bool whole = true;
+  // It ends if one of them gets a cell on the board.
+  for (const auto id : ids) {
+    auto& tensor = *ids_.find(id);
+    if (tally_.add_known(tensor.row, branches_.relayed(), step.now) == tally::count::complete)
+      responses_.complete_known(tensor, tally_, ids_, step);
+    else
+      whole = false;
+  }
+  step.result.whole |= whole;
 }
 
 } // namespace farandole

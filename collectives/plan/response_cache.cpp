@@ -21,6 +21,13 @@ bool cached_tensor::matches(const request& asked, std::int32_t member) const {
   return as_first == signature;
 }
 
+request cached_tensor::request_of(std::int32_t member) const {
+  request result{name, signature, group, group_size};
+  if (!first_dims.empty())
+    result.signature.shape[0] = first_dims[static_cast<std::size_t>(member)];
+  return result;
+}
+
 cached_tensor* response_cache::insert(cached_tensor&& tensor, std::vector<cached_tensor>& evicted) {
   if (capacity_ == 0 || last_id_ == std::numeric_limits<std::uint32_t>::max())
     return nullptr;

@@ -35,6 +35,8 @@ struct cached_tensor {
 
   /// Whether this member (position in the set) asks for just this.
   bool matches(const request& asked, std::int32_t member) const;
+  /// What this member would send in full.
+  request request_of(std::int32_t member) const;
 };
 
 class response_cache {

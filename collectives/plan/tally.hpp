@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/plan/group.hpp"
 #include "collectives/plan/member_mask.hpp"
 #include "collectives/plan/stall.hpp"
 #include "messages/error.hpp"
@@ -24,12 +25,6 @@ class tally {
 public:
   using row_id = std::uint32_t;
   enum class count : std::uint8_t { waiting, complete, repeated };
-  /// A group that some member named for a row.
-  struct group_claim {
-    std::uint32_t group = 0;
-    std::uint32_t size = 0;
-    friend bool operator==(const group_claim&, const group_claim&) = default;
-  };
 
   /// `ranks`: the members' global ranks, by their position in the set ("member" in what follows).
   explicit tally(std::vector<std::int32_t> ranks);

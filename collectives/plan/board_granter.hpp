@@ -1,0 +1,33 @@
+// Which ids take the fast path: a tensor that has come again by way of the leader gets a cell on the board if
+// the ledger has one for it. The granter knows every id that has a cell, because a member that joins takes
+// all of them back.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "collectives/plan/board_ledger.hpp"
+#include "collectives/plan/response_cache.hpp"
+#include "messages/negotiation.hpp"
+
+namespace farandole {
+
+class board_granter {
+public:
+  explicit board_granter(const board_options& options) : ledger_(options) {}
+
+  /// Gives `tensor` a cell, and returns what members are to hear of it; empty when it goes on by way of the
+  /// leader.
+  std::optional<assignment> grant(cached_tensor& tensor);
+  /// The id means nothing any more; it may have had no cell.
+  void forget(std::uint32_t id);
+  /// Takes all cells back; the ids, in the order in which they got theirs.
+  std::vector<std::uint32_t> forget_all();
+
+private:
+  board_ledger ledger_;
+  std::vector<std::uint32_t> granted_; ///< ids with a cell
+};
+
+} // namespace farandole

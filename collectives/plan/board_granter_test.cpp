@@ -1,0 +1,70 @@
+#include "collectives/plan/board_granter.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole;
+
+namespace {
+
+board_options options() {
+  board_options result;
+  result.on = result.one_host = true;
+  result.limit_bytes = 100;
+  result.area_bytes = 200;
+  result.footprint = [](std::size_t bytes) { return bytes; };
+  return result;
+}
+
+cached_tensor tensor(std::uint32_t id, std::size_t bytes) {
+  cached_tensor result;
+  result.id = id;
+  result.name = std::string("a");
+  result.uses = 2;
+  result.as_ready.bytes = bytes;
+  return result;
+}
+
+} // namespace
+
+TEST_CASE("a tensor with a cell knows its place, and members hear of it") {
+  board_granter granter(options());
+  auto first = tensor(1, 60);
+  REQUIRE(granter.grant(first));
+  auto second = tensor(2, 40);
+  const auto assigned = granter.grant(second);
+  REQUIRE(assigned);
+  CHECK(*assigned == assignment{2, "a", 60, 40, second.signature});
+  CHECK(second.cell == 60);
+  CHECK_FALSE(second.board_refused);
+}
+
+TEST_CASE("a tensor for which there is no cell is not asked about again") {
+  board_granter granter(options());
+  auto large = tensor(1, 101);
+  CHECK_FALSE(granter.grant(large));
+  CHECK(large.board_refused);
+  CHECK(large.cell < 0);
+  large.as_ready.bytes = 1;
+  CHECK_FALSE(granter.grant(large));
+  CHECK(granter.forget_all().empty());
+}
+
+TEST_CASE("a tensor of a group has no cell, and is not refused one for good") {
+  board_granter granter(options());
+  auto grouped = tensor(1, 4);
+  grouped.group = 7;
+  CHECK_FALSE(granter.grant(grouped));
+  CHECK_FALSE(grouped.board_refused);
+}
+
+TEST_CASE("all that have a cell are taken back at once, but for those that are forgotten") {
+  board_granter granter(options());
+  for (const std::uint32_t id : {3, 1, 2}) {
+    auto seated = tensor(id, 10);
+    REQUIRE(granter.grant(seated));
+  }
+  granter.forget(1);
+  granter.forget(77);
+  CHECK(granter.forget_all() == std::vector<std::uint32_t>{3, 2});
+  CHECK(granter.forget_all().empty());
+}
