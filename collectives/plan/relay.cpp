@@ -1,8 +1,8 @@
 #include "collectives/plan/relay.hpp"
 
 #include <algorithm>
-#include <cassert>
 
+#include "collectives/plan/breach.hpp"
 #include "messages/schedule_order.hpp"
 
 namespace farandole {
@@ -26,14 +26,10 @@ bool alike(const request& one, const request& other) {
 } // namespace
 
 relay::relay(relay_rules rules)
-    : rules_(std::move(rules)), everyone_(rules_.ranks.size()), joined_(rules_.ranks.size()) {
+    : rules_(std::move(rules)), everyone_(rules_.ranks.size()), joined_(rules_.ranks.size()),
+      branches_(rules_.ranks, rules_.branches) {
   for (std::size_t member = 0; member < rules_.ranks.size(); ++member)
     everyone_.add(member);
-  for (const auto& branch : rules_.branches) {
-    auto mask = mask_of(rules_.ranks, std::span(branch.ranks));
-    assert(mask && "a branch is below its relay");
-    branches_.emplace(branch.relay, std::move(*mask));
-  }
 }
 
 // ---- from below ---------------------------------------------------------------------------------
@@ -41,8 +37,7 @@ relay::relay(relay_rules rules)
 error relay::take(std::int32_t rank, const requests& what, std::chrono::nanoseconds now) {
   const auto member = position(rank);
   if (!member)
-    return {error_kind::invalid_argument,
-            "rank " + std::to_string(rank) + " broke the protocol: it is not in this process set"};
+    return breach::of(rank, breach::not_a_member);
   if (auto problem = unknown_bucket(rank, what.buckets))
     return problem;
   take(*member, what, now);
@@ -76,33 +71,29 @@ void relay::take(std::size_t member, const requests& what, std::chrono::nanoseco
 }
 
 error relay::take(std::int32_t sender, const gathered& what, std::chrono::nanoseconds now) {
-  const auto impossible = [&] {
-    return error{error_kind::invalid_argument,
-                 "rank " + std::to_string(sender) +
-                     " broke the protocol: it speaks for ranks that are not below it"};
-  };
-  const auto branch = branches_.find(sender);
-  if (branch == branches_.end())
+  const auto impossible = [&] { return breach::of(sender, breach::strange_ranks); };
+  const auto* branch = branches_.find(sender);
+  if (!branch)
     return impossible();
   if (auto problem = unknown_bucket(sender, what.buckets))
     return problem;
   for (const auto& one : what.ids)
-    if (!named(sender, one.ranks))
+    if (!branches_.named(sender, one.ranks))
       return impossible();
   for (const auto& one : what.full)
-    if (!named(sender, one.ranks))
+    if (!branches_.named(sender, one.ranks))
       return impossible();
   for (const auto& one : what.apart)
-    if (auto member = position(one.rank); !member || !branch->second.has(*member))
+    if (auto member = position(one.rank); !member || !branch->has(*member))
       return impossible();
     else if (auto problem = unknown_bucket(sender, one.what.buckets))
       return problem;
-  ask_for_all(what.buckets, branch->second, now);
+  ask_for_all(what.buckets, *branch, now);
   for (const auto& one : what.ids)
     for (auto id : one.ids)
-      ask(id, *named(sender, one.ranks), now);
+      ask(id, *branches_.named(sender, one.ranks), now);
   for (const auto& one : what.full)
-    ask(one.what, *named(sender, one.ranks), now);
+    ask(one.what, *branches_.named(sender, one.ranks), now);
   for (const auto& one : what.apart)
     take(*position(one.rank), one.what, now);
   return {};
@@ -113,14 +104,6 @@ std::optional<std::size_t> relay::position(std::int32_t rank) const {
   if (place == rules_.ranks.end() || *place != rank)
     return std::nullopt;
   return static_cast<std::size_t>(place - rules_.ranks.begin());
-}
-
-std::optional<member_mask> relay::named(std::int32_t sender, const rank_runs& runs) const {
-  const auto& all = branches_.at(sender);
-  if (runs.empty())
-    return all;
-  auto some = mask_of(rules_.ranks, runs);
-  return some && some->within(all) ? some : std::nullopt;
 }
 
 // A member that asks again where it has asked before begins another round: the one before has been answered.

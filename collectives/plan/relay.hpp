@@ -20,6 +20,7 @@
 
 #include "collectives/plan/bucket_shelf.hpp"
 #include "collectives/plan/member_mask.hpp"
+#include "collectives/plan/relay_branches.hpp"
 #include "messages/error.hpp"
 #include "messages/gathered.hpp"
 #include "messages/negotiation.hpp"
@@ -102,14 +103,13 @@ private:
   void emit_overdue(std::deque<held_since<std::uint32_t>>& held, std::chrono::nanoseconds since);
   void drop_stale();
   void forget(std::uint32_t id);
-  std::optional<member_mask> named(std::int32_t sender, const rank_runs& runs) const;
   rank_runs runs(const member_mask& who) const;
   std::optional<std::size_t> position(std::int32_t rank) const;
 
   relay_rules rules_;
   member_mask everyone_;
   member_mask joined_;
-  std::unordered_map<std::int32_t, member_mask> branches_; ///< by relay
+  relay_branches branches_;
   std::unordered_map<std::uint32_t, id_row> rows_;
   std::map<std::string, full_row> full_;
   std::deque<held_since<std::uint32_t>> held_ids_;        ///< oldest first; some have gone up since

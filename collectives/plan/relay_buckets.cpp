@@ -1,5 +1,6 @@
 // A relay's part in buckets: what comes in one is its ids, asked for by all who are meant, and what is ready
 // below waits on the shelf for the rest of its own.
+#include "collectives/plan/breach.hpp"
 #include "collectives/plan/relay.hpp"
 
 namespace farandole {
@@ -7,8 +8,7 @@ namespace farandole {
 error relay::unknown_bucket(std::int32_t sender, const std::vector<std::uint32_t>& buckets) const {
   for (const auto bucket : buckets)
     if (!shelf_.find(bucket))
-      return {error_kind::invalid_argument, "rank " + std::to_string(sender) +
-                                                " broke the protocol: it names a bucket that nobody planned"};
+      return breach::of(sender, breach::unplanned_bucket);
   return {};
 }
 
