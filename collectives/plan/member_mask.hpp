@@ -77,6 +77,14 @@ private:
   std::size_t end_ = 0;
 };
 
+/// A mask that holds all of so many members.
+inline member_mask all_members(std::size_t members) {
+  member_mask mask(members);
+  for (std::size_t member = 0; member < members; ++member)
+    mask.add(member);
+  return mask;
+}
+
 /// A branch of the tree of relays, within one process set.
 struct relay_branch {
   std::int32_t relay = 0;          ///< global rank

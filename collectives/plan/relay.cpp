@@ -26,11 +26,8 @@ bool alike(const request& one, const request& other) {
 } // namespace
 
 relay::relay(relay_rules rules)
-    : rules_(std::move(rules)), everyone_(rules_.ranks.size()), joined_(rules_.ranks.size()),
-      branches_(rules_.ranks, rules_.branches) {
-  for (std::size_t member = 0; member < rules_.ranks.size(); ++member)
-    everyone_.add(member);
-}
+    : rules_(std::move(rules)), everyone_(all_members(rules_.ranks.size())), joined_(rules_.ranks.size()),
+      branches_(rules_.ranks, rules_.branches), outbox_(rules_.ranks, rules_.hold) {}
 
 // ---- from below ---------------------------------------------------------------------------------
 
@@ -47,7 +44,7 @@ error relay::take(std::int32_t rank, const requests& what, std::chrono::nanoseco
 void relay::take(std::size_t member, const requests& what, std::chrono::nanoseconds now) {
   // What comes with a round that is left must not go ahead of it.
   if (!what.left.empty()) {
-    emit_all(shelf_.let_all_go());
+    outbox_.let_all_go();
     return pass_on(member, what);
   }
   member_mask who(rules_.ranks.size());
@@ -60,7 +57,7 @@ void relay::take(std::size_t member, const requests& what, std::chrono::nanoseco
   if (!has_rest(what))
     return;
   if (what.must_not_overtake())
-    emit_all(shelf_.let_all_go());
+    outbox_.let_all_go();
   if (!what.withdraw.empty())
     flush_of(member);
   auto rest = what;
@@ -106,17 +103,34 @@ std::optional<std::size_t> relay::position(std::int32_t rank) const {
   return static_cast<std::size_t>(place - rules_.ranks.begin());
 }
 
+error relay::unknown_bucket(std::int32_t sender, const std::vector<std::uint32_t>& buckets) const {
+  for (const auto bucket : buckets)
+    if (!outbox_.find(bucket))
+      return breach::of(sender, breach::unplanned_bucket);
+  return {};
+}
+
+void relay::ask_for_all(const std::vector<std::uint32_t>& buckets, const member_mask& who,
+                        std::chrono::nanoseconds now) {
+  for (const auto bucket : buckets)
+    // What happens here may end the bucket, and make the shelf forget another one that the same message
+    // names. No member sends that; who does is not heard.
+    if (const auto* known = outbox_.find(bucket))
+      for (const auto ids = *known; auto id : ids)
+        ask(id, who, now);
+}
+
 // A member that asks again where it has asked before begins another round: the one before has been answered.
 void relay::ask(std::uint32_t id, const member_mask& who, std::chrono::nanoseconds now) {
   auto [place, fresh] = rows_.try_emplace(id);
   auto& row = place->second;
   if (fresh)
     row.held = row.sent = member_mask(rules_.ranks.size());
-  if (fresh && shelf_.holds(id))
-    emit_all(shelf_.let_go(id));
+  if (fresh && outbox_.holds(id))
+    outbox_.let_go(id);
   if (row.held.overlaps(who)) {
-    emit_all(shelf_.let_go(id));
-    emit(id, row.held);
+    outbox_.let_go(id);
+    outbox_.put(id, row.held);
     row.held.clear();
     row.sent.clear();
   } else if (row.sent.overlaps(who)) {
@@ -124,14 +138,18 @@ void relay::ask(std::uint32_t id, const member_mask& who, std::chrono::nanosecon
   }
   if (row.held.empty()) {
     row.since = now;
-    (shelf_.takes(id) ? held_in_buckets_ : held_ids_).push_back({now, id});
+    (outbox_.takes(id) ? held_in_buckets_ : held_ids_).push_back({now, id});
   }
   row.held.add(who);
   if (!complete(row))
     return;
   const auto all = std::move(row.held);
   rows_.erase(place);
-  ready(id, all, now);
+  // A bucket is what everybody below has asked for.
+  if (joined_.empty())
+    outbox_.put_complete(id, all, now);
+  else
+    outbox_.put(id, all);
 }
 
 void relay::ask(const request& what, const member_mask& who, std::chrono::nanoseconds now) {
@@ -161,7 +179,7 @@ void relay::ask(const request& what, const member_mask& who, std::chrono::nanose
 }
 
 void relay::pass_on(std::size_t member, const requests& what) {
-  out_.apart.push_back({rules_.ranks[member], what});
+  outbox_.put_apart(rules_.ranks[member], what);
   for (auto id : what.ids)
     if (auto row = rows_.find(id); row != rows_.end())
       row->second.sent.add(member);
@@ -173,8 +191,8 @@ void relay::pass_on(std::size_t member, const requests& what) {
 void relay::flush_of(std::size_t member) {
   for (auto& [id, row] : rows_)
     if (row.held.has(member)) {
-      emit_all(shelf_.let_go(id));
-      emit(id, row.held);
+      outbox_.let_go(id);
+      outbox_.put(id, row.held);
       row.sent.add(row.held);
       row.held.clear();
     }
@@ -191,7 +209,7 @@ void relay::join(std::size_t member) {
   for (auto row = rows_.begin(); row != rows_.end();) {
     const bool whole = complete(row->second);
     if (whole && !row->second.held.empty())
-      emit(row->first, row->second.held);
+      outbox_.put(row->first, row->second.held);
     row = whole ? rows_.erase(row) : std::next(row);
   }
   for (auto row = full_.begin(); row != full_.end();) {
@@ -224,11 +242,11 @@ void relay::hear(const schedule& plan) {
   for_each_part(plan, for_parts{
                           [this](part_tag<schedule_part::assignments>, const auto& assignments) {
                             for (const auto& known : assignments)
-                              unanswered_full_.erase(known.name);
+                              outbox_.answered(known.name);
                           },
                           [this](part_tag<schedule_part::dissolved>, const auto& buckets) {
                             for (auto bucket : buckets)
-                              emit_all(shelf_.dissolve(bucket));
+                              outbox_.dissolve(bucket);
                           },
                           [this](part_tag<schedule_part::forget>, const auto& ids) {
                             for (auto id : ids)
@@ -240,21 +258,21 @@ void relay::hear(const schedule& plan) {
                           },
                           [this](part_tag<schedule_part::failures>, const auto& failures) {
                             for (const auto& failed : failures)
-                              unanswered_full_.erase(failed.name);
+                              outbox_.answered(failed.name);
                           },
                           [](part_tag<schedule_part::ask>, const auto&) {}, // for the member that is asked
                           [this](part_tag<schedule_part::results>, const auto& results) {
                             for (const auto& one : results)
-                              unanswered_.erase(one.id);
+                              outbox_.answered(one.id);
                           },
                           [this](part_tag<schedule_part::bundles>, const auto& bundles) {
                             for (const auto& moved : bundles)
                               for (const auto& entry : moved.entries)
-                                unanswered_.erase(entry.id);
+                                outbox_.answered(entry.id);
                           },
                           [this](part_tag<schedule_part::buckets>, const auto& buckets) {
                             for (const auto& planned : buckets)
-                              emit_all(shelf_.add(planned));
+                              outbox_.add(planned);
                           },
                           [this](part_tag<schedule_part::joined>, std::int32_t last_rank) {
                             if (last_rank >= 0)
@@ -271,59 +289,30 @@ void relay::hear(const schedule& plan) {
 
 // The leader must hear who waits under it, to ask them what they meant.
 void relay::forget(std::uint32_t id) {
-  unanswered_.erase(id);
-  emit_all(shelf_.let_go(id));
+  outbox_.answered(id);
+  outbox_.let_go(id);
   const auto row = rows_.find(id);
   if (row == rows_.end())
     return;
   if (!row->second.held.empty())
-    emit(id, row->second.held);
+    outbox_.put(id, row->second.held);
   rows_.erase(row);
 }
 
 // ---- up -----------------------------------------------------------------------------------------
 
-void relay::emit(std::uint32_t id, const member_mask& who) {
-  auto same = std::find_if(ready_ids_.begin(), ready_ids_.end(),
-                           [&](const ready_ids& one) { return one.who == who; });
-  if (same == ready_ids_.end())
-    same = ready_ids_.insert(ready_ids_.end(), {who, {}});
-  same->ids.push_back(id);
-}
-
 void relay::emit(full_row& row) {
-  for (auto& one : row.forms)
-    out_.full.push_back({std::move(one.what), runs(one.held)});
-}
-
-rank_runs relay::runs(const member_mask& who) const {
-  return who == everyone_ ? rank_runs{} : runs_of(rules_.ranks, who);
+  for (auto& form : row.forms)
+    outbox_.put(std::move(form.what), form.held);
 }
 
 gathered relay::due(std::chrono::nanoseconds now) {
   emit_overdue(now);
-  if (ready_ids_.empty() && out_.empty())
-    return {};
-  if (!answered() && now < last_sent_ + rules_.hold)
-    return {};
-  last_sent_ = now;
-  unanswered_.clear();
-  unanswered_full_.clear();
-  for (auto& one : ready_ids_) {
-    unanswered_.insert(one.ids.begin(), one.ids.end());
-    out_.ids.push_back({std::move(one.ids), runs(one.who)});
-  }
-  ready_ids_.clear();
-  for (const auto bucket : out_.buckets)
-    if (const auto* ids = shelf_.find(bucket))
-      unanswered_.insert(ids->begin(), ids->end());
-  for (const auto& one : out_.full)
-    unanswered_full_.insert(one.what.name);
-  return std::exchange(out_, {});
+  return outbox_.due(now);
 }
 
 void relay::emit_overdue(std::chrono::nanoseconds now) {
-  emit_all(shelf_.overdue(now));
+  outbox_.let_overdue_go(now);
   drop_stale();
   emit_overdue(held_ids_, now - rules_.id_patience);
   emit_overdue(held_in_buckets_, now - rules_.bucket_patience);
@@ -341,9 +330,9 @@ void relay::emit_overdue(std::chrono::nanoseconds now) {
 void relay::emit_overdue(std::deque<held_since<std::uint32_t>>& held, std::chrono::nanoseconds since) {
   while (!held.empty() && held.front().since <= since) {
     const auto id = held.front().key;
-    emit_all(shelf_.let_go(id));
+    outbox_.let_go(id);
     auto& row = rows_.at(id);
-    emit(id, row.held);
+    outbox_.put(id, row.held);
     row.sent.add(row.held);
     row.held.clear();
     drop_stale();
@@ -367,10 +356,8 @@ std::optional<std::chrono::nanoseconds> relay::wake_at() {
   drop_stale();
   std::optional<std::chrono::nanoseconds> wake;
   const auto at = [&](std::chrono::nanoseconds when) { wake = wake ? std::min(*wake, when) : when; };
-  if (!ready_ids_.empty() || !out_.empty())
-    at(answered() ? std::chrono::nanoseconds::min() : last_sent_ + rules_.hold);
-  if (const auto shelved = shelf_.wake_at())
-    at(*shelved);
+  if (const auto due = outbox_.wake_at())
+    at(*due);
   if (!held_ids_.empty())
     at(held_ids_.front().since + rules_.id_patience);
   if (!held_in_buckets_.empty())

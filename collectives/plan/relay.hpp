@@ -1,5 +1,5 @@
 // What a relay sends up of what it hears from below. A tensor that all members below have asked for goes up
-// as one request, or waits for the rest of its bucket (bucket_shelf.hpp) to go up with that as one word;
+// as one request, or waits for the rest of its bucket (relay_outbox.hpp) to go up with that as one word;
 // what waits for others goes up after a while, so that the leader can name who is late;
 // whatever else a member says goes up as it was said. One object serves one process set in one generation.
 //
@@ -14,13 +14,12 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "collectives/plan/bucket_shelf.hpp"
 #include "collectives/plan/member_mask.hpp"
 #include "collectives/plan/relay_branches.hpp"
+#include "collectives/plan/relay_outbox.hpp"
 #include "messages/error.hpp"
 #include "messages/gathered.hpp"
 #include "messages/negotiation.hpp"
@@ -78,10 +77,6 @@ private:
     std::chrono::nanoseconds since;
     Key key;
   };
-  struct ready_ids {
-    member_mask who;
-    std::vector<std::uint32_t> ids;
-  };
 
   void ask(std::uint32_t id, const member_mask& who, std::chrono::nanoseconds now);
   void ask(const request& what, const member_mask& who, std::chrono::nanoseconds now);
@@ -94,16 +89,11 @@ private:
   void join(std::size_t member);
   bool complete(const id_row& row) const;
   bool complete(const full_row& row) const;
-  void ready(std::uint32_t id, const member_mask& who, std::chrono::nanoseconds now);
-  void emit(std::uint32_t id, const member_mask& who);
-  void emit_all(const std::vector<std::uint32_t>& ids);
   void emit(full_row& row);
-  bool answered() const { return unanswered_.empty() && unanswered_full_.empty(); }
   void emit_overdue(std::chrono::nanoseconds now);
   void emit_overdue(std::deque<held_since<std::uint32_t>>& held, std::chrono::nanoseconds since);
   void drop_stale();
   void forget(std::uint32_t id);
-  rank_runs runs(const member_mask& who) const;
   std::optional<std::size_t> position(std::int32_t rank) const;
 
   relay_rules rules_;
@@ -115,12 +105,7 @@ private:
   std::deque<held_since<std::uint32_t>> held_ids_;        ///< oldest first; some have gone up since
   std::deque<held_since<std::uint32_t>> held_in_buckets_; ///< likewise
   std::deque<held_since<std::string>> held_full_;         ///< likewise
-  bucket_shelf shelf_;
-  std::vector<ready_ids> ready_ids_;
-  gathered out_; ///< ready, but for ids
-  std::chrono::nanoseconds last_sent_{0};
-  std::unordered_set<std::uint32_t> unanswered_;    ///< ids of the last message that are in no schedule yet
-  std::unordered_set<std::string> unanswered_full_; ///< names, likewise
+  relay_outbox outbox_;
 };
 
 } // namespace farandole
