@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "collectives/paths/exchange/stop_reason.hpp"
+
 namespace farandole {
 namespace {
 
@@ -137,8 +139,7 @@ error mpi_messenger::wait(const message_ticket& ticket, const limits& until) {
     if (!failure_)
       collect();
     if (!failure_ && until.abort.raised())
-      failure_ = {error_kind::disconnected,
-                  "the operation was aborted: its generation or its process set has ended"};
+      failure_ = stop_reason("mpi", until);
     if (failure_) {
       error why = failure_;
       close();
@@ -148,8 +149,7 @@ error mpi_messenger::wait(const message_ticket& ticket, const limits& until) {
       return {};
     const auto end = set_.patience.until_reached(counter, before + 1, until.abort.word(), until.deadline);
     if (end == wait_end::expired)
-      failure_ = {error_kind::timed_out,
-                  "the mpi path waited in vain: " + until.deadline_setting + " has passed"};
+      failure_ = stop_reason("mpi", until);
   }
 }
 

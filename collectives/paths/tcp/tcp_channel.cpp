@@ -45,12 +45,12 @@ void tcp_channel::send(message_phase phase, std::uint64_t sequence, std::span<co
 }
 
 /// A goodbye may come between two chunks of a message, whose rest is then never sent.
-void tcp_channel::say_goodbye(std::int32_t culprit) {
+void tcp_channel::say_goodbye(const goodbye& parting) {
   if (closed())
     return;
   sends_.clear();
-  last_words_ = culprit;
-  send(message_phase::goodbye, 0, std::as_bytes(std::span{&last_words_, 1}), unheeded_);
+  last_words_ = parting.encode();
+  send(message_phase::goodbye, 0, last_words_, unheeded_);
 }
 
 bool tcp_channel::write() {
@@ -227,14 +227,12 @@ void tcp_channel::consume(std::size_t bytes) {
 bool tcp_channel::take_or_forget(const chunk_header& header) {
   const std::byte* place = &came_[came_from_ + chunk_header::size];
   if (header.phase == message_phase::goodbye) {
-    std::int32_t culprit = -1;
-    if (header.left != sizeof culprit) {
+    if (header.left != heard_.size()) {
       fail("it said goodbye in " + std::to_string(header.left) + " bytes", true);
       return false;
     }
-    std::memcpy(&culprit, place, sizeof culprit);
+    std::copy_n(place, heard_.size(), heard_.begin());
     heard_goodbye_ = true;
-    culprit_ = culprit;
   }
   consume(header.bytes);
   return !ended_;

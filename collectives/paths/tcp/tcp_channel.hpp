@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/paths/exchange/goodbye.hpp"
 #include "collectives/paths/exchange/messenger.hpp"
 #include "collectives/paths/tcp/channel_handshake.hpp"
 #include "collectives/paths/tcp/chunk_cipher.hpp"
@@ -31,8 +32,8 @@ public:
             message_ticket& ticket);
   void receive(message_phase phase, std::uint64_t sequence, std::span<std::byte> bytes,
                message_ticket& ticket);
-  /// The last words of this member: rank that is to blame, -1 for none.
-  void say_goodbye(std::int32_t culprit);
+  /// The last message of this member.
+  void say_goodbye(const goodbye& parting);
 
   /// Sends or takes in what goes without waiting, but only so much that the other direction gets its turn.
   /// Whether anything moved. A message's ticket is done when its memory is needed no more.
@@ -49,7 +50,8 @@ public:
   bool pending() const { return !receives_.empty() || unsent(); }
 
   bool heard_goodbye() const { return heard_goodbye_; }
-  std::int32_t culprit() const { return culprit_; }
+  /// What the peer said, of the length of a goodbye; nothing about it has been checked.
+  const goodbye::encoded& heard() const { return heard_; }
   /// The peer has ended the connection, or it broke. All that came before has been taken in.
   bool ended() const { return ended_; }
   /// Why it is useless; empty: it is not.
@@ -113,9 +115,9 @@ private:
   std::size_t came_to_ = 0;
   std::size_t next_frame_ =
       chunk_header::size; ///< at least so many bytes must come before anything can be opened
-  std::int32_t last_words_ = -1;
+  goodbye::encoded last_words_{};
   message_ticket unheeded_; ///< of last_words_
-  std::int32_t culprit_ = -1;
+  goodbye::encoded heard_{};
   bool heard_goodbye_ = false;
   bool seeks_goodbye_ = false;
   bool early_ = false;     ///< the next message is one that nobody has asked for

@@ -182,13 +182,13 @@ TEST_CASE("channel: a goodbye comes through between two chunks, and behind what 
   const bytes large = contents(20'000'000);
   pair.one->send(message_phase::gather, 1, large, sends);
   REQUIRE(sends.pending == 1); // more than the connection takes at once
-  pair.one->say_goodbye(5);
+  pair.one->say_goodbye({5, {}});
   pair.run();
   CHECK_FALSE(pair.other->heard_goodbye());
   pair.other->seek_goodbye();
   pair.run();
   CHECK(pair.other->heard_goodbye());
-  CHECK(pair.other->culprit() == 5);
+  CHECK(pair.other->heard() == goodbye{5, {}}.encode());
 }
 
 TEST_CASE("channel: chunks that came with the handshake are not lost") {

@@ -39,7 +39,7 @@ expected<std::unique_ptr<tcp_messenger>> tcp_messenger::open(const tcp_options& 
 }
 
 tcp_messenger::tcp_messenger(const tcp_options& options)
-    : options_(options), losses_("tcp", options.global_ranks) {}
+    : options_(options), departure_("tcp", options.global_ranks) {}
 
 tcp_messenger::~tcp_messenger() {
   leave();
@@ -54,7 +54,7 @@ error tcp_messenger::connect(std::span<const std::string> addresses, std::int32_
   rank_ = rank;
   members_ = static_cast<std::int32_t>(addresses.size());
   channels_.resize(addresses.size());
-  left_.resize(addresses.size());
+  departure_.meet(rank_, members_);
   const channel_group group{options_.generation, options_.set, options_.column, members_, rank_};
   meeting_ = std::make_unique<tcp_meeting>(
       std::move(listener_), std::make_shared<const tls_credentials>(options_.secret, data_purpose), group,
@@ -65,8 +65,8 @@ error tcp_messenger::connect(std::span<const std::string> addresses, std::int32_
   remark_ = refusals();
   tell_missing({});
   if (problem) {
-    losses_.fail(problem);
-    tear_down(losses_.culprit_or(rank_));
+    departure_.fail(problem);
+    tear_down();
   }
   meeting_.reset();
   return problem;
@@ -78,17 +78,17 @@ error tcp_messenger::meet(const limits& until) {
     meet_some(until);
     if (options_.meeting_news)
       tell_missing(missing());
-    if (losses_.failure() && give_up == clock::time_point::max())
+    if (departure_.failure() && give_up == clock::time_point::max())
       give_up = clock::now() + rest_of_meeting;
-    if (losses_.failure())
-      meeting_->wait_no_more_for(losses_.culprit_or(rank_));
+    if (departure_.failure())
+      meeting_->wait_no_more_for(departure_.culprit());
     if (until.abort.raised() || clock::now() >= until.deadline)
       break;
   }
-  if (losses_.guessed())
+  if (departure_.guessed())
     hear_out();
-  error problem = losses_.reason_to_stop(until);
-  if (meeting_->complete() && !losses_.failure())
+  error problem = departure_.reason_to_stop(until);
+  if (meeting_->complete() && !departure_.failure())
     return {};
   if (problem.kind == error_kind::timed_out)
     problem.text += "; " + missing();
@@ -99,7 +99,7 @@ std::string tcp_messenger::missing() const {
   for (std::int32_t peer = 0; peer < members_; ++peer)
     if (!meeting_->has_met(peer)) {
       const auto refused = refusals();
-      return "it has not met " + losses_.name_of(peer) + ": " + meeting_->trouble(peer) +
+      return "it has not met " + departure_.name_of(peer) + ": " + meeting_->trouble(peer) +
              (refused.empty() ? "" : "; " + refused);
     }
   return {};
@@ -133,7 +133,7 @@ void tcp_messenger::meet_some(const limits& until) {
     channels_[static_cast<std::size_t>(peer.rank)] =
         std::make_unique<tcp_channel>(std::move(peer.socket), peer.keys, peer.early);
   while (auto failure = meeting_->take_failure())
-    losses_.blame(failure->rank, failure->why, true);
+    departure_.lose_connection(failure->rank, failure->why);
 }
 
 // ---- messages ------------------------------------------------------------------------------------
@@ -141,7 +141,7 @@ void tcp_messenger::meet_some(const limits& until) {
 /// Null: the message will never be done, and the next wait() tells why.
 tcp_channel* tcp_messenger::channel_to(std::int32_t peer, message_ticket& ticket) {
   tcp_channel* channel = closed_ ? nullptr : channels_[static_cast<std::size_t>(peer)].get();
-  if (channel != nullptr && !losses_.failure())
+  if (channel != nullptr && !departure_.failure())
     return channel;
   ++ticket.pending;
   return nullptr;
@@ -187,15 +187,15 @@ error tcp_messenger::wait_for(const std::function<bool()>& done, const limits& u
     if (!closed_ && done())
       return {};
     const bool moved = !closed_ && turn(0);
-    if (moved && round % 64 != 0 && !losses_.failure() && !until.abort.raised())
+    if (moved && round % 64 != 0 && !departure_.failure() && !until.abort.raised())
       continue;
     if (!closed_ && done())
       return {};
-    if (losses_.guessed())
+    if (departure_.guessed())
       hear_out();
-    if (error problem = losses_.reason_to_stop(until)) {
-      losses_.fail(problem);
-      tear_down(losses_.culprit_or(rank_));
+    if (error problem = departure_.reason_to_stop(until)) {
+      departure_.fail(problem);
+      tear_down();
       return problem;
     }
     if (moved || look_before_sleep())
@@ -271,66 +271,58 @@ bool tcp_messenger::turn_without_polling() {
   return moved;
 }
 
-// ---- losses --------------------------------------------------------------------------------------
+// ---- whom to blame --------------------------------------------------------------------------------------
 
 void tcp_messenger::heed(std::int32_t peer) {
   const tcp_channel& channel = *channels_[static_cast<std::size_t>(peer)];
   if (channel.heard_goodbye()) {
-    if (!losses_.hear_goodbye(peer, channel.culprit(), members_))
-      return;
-    left_[static_cast<std::size_t>(peer)] = true;
+    departure_.hear(peer, channel.heard());
     if (channel.pending())
-      losses_.blame(peer, "it has left the job");
+      departure_.require(peer);
+  } else if (channel.cheated()) {
+    departure_.accuse(peer, channel.broken());
   } else if (!channel.broken().empty()) {
-    losses_.blame(peer, channel.broken(), !channel.cheated());
+    departure_.lose_connection(peer, channel.broken());
   }
 }
 
 void tcp_messenger::hear_out() {
-  const auto end = clock::now() + hearing;
+  const auto end = clock::now() + departure_.hearing();
   for (const auto& channel : channels_)
     if (channel)
       channel->seek_goodbye();
-  while (losses_.guessed() && clock::now() < end) {
+  while (departure_.guessed() && clock::now() < end) {
     if (meeting_)
       turn_without_polling();
     turn(milliseconds_until(end, 1));
   }
-  if (!losses_.guessed())
-    return;
-  // Who came late finds several connections closed, and nobody to ask which was the first.
-  std::vector<std::int32_t> lost;
-  for (std::int32_t at = 0; at < members_; ++at) {
-    const auto& channel = channels_[static_cast<std::size_t>(at)];
-    if (at == losses_.culprit_or(-1) ||
-        (channel && !channel->broken().empty() && !left_[static_cast<std::size_t>(at)]))
-      lost.push_back(at);
-  }
-  losses_.settle_guess(lost);
+  departure_.settle();
 }
 
 // ---- the end -------------------------------------------------------------------------------------
 
 void tcp_messenger::give_up(const error& why) {
-  losses_.fail(why);
+  departure_.fail(why);
   leave();
 }
 
 void tcp_messenger::leave() {
   if (!closed_)
-    tear_down(losses_.failure() ? losses_.culprit_or(rank_) : -1);
+    tear_down();
 }
 
 /// From here on nobody on the network can reach the buffers.
-void tcp_messenger::tear_down(std::int32_t culprit) {
+void tcp_messenger::tear_down() {
   closed_ = true;
-  const auto end = clock::now() + (culprit < 0 ? orderly_leave : last_words);
+  const goodbye_round parting = departure_.leave();
+  const bool in_order = parting.message.culprit == goodbye::in_order;
+  const auto end = clock::now() + parting.patience;
   std::vector<tcp_channel*> told;
-  for (std::int32_t at = 0; at < members_; ++at) {
-    tcp_channel* channel = channels_[static_cast<std::size_t>(at)].get();
-    if (channel == nullptr || at == culprit || channel->ended())
+  for (const std::int32_t peer : parting.recipients) {
+    tcp_channel* channel = channels_[static_cast<std::size_t>(peer)].get();
+    if (channel == nullptr || channel->ended())
       continue;
-    channel->say_goodbye(culprit);
+    channel->say_goodbye(parting.message);
     told.push_back(channel);
   }
   // A connection that is closed with something unread in it drops what the peer's host has not acknowledged.
@@ -338,7 +330,7 @@ void tcp_messenger::tear_down(std::int32_t culprit) {
   const auto on_its_way = [&](tcp_channel* channel) {
     channel->write();
     channel->discard();
-    return culprit < 0 ? channel->wants_to_write() : !channel->flushed();
+    return in_order ? channel->wants_to_write() : !channel->flushed();
   };
   while (std::any_of(told.begin(), told.end(), on_its_way) && clock::now() < end)
     ::poll(nullptr, 0, 1);

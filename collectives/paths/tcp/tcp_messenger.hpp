@@ -3,7 +3,7 @@
 // A wait that fails (a peer is gone, the abort token was raised, the deadline passed) first closes
 // everything; only then does it return, so no memory is touched behind its caller's back.
 //
-// Members that leave say goodbye and why, as those of the ucx path do.
+// Members that leave say goodbye and why (departure_protocol.hpp).
 #pragma once
 
 #include <poll.h>
@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/paths/exchange/peer_losses.hpp"
+#include "collectives/paths/exchange/departure_protocol.hpp"
 #include "collectives/paths/exchange/peer_messenger.hpp"
 #include "collectives/paths/tcp/tcp_channel.hpp"
 #include "collectives/paths/tcp/tcp_meeting.hpp"
@@ -73,17 +73,15 @@ private:
   /// Listens a little: perhaps somebody says why connections were closed.
   void hear_out();
   void leave();
-  /// `culprit` -1: in order.
-  void tear_down(std::int32_t culprit);
+  void tear_down();
 
   const tcp_options options_;
   yield_ledger ledger_{false};
-  peer_losses losses_;
+  departure_protocol departure_;
   descriptor listener_;
   std::string address_;
   std::unique_ptr<tcp_meeting> meeting_;               ///< while members meet
   std::vector<std::unique_ptr<tcp_channel>> channels_; ///< by rank; null: itself, or not met yet
-  std::vector<bool> left_;                             ///< in order
   std::vector<pollfd> polls_;
   std::string remark_;
   std::string told_missing_; ///< as the options' meeting_news knows it
