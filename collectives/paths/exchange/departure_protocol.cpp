@@ -55,6 +55,8 @@ void departure_protocol::hear(std::int32_t source, std::span<const std::byte> by
     blame(source, "it gave the operation up", false);
   else if (heard->culprit != goodbye::in_order)
     blame(heard->culprit, name_of(source) + " has lost it", false);
+  else if (guessed_ && culprit_ == source)
+    require(source);
 }
 
 void departure_protocol::fail(const error& reason) {

@@ -80,6 +80,16 @@ TEST_CASE("departure: who leaves in order is blamed only by a member that needs 
   CHECK(self.failure().text == "rank 11 is lost to the tcp path: it has left the job");
 }
 
+TEST_CASE("departure: a guess becomes certain when the member turns out to have left in order") {
+  departure_of_four self;
+  self.lose_message(1, "Connection reset");
+  self.hear_from(2, {});
+  CHECK(self.guessed());
+  self.hear_from(1, {});
+  CHECK_FALSE(self.guessed());
+  CHECK(self.failure().text == "rank 11 is lost to the tcp path: it has left the job");
+}
+
 TEST_CASE("departure: a member that fails by itself blames itself") {
   departure_of_four self;
   self.fail({error_kind::timed_out, "late"});

@@ -12,13 +12,6 @@
 
 namespace farandole {
 
-/// How long a messenger that gives up lets its last words leave: others learn of it sooner or later anyhow.
-inline constexpr std::chrono::milliseconds last_words{20};
-/// How long one that leaves in order may take for its goodbye.
-inline constexpr std::chrono::milliseconds orderly_leave{500};
-/// How long one whose connections break listens to why, before it believes that the first to break is to
-/// blame.
-inline constexpr std::chrono::milliseconds hearing{10};
 /// The abort token is a futex word, news of the network are descriptors; nothing sleeps on both. So a sleep
 /// is cut into slices, which grow to this.
 inline constexpr int longest_slice_ms = 5;

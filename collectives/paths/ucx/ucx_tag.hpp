@@ -29,6 +29,9 @@ inline constexpr std::uint64_t ucx_tag_exact = ~std::uint64_t{0};
 /// Any source and any work.
 inline constexpr std::uint64_t ucx_tag_phase_only = std::uint64_t{0xf} << 16;
 
+/// Any work of the generation and set.
+inline constexpr std::uint64_t ucx_tag_any_work = ~(std::uint64_t{0xffff} << 20);
+
 constexpr std::int32_t source_of(std::uint64_t tag_bits) {
   return static_cast<std::int32_t>(tag_bits & 0xffff);
 }
