@@ -1,7 +1,7 @@
 // The end of a messenger: members that leave say goodbye to each other and why, so that a failure is blamed
 // on the member that failed and not on the first to notice it, whose closed connections are all that most
 // others see. This class decides what a goodbye means, whom to blame, and what to tell whom; it does no I/O.
-// A transport reports to it what it sees, asks it why a wait must end, and carries its goodbye_round.
+// A transport reports to it what it sees, asks it why a wait must end, and carries its goodbyes.
 //
 // The first culprit stays, for what follows is mostly the echo of its failure. But a closed connection makes
 // only a guess: a transport that has one listens for a while, since a goodbye knows better.
@@ -34,7 +34,7 @@ struct departure_times {
 /// What a member that leaves sends.
 struct goodbye_round {
   goodbye message;
-  std::vector<std::int32_t> recipients; ///< all that the departure knows no reason to leave out
+  std::vector<std::int32_t> recipients; ///< all that the departure protocol knows no reason to leave out
   std::chrono::milliseconds patience;   ///< in all
 };
 

@@ -43,10 +43,13 @@ public:
                         std::string& why) override {
     const auto phase = static_cast<message_phase>(slot & 0xff);
     if (bytes > 0)
-      std::memset(memory, phase == message_phase::goodbye ? 0xff : 0, bytes); // -1: it leaves in order
-    if (phase == message_phase::hello) {
-      const auto rank = static_cast<std::uint64_t>(peer);
-      std::memcpy(memory + 2 * sizeof rank, &rank, sizeof rank);
+      std::memset(memory, 0, bytes);
+    if (phase == message_phase::goodbye) {
+      const auto in_order = goodbye{}.encode();
+      std::memcpy(memory, in_order.data(), in_order.size());
+    } else if (phase == message_phase::hello) {
+      const std::uint64_t place[] = {static_cast<std::uint64_t>(peer), 2}; // of the members
+      std::memcpy(memory + 2 * sizeof place[0], place, sizeof place);
     }
     return begin(why);
   }

@@ -1,4 +1,5 @@
-// UCX's connections to the other members, by rank. What becomes of them is reported to the departure.
+// UCX's connections to the other members, by rank. What becomes of them is reported to the departure
+// protocol.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The messages that UCX has not finished, and the posted receive of the next goodbye. How they end is
-// reported to their tickets and to the departure.
+// reported to their tickets and to the departure protocol.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ public:
   /// Posts the receive of a goodbye of whatever member, unless it is posted. To be repeated while members are
   /// listened to.
   void listen();
-  /// Sends the goodbye_round where there are endpoints, and drives UCX until it has taken the messages.
+  /// Sends the goodbyes where there are endpoints, and drives UCX until it has taken the messages.
   void say(const goodbye_round& parting, ucx_context::clock::time_point until);
   /// They end by their callbacks, when the context is driven or destroyed.
   void cancel_receives();

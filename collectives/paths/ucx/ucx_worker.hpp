@@ -2,7 +2,7 @@
 // waits that end by themselves. A wait that fails (a peer is gone, the abort token was raised, the deadline
 // passed) first tears everything down; only then does it return, so no memory is touched behind its back.
 //
-// Its endpoints and requests report what they see to the departure, which decides whom to blame.
+// Its endpoints and requests report what they see to the departure protocol, which decides whom to blame.
 #pragma once
 
 #include <chrono>
