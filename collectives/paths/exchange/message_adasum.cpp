@@ -25,7 +25,7 @@ error message_exchange::adaptive_sum() {
   if (input_.bytes() == 0)
     return barrier();
   adasum_messages messages(*this);
-  return adasum(bundle_, rank_, members_, staging_.adasum).run(messages);
+  return adasum(run_.bundle, run_.rank, run_.members, run_.staging.adasum).run(messages);
 }
 
 error message_exchange::carry(const adasum_exchange& what) {
@@ -35,16 +35,16 @@ error message_exchange::carry(const adasum_exchange& what) {
 
 error message_exchange::swap(message_phase phase, std::size_t number, std::int32_t peer,
                              std::span<const std::byte> give, std::span<std::byte> take) {
-  enter(phase, number);
-  slot& in = staging_.of(0);
-  const std::size_t most = staging_.adasum_message_bytes;
+  run_.enter(phase, number);
+  slot& in = run_.staging.of(0);
+  const std::size_t most = run_.staging.adasum_message_bytes;
   for (std::size_t from = 0; from < take.size(); from += most)
-    worker_.receive(peer, phase, take.subspan(from, std::min(most, take.size() - from)), in.receives);
+    run_.worker.receive(peer, phase, take.subspan(from, std::min(most, take.size() - from)), in.receives);
   for (std::size_t from = 0; from < give.size(); from += most)
-    worker_.send(peer, phase, give.subspan(from, std::min(most, give.size() - from)), in.sends);
-  if (error problem = worker_.wait(in.receives, until_))
+    run_.worker.send(peer, phase, give.subspan(from, std::min(most, give.size() - from)), in.sends);
+  if (error problem = run_.worker.wait(in.receives, run_.until))
     return problem;
-  return worker_.wait(in.sends, until_);
+  return run_.worker.wait(in.sends, run_.until);
 }
 
 } // namespace farandole

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "collectives/math/reduce.hpp"
+#include "collectives/paths/exchange/row_exchange.hpp"
 
 namespace farandole {
 namespace {
@@ -19,54 +20,40 @@ constexpr std::size_t small_bytes = std::size_t{32} << 10;
 
 message_exchange::message_exchange(messenger& worker, message_staging& staging, const work& bundle,
                                    const limits& until, const probe& watch, const piece_interludes* around)
-    : worker_(worker), staging_(staging), bundle_(bundle), until_(until), probe_(watch), rank_(worker.rank()),
-      members_(worker.members()), element_(size_of(bundle.dtype)), around_(around),
-      piece_bytes_(around ? around->piece_bytes : large_piece_bytes / element_ * element_) {
+    : run_{worker, staging, bundle, until, watch, around},
+      piece_bytes_(around ? around->piece_bytes : large_piece_bytes / run_.element * run_.element) {
   for (const part& each : bundle.parts) {
-    assert(each.input_bytes % element_ == 0);
+    assert(each.input_bytes % run_.element == 0);
     input_.append(each.input_bytes, each.input);
     output_.append(each.input_bytes, each.output);
   }
 }
 
 error message_exchange::run() {
-  switch (bundle_.operation) {
+  switch (run_.bundle.operation) {
   case operation::allreduce:
-    if (bundle_.reduce_op == reduce_op::adasum)
+    if (run_.bundle.reduce_op == reduce_op::adasum)
       return adaptive_sum();
-    return !around_ && input_.bytes() * static_cast<std::size_t>(members_ - 1) <= small_bytes
+    return !run_.around && input_.bytes() * static_cast<std::size_t>(run_.members - 1) <= small_bytes
                ? allreduce_small()
                : allreduce();
   case operation::allgather:
-    return allgather();
+    return row_exchange{run_}.allgather();
   case operation::broadcast:
     return broadcast();
   case operation::barrier:
     return barrier();
   case operation::alltoall:
-    return alltoall();
+    return row_exchange{run_}.alltoall();
   case operation::reducescatter:
-    return reducescatter();
+    return row_exchange{run_}.reducescatter();
   case operation::join:
     break;
   }
   return {error_kind::unimplemented, "no message moves such an operation"};
 }
 
-void message_exchange::enter(message_phase phase, std::size_t piece) {
-  if (probe_)
-    probe_(phase, piece);
-  worker_.look();
-}
-
 // ---- allreduce -----------------------------------------------------------------------------------
-
-void message_exchange::reduce_into(std::byte* output, std::span<const std::byte* const> inputs,
-                                   std::size_t bytes) const {
-  if (bytes != 0)
-    reduce(bundle_.dtype, bundle_.reduce_op, output, inputs, bytes / element_, bundle_.prescale,
-           bundle_.postscale, static_cast<std::size_t>(members_));
-}
 
 /// This member's input of `part`, a range of the piece `whole`: in the caller's memory if it lies there in
 /// one stretch, else packed into the slot.
@@ -75,49 +62,51 @@ const std::byte* message_exchange::contribution(slot& in, range whole, range par
     return direct;
   std::byte* packed = message_staging::reserve(in.outgoing, whole.bytes) + (part.from - whole.from);
   pack(input_, part.from, part.bytes, packed, [&](std::byte* target, std::size_t bytes) {
-    fill_neutral(bundle_.dtype, bundle_.reduce_op, target, bytes / element_);
+    fill_neutral(run_.bundle.dtype, run_.bundle.reduce_op, target, bytes / run_.element);
   });
   return packed;
 }
 
 error message_exchange::allreduce_small() {
-  slot& in = staging_.of(0);
+  slot& in = run_.staging.of(0);
   const range all{0, input_.bytes()};
   if (all.bytes == 0)
     return barrier();
-  enter(message_phase::exchange, 0);
-  std::byte* incoming = message_staging::reserve(in.incoming, all.bytes * static_cast<std::size_t>(members_));
+  run_.enter(message_phase::exchange, 0);
+  std::byte* incoming =
+      message_staging::reserve(in.incoming, all.bytes * static_cast<std::size_t>(run_.members));
   const std::byte* mine = contribution(in, all, all);
-  std::vector<const std::byte*> inputs(static_cast<std::size_t>(members_));
-  for (std::int32_t member = 0; member < members_; ++member) {
+  std::vector<const std::byte*> inputs(static_cast<std::size_t>(run_.members));
+  for (std::int32_t member = 0; member < run_.members; ++member) {
     std::byte* memory = incoming + all.bytes * static_cast<std::size_t>(member);
-    inputs[static_cast<std::size_t>(member)] = member == rank_ ? mine : memory;
-    if (member != rank_)
-      worker_.receive(member, message_phase::exchange, {memory, all.bytes}, in.receives);
+    inputs[static_cast<std::size_t>(member)] = member == run_.rank ? mine : memory;
+    if (member != run_.rank)
+      run_.worker.receive(member, message_phase::exchange, {memory, all.bytes}, in.receives);
   }
-  for (std::int32_t step = 1; step < members_; ++step)
-    worker_.send(next(step), message_phase::exchange, {mine, all.bytes}, in.sends);
-  if (error problem = worker_.wait(in.receives, until_))
+  for (std::int32_t step = 1; step < run_.members; ++step)
+    run_.worker.send(run_.next(step), message_phase::exchange, {mine, all.bytes}, in.sends);
+  if (error problem = run_.worker.wait(in.receives, run_.until))
     return problem;
   // The output may be the very input that is being sent.
-  if (error problem = worker_.wait(in.sends, until_))
+  if (error problem = run_.worker.wait(in.sends, run_.until))
     return problem;
-  enter(message_phase::gather, 0);
+  run_.enter(message_phase::gather, 0);
   if (const std::byte* direct = output_.memory_of(0, all.bytes)) {
-    reduce_into(writable(direct), inputs, all.bytes);
+    run_.reduce_into(writable(direct), inputs, all.bytes);
   } else {
     std::byte* results = message_staging::reserve(in.results, all.bytes);
-    reduce_into(results, inputs, all.bytes);
+    run_.reduce_into(results, inputs, all.bytes);
     unpack(results, output_, 0, all.bytes);
   }
   return {};
 }
 
 error message_exchange::allreduce() {
-  const std::size_t pieces = around_ ? around_->pieces : (input_.bytes() + piece_bytes_ - 1) / piece_bytes_;
+  const std::size_t pieces =
+      run_.around ? run_.around->pieces : (input_.bytes() + piece_bytes_ - 1) / piece_bytes_;
   for (std::size_t step = 0; step < pieces + 2; ++step) {
     if (step < pieces) {
-      if (error problem = before(step))
+      if (error problem = run_.before(step))
         return problem;
       begin_scatter(step);
     }
@@ -127,7 +116,7 @@ error message_exchange::allreduce() {
     if (step >= 2) {
       if (error problem = finish_gather(step - 2))
         return problem;
-      if (error problem = after(step - 2))
+      if (error problem = run_.after(step - 2))
         return problem;
     }
   }
@@ -140,47 +129,48 @@ message_exchange::range message_exchange::piece(std::size_t number) const {
 }
 
 message_exchange::range message_exchange::segment(range whole, std::int32_t member) const {
-  const std::size_t elements = whole.bytes / element_;
-  const auto count = static_cast<std::size_t>(members_);
+  const std::size_t elements = whole.bytes / run_.element;
+  const auto count = static_cast<std::size_t>(run_.members);
   const auto at = static_cast<std::size_t>(member);
   const std::size_t begin = elements * at / count;
   const std::size_t end = elements * (at + 1) / count;
-  return {whole.from + begin * element_, (end - begin) * element_};
+  return {whole.from + begin * run_.element, (end - begin) * run_.element};
 }
 
 void message_exchange::begin_scatter(std::size_t number) {
-  enter(message_phase::scatter, number);
-  slot& in = staging_.of(number);
+  run_.enter(message_phase::scatter, number);
+  slot& in = run_.staging.of(number);
   const range whole = piece(number);
-  const range mine = segment(whole, rank_);
+  const range mine = segment(whole, run_.rank);
   if (mine.bytes != 0) {
     std::byte* incoming =
-        message_staging::reserve(in.incoming, mine.bytes * static_cast<std::size_t>(members_));
-    for (std::int32_t member = 0; member < members_; ++member)
-      if (member != rank_)
-        worker_.receive(member, message_phase::scatter,
-                        {incoming + mine.bytes * static_cast<std::size_t>(member), mine.bytes}, in.receives);
+        message_staging::reserve(in.incoming, mine.bytes * static_cast<std::size_t>(run_.members));
+    for (std::int32_t member = 0; member < run_.members; ++member)
+      if (member != run_.rank)
+        run_.worker.receive(member, message_phase::scatter,
+                            {incoming + mine.bytes * static_cast<std::size_t>(member), mine.bytes},
+                            in.receives);
   }
-  for (std::int32_t step = 1; step < members_; ++step) {
-    const range theirs = segment(whole, next(step));
+  for (std::int32_t step = 1; step < run_.members; ++step) {
+    const range theirs = segment(whole, run_.next(step));
     if (theirs.bytes != 0)
-      worker_.send(next(step), message_phase::scatter, {contribution(in, whole, theirs), theirs.bytes},
-                   in.sends);
+      run_.worker.send(run_.next(step), message_phase::scatter,
+                       {contribution(in, whole, theirs), theirs.bytes}, in.sends);
   }
 }
 
 error message_exchange::reduce_and_gather(std::size_t number) {
-  slot& in = staging_.of(number);
+  slot& in = run_.staging.of(number);
   const range whole = piece(number);
-  const range mine = segment(whole, rank_);
-  if (error problem = worker_.wait(in.receives, until_))
+  const range mine = segment(whole, run_.rank);
+  if (error problem = run_.worker.wait(in.receives, run_.until))
     return problem;
   // Results come into the memory that, in place, is still being sent.
-  if (error problem = worker_.wait(in.sends, until_))
+  if (error problem = run_.worker.wait(in.sends, run_.until))
     return problem;
-  enter(message_phase::gather, number);
-  for (std::int32_t step = 1; step < members_; ++step) {
-    const std::int32_t owner = next(step);
+  run_.enter(message_phase::gather, number);
+  for (std::int32_t step = 1; step < run_.members; ++step) {
+    const std::int32_t owner = run_.next(step);
     const range theirs = segment(whole, owner);
     if (theirs.bytes == 0)
       continue;
@@ -188,33 +178,33 @@ error message_exchange::reduce_and_gather(std::size_t number) {
     std::byte* target = direct != nullptr
                             ? writable(direct)
                             : message_staging::reserve(in.results, whole.bytes) + (theirs.from - whole.from);
-    worker_.receive(owner, message_phase::gather, {target, theirs.bytes}, in.result_receives);
+    run_.worker.receive(owner, message_phase::gather, {target, theirs.bytes}, in.result_receives);
   }
   if (mine.bytes == 0)
     return {};
-  std::vector<const std::byte*> inputs(static_cast<std::size_t>(members_));
-  for (std::int32_t member = 0; member < members_; ++member)
+  std::vector<const std::byte*> inputs(static_cast<std::size_t>(run_.members));
+  for (std::int32_t member = 0; member < run_.members; ++member)
     inputs[static_cast<std::size_t>(member)] =
-        member == rank_ ? contribution(in, whole, mine)
-                        : in.incoming.data() + mine.bytes * static_cast<std::size_t>(member);
+        member == run_.rank ? contribution(in, whole, mine)
+                            : in.incoming.data() + mine.bytes * static_cast<std::size_t>(member);
   const std::byte* direct = output_.memory_of(mine.from, mine.bytes);
   std::byte* result = direct != nullptr
                           ? writable(direct)
                           : message_staging::reserve(in.results, whole.bytes) + (mine.from - whole.from);
-  reduce_into(result, inputs, mine.bytes);
-  for (std::int32_t step = 1; step < members_; ++step)
-    worker_.send(next(step), message_phase::gather, {result, mine.bytes}, in.result_sends);
+  run_.reduce_into(result, inputs, mine.bytes);
+  for (std::int32_t step = 1; step < run_.members; ++step)
+    run_.worker.send(run_.next(step), message_phase::gather, {result, mine.bytes}, in.result_sends);
   return {};
 }
 
 error message_exchange::finish_gather(std::size_t number) {
-  slot& in = staging_.of(number);
+  slot& in = run_.staging.of(number);
   const range whole = piece(number);
-  if (error problem = worker_.wait(in.result_receives, until_))
+  if (error problem = run_.worker.wait(in.result_receives, run_.until))
     return problem;
-  if (error problem = worker_.wait(in.result_sends, until_))
+  if (error problem = run_.worker.wait(in.result_sends, run_.until))
     return problem;
-  for (std::int32_t member = 0; member < members_; ++member) {
+  for (std::int32_t member = 0; member < run_.members; ++member) {
     const range theirs = segment(whole, member);
     if (theirs.bytes != 0 && output_.memory_of(theirs.from, theirs.bytes) == nullptr)
       unpack(in.results.data() + (theirs.from - whole.from), output_, theirs.from, theirs.bytes);
@@ -227,19 +217,19 @@ error message_exchange::finish_gather(std::size_t number) {
 /// Down a binomial tree, piece after piece: a piece goes on as soon as it is there. The root sends to log N
 /// members instead of to all, which matters both for many members (its sends) and for many bytes (its link).
 error message_exchange::broadcast() {
-  assert(bundle_.root >= 0 && bundle_.root < members_);
-  const std::int32_t place = (rank_ - bundle_.root + members_) % members_;
+  assert(run_.bundle.root >= 0 && run_.bundle.root < run_.members);
+  const std::int32_t place = (run_.rank - run_.bundle.root + run_.members) % run_.members;
   std::int32_t lowest = 1; // the bit that separates this member from its parent; the root has none
-  while (lowest < members_ && (place & lowest) == 0)
+  while (lowest < run_.members && (place & lowest) == 0)
     lowest <<= 1;
   std::vector<std::int32_t> children;
   for (std::int32_t bit = lowest >> 1; bit > 0; bit >>= 1)
-    if (place + bit < members_)
-      children.push_back((rank_ + bit) % members_);
+    if (place + bit < run_.members)
+      children.push_back((run_.rank + bit) % run_.members);
   const bool is_root = place == 0;
-  const std::int32_t parent = is_root ? -1 : (rank_ - lowest + members_) % members_;
+  const std::int32_t parent = is_root ? -1 : (run_.rank - lowest + run_.members) % run_.members;
   if (is_root)
-    for (const part& each : bundle_.parts)
+    for (const part& each : run_.bundle.parts)
       if (each.output != nullptr && each.output != each.input && each.input_bytes != 0)
         std::memcpy(each.output, each.input, each.input_bytes);
 
@@ -247,8 +237,8 @@ error message_exchange::broadcast() {
   std::array<const std::byte*, message_staging::depth> memory{};
   for (std::size_t step = 0; step < pieces + 2; ++step) {
     if (step < pieces) {
-      enter(message_phase::tree, step);
-      slot& in = staging_.of(step);
+      run_.enter(message_phase::tree, step);
+      slot& in = run_.staging.of(step);
       const range whole = piece(step);
       if (is_root) {
         memory[step % message_staging::depth] = contribution(in, whole, whole);
@@ -257,22 +247,22 @@ error message_exchange::broadcast() {
         std::byte* target =
             direct != nullptr ? writable(direct) : message_staging::reserve(in.results, whole.bytes);
         memory[step % message_staging::depth] = target;
-        worker_.receive(parent, message_phase::tree, {target, whole.bytes}, in.receives);
+        run_.worker.receive(parent, message_phase::tree, {target, whole.bytes}, in.receives);
       }
     }
     if (step >= 1 && step - 1 < pieces) {
-      slot& in = staging_.of(step - 1);
+      slot& in = run_.staging.of(step - 1);
       const range whole = piece(step - 1);
-      if (error problem = worker_.wait(in.receives, until_))
+      if (error problem = run_.worker.wait(in.receives, run_.until))
         return problem;
       const std::byte* source = memory[(step - 1) % message_staging::depth];
       for (std::int32_t child : children)
-        worker_.send(child, message_phase::tree, {source, whole.bytes}, in.sends);
+        run_.worker.send(child, message_phase::tree, {source, whole.bytes}, in.sends);
       if (!is_root && output_.memory_of(whole.from, whole.bytes) == nullptr)
         unpack(source, output_, whole.from, whole.bytes);
     }
     if (step >= 2)
-      if (error problem = worker_.wait(staging_.of(step - 2).sends, until_))
+      if (error problem = run_.worker.wait(run_.staging.of(step - 2).sends, run_.until))
         return problem;
   }
   return {};
@@ -281,17 +271,17 @@ error message_exchange::broadcast() {
 /// Dissemination: in round i each tells the one 2^i places on, so after log N rounds everybody has heard of
 /// everybody.
 error message_exchange::barrier() {
-  slot& in = staging_.of(0);
+  slot& in = run_.staging.of(0);
   std::size_t round = 0;
-  for (std::int32_t distance = 1; distance < members_; distance *= 2, ++round) {
-    enter(message_phase::barrier, round);
+  for (std::int32_t distance = 1; distance < run_.members; distance *= 2, ++round) {
+    run_.enter(message_phase::barrier, round);
     // A source is heard in one round only, so rounds need no number.
-    worker_.receive(next(members_ - distance), message_phase::barrier, {}, in.receives);
-    worker_.send(next(distance), message_phase::barrier, {}, in.sends);
-    if (error problem = worker_.wait(in.receives, until_))
+    run_.worker.receive(run_.next(run_.members - distance), message_phase::barrier, {}, in.receives);
+    run_.worker.send(run_.next(distance), message_phase::barrier, {}, in.sends);
+    if (error problem = run_.worker.wait(in.receives, run_.until))
       return problem;
   }
-  return worker_.wait(in.sends, until_);
+  return run_.worker.wait(in.sends, run_.until);
 }
 
 } // namespace farandole
