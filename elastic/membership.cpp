@@ -1,322 +1,346 @@
 #include "elastic/membership.hpp"
 
 #include <algorithm>
-#include <cassert>
 #include <utility>
+
+#include "elastic/admission.hpp"
 
 namespace farandole {
 
 namespace {
 
-refused taken_out(std::int32_t slot) {
-  return {"slot " + std::to_string(slot) + " has been taken out of the job, which goes on without it", true};
+roster roster_of(next_generation next, std::uint64_t generation, std::uint64_t epoch) {
+  roster value;
+  value.generation = generation;
+  value.epoch = epoch;
+  value.members = std::move(next.members);
+  value.must_sync = next.must_sync;
+  value.sets_kept = next.sets.kept;
+  value.sets = std::move(next.sets.sets);
+  return value;
 }
 
 } // namespace
 
-membership::membership(membership_rules rules, std::uint64_t epoch) : rules_(rules), epoch_(epoch) {
-  assert(rules.size >= 1 && rules.size <= member_limit);
-  assert(!rules.elastic || (rules.least >= 1 && rules.least <= rules.size && rules.size <= rules.most));
-  if (rules_.elastic)
+membership::membership(membership_rules rules, std::uint64_t epoch) : formation_(rules), epoch_(epoch) {
+  if (rules.elastic)
     return;
-  rules_.least = rules_.most = rules_.size;
-  for (std::int32_t slot = 0; slot < rules_.size; ++slot)
-    seats_[slot].awaited = true;
+  for (std::int32_t slot = 0; slot < rules.size; ++slot) {
+    seats_.expect(slot, {});
+    seats_.at(slot).awaited = true;
+  }
 }
 
-// ---- who may come ----------------------------------------------------------------------------------
+membership membership::restored(const job_image& image, std::uint64_t epoch) {
+  membership job{{image.size, image.elastic, image.least, image.most}, epoch};
+  job.generation_ = generation_record::restored(image);
+  job.seats_.restore(image.seats);
+  return job;
+}
+
+job_image membership::image() const {
+  const auto& rules = formation_.rules();
+  job_image image;
+  image.epoch = epoch_;
+  image.size = rules.size;
+  image.least = rules.least;
+  image.most = rules.most;
+  image.elastic = rules.elastic;
+  generation_.store(image);
+  image.seats = seats_.image(running());
+  return image;
+}
+
+std::map<std::int32_t, route> membership::waiting() const {
+  return running() ? std::map<std::int32_t, route>{} : seats_.present();
+}
+
+// ---- who comes -------------------------------------------------------------------------------------
 
 void membership::expect(std::int32_t slot, const std::string& host) {
-  const auto [position, is_new] = seats_.try_emplace(slot);
-  if (is_new)
+  if (seats_.expect(slot, host))
     ++revision_;
-  if (!host.empty())
-    position->second.host = host;
-}
-
-std::optional<refused> membership::objection(const hello& request) const {
-  const auto slot = "slot " + std::to_string(request.slot);
-  if (request.wire_version != wire_version)
-    return refused{"wire version " + std::to_string(request.wire_version) + " does not match this job's " +
-                   std::to_string(wire_version) + ": start every process with the same Farandole"};
-  if (!rules_.elastic && request.size != rules_.size)
-    return refused{slot + " expects " + std::to_string(request.size) + " members, but the job has " +
-                   std::to_string(rules_.size) + ": check HOROVOD_SIZE"};
-  const auto found = seats_.find(request.slot);
-  if (found == seats_.end())
-    return refused{slot + (rules_.elastic ? " was not started by this job's launcher"
-                                          : " is not in 0.." + std::to_string(rules_.size - 1) +
-                                                ": check HOROVOD_RANK")};
-  if (!rules_.elastic)
-    if (first_ended_)
-      return refused{"the job cannot form again: slot " + std::to_string(*first_ended_) + " " +
-                         seats_.at(*first_ended_).end_reason,
-                     false, *first_ended_};
-  auto& seat = found->second;
-  if (seat.retired)
-    return taken_out(request.slot);
-  if (seat.ended)
-    return refused{slot + " " + seat.end_reason + " and cannot come again"};
-  if (seat.link || is_absent(seat))
-    return refused{slot + " is taken by process " + std::to_string(seat.announced.process) + " on " +
-                   seat.announced.host_name};
-  return std::nullopt;
 }
 
 membership_decision membership::join(route from, const hello& request) {
-  membership_decision out;
+  membership_decision decision;
   if (request.epoch > epoch_) {
-    out.superseded_by = request.epoch;
-    out.superseded_from = from;
-    return out;
+    decision.superseded_by = request.epoch;
+    decision.superseded_from = from;
+    return decision;
   }
-  if (std::int32_t slot = 0; seat_of(from, &slot)) {
-    out.refusals.push_back({from, {"this connection has joined already, as slot " + std::to_string(slot)}});
-    return out;
+  if (const auto slot = slot_of(from)) {
+    decision.refusals.push_back(
+        {from, {"this connection has joined already, as slot " + std::to_string(*slot)}});
+    return decision;
   }
   // A process that comes again may be faster than its own farewell, for two links keep no order between them.
-  if (auto earlier = same_process(request)) {
-    auto* seat = seat_of(*earlier);
-    seat->link.reset();
-    seat->in_generation = false;
-    seat->earlier = earlier;
+  if (const auto earlier = seats_.link_of_same_process(request)) {
+    auto& seat = seats_.at(request.slot);
+    seat.link.reset();
+    seat.in_generation = false;
+    seat.earlier = earlier;
     ++revision_;
-    end_if_all_left();
+    if (seats_.all_left())
+      generation_.end_in_order();
   }
   // One that was in, by the word of an earlier rendezvous, and has not come back but starts anew: whether it
   // left or lost somebody is not known, so its generation ends as by a loss.
-  if (const auto found = seats_.find(request.slot); found != seats_.end() && is_absent(found->second))
-    if (is_known_as(found->second, request.host, request.process))
-      end_generation(request.slot, "has left while there was no rendezvous", out);
-  if (auto why = objection(request)) {
-    if (why->culprit >= 0 && why->culprit != request.slot)
-      out.consequences.push_back({request.slot, why->culprit});
-    out.refusals.push_back({from, std::move(*why)});
-    start_if_ready(out);
-    return out;
+  if (const auto* seat = seats_.find(request.slot);
+      seat && seat->is_absent() && seat->is_of(request.host, request.process))
+    lose(request.slot, "has left while there was no rendezvous", decision);
+  if (auto reason = objection(request, formation_.rules(), seats_)) {
+    if (reason->culprit >= 0 && reason->culprit != request.slot)
+      decision.consequences.push_back({request.slot, reason->culprit});
+    decision.refusals.push_back({from, std::move(*reason)});
+    start_if_ready(decision);
+    return decision;
   }
-  auto& seat = seats_[request.slot];
+  take_seat(from, request, decision);
+  start_if_ready(decision);
+  return decision;
+}
+
+void membership::take_seat(route from, const hello& request, membership_decision& decision) {
+  auto& seat = seats_.at(request.slot);
   seat.link = from;
   seat.announced = request;
   if (seat.earlier)
     ++revision_; // image() tells of it as of a member
   // It has never been told of any generation, so it was not in the last one either; in the first, nobody was
   // before anybody else.
-  if (std::exchange(seat.untold, false) && request.epoch == 0 && generation_ > 1) {
+  if (std::exchange(seat.untold, false) && request.epoch == 0 && generation() > 1) {
     seat.last_rank = -1;
     ++revision_;
   }
-  auto stays = [](const auto& each) { return each.second.in_generation && !each.second.retired; };
+  const auto stays = [](const auto& each) { return each.second.in_generation && !each.second.retired; };
   // A member that comes again before the last farewell is nobody new.
   const bool is_new = seat.last_rank < 0;
-  if (rules_.elastic && is_new && running_ &&
-      std::count_if(seats_.begin(), seats_.end(), stays) < rules_.most)
-    change(false, out);
-  start_if_ready(out);
-  return out;
+  const auto& rules = formation_.rules();
+  if (rules.elastic && is_new && running() && std::count_if(seats_.begin(), seats_.end(), stays) < rules.most)
+    change(false, decision);
 }
 
-std::optional<route> membership::same_process(const hello& request) const {
-  const auto found = seats_.find(request.slot);
-  if (found == seats_.end() || request.process == 0)
-    return std::nullopt;
-  auto& seat = found->second;
-  auto same = seat.announced.process == request.process && seat.announced.host == request.host;
-  return same && seat.in_generation ? seat.link : std::nullopt;
+membership_decision membership::come_back(route from, const returning& request) {
+  membership_decision decision;
+  if (request.epoch > epoch_) {
+    decision.superseded_by = request.epoch;
+    decision.superseded_from = from;
+    return decision;
+  }
+  auto verdict = check_return(from, request, seats_, generation_);
+  switch (verdict.result) {
+  case return_verdict::kind::turned_away:
+    decision.refusals.push_back({from, std::move(verdict.reason)});
+    break;
+  case return_verdict::kind::generation_ended:
+    decision.notices.push_back(
+        {from,
+         {request.generation, -1, "has ended this generation while the rendezvous could not be reached"}});
+    break;
+  case return_verdict::kind::resumes:
+    seats_.at(request.slot).link = from;
+    const auto changes = generation_.pending_changes();
+    decision.resumptions.push_back({from, {generation(), epoch_, changes.count, changes.removals_only}});
+  }
+  return decision;
 }
 
 // ---- who goes, by plan -----------------------------------------------------------------------------
 
 membership_decision membership::leave(route from, std::uint64_t generation) {
-  membership_decision out;
-  std::int32_t slot = 0;
-  if (auto* seat = seat_of(from, &slot)) {
+  membership_decision decision;
+  if (const auto slot = slot_of(from)) {
+    auto& seat = seats_.at(*slot);
     // Were it only forgotten, nobody would notice that it goes.
-    if (running_ && seat->in_generation && generation != generation_)
-      end_running(slot,
-                  "left generation " + std::to_string(generation) + ", but is in generation " +
-                      std::to_string(generation_),
-                  out);
-    seat->link.reset();
-    if (generation == generation_ && std::exchange(seat->in_generation, false))
+    if (generation != this->generation())
+      lose(*slot,
+           "left generation " + std::to_string(generation) + ", but is in generation " +
+               std::to_string(this->generation()),
+           decision);
+    seat.link.reset();
+    if (generation == this->generation() && std::exchange(seat.in_generation, false))
       ++revision_;
-    end_if_all_left();
-    start_if_ready(out);
+    if (seats_.all_left())
+      generation_.end_in_order();
+    start_if_ready(decision);
   }
   for (auto& [slot, seat] : seats_)
     if (seat.earlier == from) {
       seat.earlier.reset();
       ++revision_;
     }
-  return out;
-}
-
-void membership::end_if_all_left() {
-  auto gone = [](const auto& each) { return !each.second.in_generation; };
-  running_ = running_ && !std::all_of(seats_.begin(), seats_.end(), gone);
+  return decision;
 }
 
 membership_decision membership::retire(std::int32_t slot) {
-  membership_decision out;
-  const auto found = seats_.find(slot);
-  if (found == seats_.end() || std::exchange(found->second.retired, true))
-    return out;
+  membership_decision decision;
+  auto* seat = seats_.find(slot);
+  if (!seat || std::exchange(seat->retired, true))
+    return decision;
   ++revision_;
-  auto& seat = found->second;
-  seat.awaited = false;
-  if (seat.in_generation)
-    change(true, out);
-  else if (seat.link)
-    out.refusals.push_back({*std::exchange(seat.link, {}), taken_out(slot)});
-  start_if_ready(out);
-  return out;
+  seat->awaited = false;
+  if (seat->in_generation)
+    change(true, decision);
+  else if (seat->link)
+    decision.refusals.push_back({*std::exchange(seat->link, {}), taken_out(slot)});
+  start_if_ready(decision);
+  return decision;
 }
 
 membership_decision membership::nobody_comes() {
-  membership_decision out;
-  nobody_comes_ = true;
-  start_if_ready(out);
-  return out;
+  membership_decision decision;
+  formation_.nobody_comes();
+  start_if_ready(decision);
+  return decision;
 }
 
-// Who is in learns it and ends the generation at a commit; how many changes there were tells one from the
-// next.
-void membership::change(bool removal, membership_decision& out) {
+// Who is in learns it and ends the generation at a commit.
+void membership::change(bool removal, membership_decision& decision) {
   ++revision_;
-  ++changes_;
-  removals_only_ = removals_only_ && removal;
-  for (auto& [slot, seat] : seats_)
+  generation_.change(removal);
+  for (const auto& [slot, seat] : seats_)
     if (seat.in_generation && seat.link)
-      out.warnings.push_back({*seat.link, {generation_, changes_, removals_only_}});
+      decision.warnings.push_back({*seat.link, generation_.pending_changes()});
+}
+
+// ---- who is lost, by whose word --------------------------------------------------------------------
+
+membership_decision membership::disconnect(route from, const std::string& reason) {
+  membership_decision decision;
+  if (const auto slot = slot_of(from)) {
+    auto& seat = seats_.at(*slot);
+    seat.link.reset();
+    if (formation_.rules().elastic && std::exchange(seat.awaited, false))
+      ++revision_;
+    lose(*slot, reason, decision);
+    start_if_ready(decision);
+  }
+  // It had come again, but not because it had left.
+  for (auto& [slot, seat] : seats_)
+    if (seat.earlier == from) {
+      seat.earlier.reset();
+      if (running())
+        end_generation(slot, reason, decision);
+      start_if_ready(decision);
+    }
+  return decision;
+}
+
+membership_decision membership::exit(std::int32_t slot, const std::string& reason) {
+  membership_decision decision;
+  if (!knows(slot))
+    return decision;
+  ++revision_;
+  seats_.end_process(slot, reason);
+  lose(slot, reason, decision);
+  if (!formation_.rules().elastic)
+    refuse_waiting("the job cannot form: slot " + std::to_string(slot) + " " + reason, decision, slot);
+  start_if_ready(decision);
+  return decision;
+}
+
+membership_decision membership::report(route from, const lost& loss) {
+  membership_decision decision;
+  const auto reporter = seats_.reporter_of(from);
+  if (!reporter || loss.generation != generation())
+    return decision;
+  const auto slot = generation_.slot_of_rank(loss.rank);
+  if (!slot) {
+    lose(*reporter,
+         "reported the loss of rank " + std::to_string(loss.rank) + ", which its generation does not have",
+         decision);
+    return decision;
+  }
+  // One that has said hello again meanwhile is alive, and its place in the next generation is its own.
+  auto& seat = seats_.at(*slot);
+  if (formation_.rules().elastic && loss.stuck && running() && seat.in_generation)
+    seat.awaited = false;
+  lose(*slot, loss.reason, decision);
+  start_if_ready(decision); // all others may have come again
+  return decision;
+}
+
+membership_decision membership::give_up_waiting(std::uint64_t generation) {
+  membership_decision decision;
+  if (!formation_.rules().elastic || generation != this->generation())
+    return decision;
+  const auto given_up = seats_.give_up_missing(running());
+  if (running() && given_up.empty())
+    return decision;
+  ++revision_;
+  if (running())
+    lose(given_up.front(), "has not come back to the rendezvous, which was away", decision);
+  start_if_ready(decision);
+  return decision;
+}
+
+void membership::lose(std::int32_t slot, const std::string& reason, membership_decision& decision) {
+  if (running() && seats_.at(slot).in_generation)
+    end_generation(slot, reason, decision);
+}
+
+// Everybody still in hears of the loss once; nobody is a member of the ended generation any more. Who was
+// lost but lives is welcome again.
+void membership::end_generation(std::int32_t culprit, const std::string& reason,
+                                membership_decision& decision) {
+  ++revision_;
+  generation_.end_by_loss();
+  auto& lost_seat = seats_.at(culprit);
+  const auto rank = lost_seat.last_rank;
+  if (!lost_seat.awaited)
+    lost_seat.last_rank = -1;
+  for (auto& [slot, seat] : seats_) {
+    if (!seat.in_generation)
+      continue; // it has left already, and may be waiting for the next generation
+    if (seat.link)
+      decision.notices.push_back({*seat.link, lost{generation(), rank, reason}});
+    if (slot != culprit)
+      decision.consequences.push_back({slot, culprit});
+    seat.in_generation = false;
+    seat.link.reset();
+  }
 }
 
 // ---- the next generation ---------------------------------------------------------------------------
 
-void membership::start_if_ready(membership_decision& out) {
-  if (running_)
+void membership::start_if_ready(membership_decision& decision) {
+  auto formed = formation_.decide(seats_, generation_);
+  if (!formed.refusal.empty())
+    refuse_waiting(formed.refusal, decision);
+  if (!formed.start)
     return;
-  refuse_if_in_vain(out);
-  std::vector<candidate> waiting;
-  for (auto& [slot, seat] : seats_) {
-    if (seat.link && !seat.retired)
-      waiting.push_back({slot, seat.last_rank, &seat.announced});
-    else if (seat.awaited)
-      return;
-  }
-  if (may_start(waiting.size()) && somebody_knows(waiting, out))
-    start_generation(std::move(waiting), out);
-}
-
-void membership::start_generation(std::vector<candidate> waiting, membership_decision& out) {
-  take_as_new_who_begins_anew(waiting);
-  auto all = ranked(std::move(waiting), static_cast<std::size_t>(rules_.most));
-  auto agrees = [&](const member& one) {
-    auto& seat = seats_.at(one.slot);
-    return seat.last_rank >= 0 && seat.announced.progress == seats_.at(all.front().slot).announced.progress;
-  };
-  const bool some_left = changes_ > 0 && removals_only_ && !lost_somebody_;
-  const bool must_sync = !some_left || !std::all_of(all.begin(), all.end(), agrees);
-  auto sets = surviving_sets_of(all);
-  std::uint64_t newest = 0;
-  for (auto& one : all)
-    if (auto& seat = seats_.at(one.slot); holds_state({one.slot, seat.last_rank, &seat.announced}))
-      newest = std::max(newest, seat.announced.state_generation);
-  state_generation_ = newest;
   ++revision_;
-  ++generation_;
-  running_ = true;
-  for (auto& one : all) {
-    auto& seat = seats_.at(one.slot);
-    out.admissions.push_back({*seat.link, one.rank, generation_ > 1 && seat.last_rank < 0});
+  auto& next = *formed.start;
+  std::vector<std::int32_t> slots_by_rank;
+  for (const auto& member : next.members) {
+    const auto joined_late = next.joined_late[slots_by_rank.size()];
+    decision.admissions.push_back({*seats_.at(member.slot).link, member.rank, joined_late});
+    slots_by_rank.push_back(member.slot);
   }
-  slots_by_rank_.clear();
-  for (auto& [slot, seat] : seats_) {
-    seat.last_rank = -1;
-    seat.earlier.reset();
-    seat.in_generation = false;
-    seat.awaited = !rules_.elastic && !seat.ended;
-  }
-  for (auto& one : all) {
-    auto& seat = seats_.at(one.slot);
-    seat.in_generation = seat.awaited = true;
-    seat.last_rank = one.rank;
-    slots_by_rank_.push_back(one.slot);
-  }
-  changes_ = 0;
-  removals_only_ = true;
-  lost_somebody_ = false;
-  auto& told = out.roster;
-  told.generation = generation_;
-  told.epoch = epoch_;
-  told.members = std::move(all);
-  told.must_sync = must_sync;
-  told.sets_kept = sets.kept;
-  told.sets = std::move(sets.sets);
+  seats_.start_generation(slots_by_rank, formation_.rules().elastic);
+  generation_.start(std::move(slots_by_rank), next.state_generation);
+  decision.roster = roster_of(std::move(next), generation(), epoch_);
 }
 
-surviving_sets membership::surviving_sets_of(const std::vector<member>& all) const {
-  std::vector<survivor> survivors;
-  for (auto& one : all)
-    if (auto& seat = seats_.at(one.slot); seat.last_rank >= 0)
-      survivors.push_back({one.slot, one.rank, &seat.announced});
-  return surviving(survivors);
-}
-
-// ---- looking up ------------------------------------------------------------------------------------
-
-bool membership::forming() const {
-  return !running_ && std::any_of(seats_.begin(), seats_.end(),
-                                  [](const auto& each) { return each.second.link && !each.second.retired; });
-}
-
-std::map<std::int32_t, route> membership::waiting() const {
-  std::map<std::int32_t, route> found;
-  for (const auto& [slot, seat] : seats_)
-    if (!running_ && seat.link && !seat.retired)
-      found.emplace(slot, *seat.link);
-  return found;
-}
-
-// Where enough have come, the generation waits only for those who were in the one before.
-awaited membership::missing() const {
-  awaited found;
-  found.arrived = static_cast<std::uint32_t>(waiting().size());
-  const auto needed = static_cast<std::uint32_t>(generation_ == 0 ? rules_.size : rules_.least);
-  const bool too_few = found.arrived < needed;
-  std::uint32_t count = 0;
-  for (const auto& [slot, seat] : seats_) {
-    const bool may_come = rules_.elastic && too_few && !seat.ended && !seat.retired;
-    if (seat.link || !(seat.awaited || may_come))
-      continue;
-    if (++count <= awaited_limit)
-      found.missing.push_back({slot, seat.host.empty() ? seat.announced.host_name : seat.host});
-  }
-  found.size = std::max(needed, found.arrived + count);
-  return found;
-}
-
-std::optional<std::int32_t> membership::slot_of(route from) const {
-  for (const auto& [number, seat] : seats_)
-    if (seat.link == from)
-      return number;
-  return std::nullopt;
-}
-
-std::optional<std::int32_t> membership::reporter_of(route from) const {
-  for (const auto& [number, seat] : seats_)
-    if (seat.link == from || seat.earlier == from)
-      return number;
-  return std::nullopt;
-}
-
-membership::seat* membership::seat_of(route from, std::int32_t* slot) {
-  for (auto& [number, seat] : seats_)
-    if (seat.link == from) {
-      if (slot)
-        *slot = number;
-      return &seat;
+// Whoever already waits for the next generation waits in vain. Who has never been in an elastic job is left
+// to the launcher: it knows whether there is a member that still trains, and has not failed. To the launcher
+// a member of the last generation is one that trains, even if it never heard that it is in.
+void membership::refuse_waiting(const std::string& reason, membership_decision& decision,
+                                std::int32_t culprit) {
+  if (running())
+    return;
+  const auto is_left_alone = [&](const member_seat& seat) {
+    return formation_.rules().elastic && generation() > 0 && seat.last_rank < 0 &&
+           seat.announced.state_generation == 0 && !generation_.has(seat.announced.slot);
+  };
+  for (auto& [slot, seat] : seats_)
+    if (seat.link && !seat.in_generation && !is_left_alone(seat)) {
+      decision.refusals.push_back({*seat.link, {reason, false, culprit}});
+      if (culprit >= 0)
+        decision.consequences.push_back({slot, culprit});
+      seat.link.reset();
     }
-  return nullptr;
 }
 
 } // namespace farandole

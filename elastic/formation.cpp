@@ -1,0 +1,183 @@
+#include "elastic/formation.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <utility>
+
+#include "elastic/ranking.hpp"
+
+namespace farandole {
+
+namespace {
+
+using candidates = std::vector<candidate>; // by slot
+
+bool was_in_last(const candidate& member) {
+  return member.last_rank >= 0;
+}
+
+bool holds_state(const candidate& member, const generation_record& last) {
+  return last.is_newest(member.slot, member.said->state_generation);
+}
+
+const candidate& candidate_in(std::int32_t slot, const candidates& present) {
+  return *std::lower_bound(present.begin(), present.end(), slot,
+                           [](const candidate& each, std::int32_t wanted) { return each.slot < wanted; });
+}
+
+/// Nothing: somebody has not come who is waited for.
+std::optional<candidates> all_present(const seat_table& seats) {
+  candidates present;
+  for (const auto& [slot, seat] : seats) {
+    if (seat.is_present())
+      present.push_back({slot, seat.last_rank, &seat.announced});
+    else if (seat.awaited)
+      return std::nullopt;
+  }
+  return present;
+}
+
+// Whether all that were in the last generation wait already, or never come again.
+bool nobody_returns(const seat_table& seats, const generation_record& last) {
+  return std::all_of(last.slots().begin(), last.slots().end(), [&](std::int32_t slot) {
+    const auto& seat = seats.at(slot);
+    return !seat.is_usable() || seat.link;
+  });
+}
+
+enum class knowledge { present, may_return, lost };
+
+// Training must not begin anew, or from an older state, where it has been further. Who has never been in
+// waits for somebody who has; if there is none, the launcher ends the job. Who was to be brought to the
+// others' state, and has lost them before that, is told so, whether its training function was about to begin
+// or not.
+knowledge knowledge_of(const candidates& present, const seat_table& seats, const generation_record& last) {
+  const auto any = [&](const auto& is_so) { return std::any_of(present.begin(), present.end(), is_so); };
+  if (last.number() == 0 || any([&](const candidate& member) { return holds_state(member, last); }))
+    return knowledge::present;
+  if (any(was_in_last))
+    return !last.lost_somebody() || !last.had_state() ? knowledge::present : knowledge::lost;
+  // A member that was lost with the last generation and has no state shows that nobody has trained in it.
+  if (!last.had_state() && any([&](const candidate& member) { return last.has(member.slot); }))
+    return knowledge::present;
+  return nobody_returns(seats, last) ? knowledge::lost : knowledge::may_return;
+}
+
+std::string lost_knowledge_refusal() {
+  return "all members that knew how far the training is were lost before this process had joined them: the "
+         "job cannot go on from there";
+}
+
+void take_others_as_new(candidates& present, const auto& goes_on) {
+  if (std::none_of(present.begin(), present.end(), goes_on))
+    return;
+  for (auto& member : present)
+    if (!goes_on(member))
+      member.last_rank = -1;
+}
+
+// Who begins anew is new where others go on with what they had: its init() had not come to an end when
+// members were lost, so it never had anything. So is who has not been brought to the training state where
+// others have it, in whatever order they ranked: rank 0 gives its state to all.
+void take_as_new_who_begins_anew(candidates& present, const generation_record& last) {
+  take_others_as_new(present, [&](const candidate& member) { return holds_state(member, last); });
+  take_others_as_new(present,
+                     [](const candidate& member) { return was_in_last(member) && member.said->keeps_sets; });
+}
+
+next_generation generation_of(candidates present, const generation_record& last, std::size_t most) {
+  take_as_new_who_begins_anew(present, last);
+  next_generation next;
+  next.members = ranked(present, most);
+  next.state_generation = 0;
+  next.must_sync = !last.only_removals();
+  std::vector<survivor> survivors;
+  const auto progress = [&](const member& each) { return candidate_in(each.slot, present).said->progress; };
+  for (const auto& each : next.members) {
+    const auto& chosen = candidate_in(each.slot, present);
+    const bool goes_on = was_in_last(chosen);
+    next.joined_late.push_back(last.number() > 0 && !goes_on);
+    next.must_sync |= !goes_on || chosen.said->progress != progress(next.members.front());
+    if (goes_on)
+      survivors.push_back({each.slot, each.rank, chosen.said});
+    if (holds_state(chosen, last))
+      next.state_generation = std::max(next.state_generation, chosen.said->state_generation);
+  }
+  next.sets = surviving(survivors);
+  return next;
+}
+
+} // namespace
+
+formation::formation(membership_rules rules) : rules_(rules) {
+  assert(rules.size >= 1 && rules.size <= member_limit);
+  assert(!rules.elastic || (rules.least >= 1 && rules.least <= rules.size && rules.size <= rules.most));
+  if (!rules_.elastic)
+    rules_.least = rules_.most = rules_.size;
+}
+
+formation_decision formation::decide(const seat_table& seats, const generation_record& last) const {
+  if (last.running())
+    return {};
+  if (auto reason = shortage_refusal(seats); !reason.empty())
+    return {std::nullopt, std::move(reason)};
+  auto present = all_present(seats);
+  if (!present || !may_start(present->size(), seats, last))
+    return {};
+  switch (knowledge_of(*present, seats, last)) {
+  case knowledge::may_return:
+    return {};
+  case knowledge::lost:
+    return {std::nullopt, lost_knowledge_refusal()};
+  case knowledge::present:
+    break;
+  }
+  return {generation_of(std::move(*present), last, static_cast<std::size_t>(rules_.most)), {}};
+}
+
+std::string formation::shortage_refusal(const seat_table& seats) const {
+  if (!nobody_comes_)
+    return {};
+  const auto left =
+      std::count_if(seats.begin(), seats.end(), [](const auto& each) { return each.second.is_usable(); });
+  if (left >= rules_.least)
+    return {};
+  return "there will be no other generation: the training of other members has come to its end, so nobody is "
+         "started any more, and of the " +
+         std::to_string(rules_.least) + " members that a generation needs (--min-np) " +
+         std::to_string(left) + (left == 1 ? " is left" : " are left");
+}
+
+// The first generation is to have as many as were asked for. Where one of them has ended before, those who
+// are left do not wait for others, if they are enough.
+bool formation::may_start(std::size_t present, const seat_table& seats, const generation_record& last) const {
+  const auto wanted = [&](std::int32_t count) { return present >= static_cast<std::size_t>(count); };
+  if (last.number() > 0 || wanted(rules_.size))
+    return wanted(rules_.least);
+  const auto ended = [](const auto& each) { return each.second.ended; };
+  const auto may_come = [](const auto& each) { return each.second.is_usable() && !each.second.link; };
+  return wanted(rules_.least) && std::any_of(seats.begin(), seats.end(), ended) &&
+         std::none_of(seats.begin(), seats.end(), may_come);
+}
+
+// Where enough have come, the generation waits only for those who were in the one before.
+awaited formation::missing(const seat_table& seats, const generation_record& last) const {
+  awaited found;
+  if (!last.running())
+    found.arrived = static_cast<std::uint32_t>(seats.present().size());
+  const auto needed = static_cast<std::uint32_t>(last.number() == 0 ? rules_.size : rules_.least);
+  const bool too_few = found.arrived < needed;
+  std::uint32_t count = 0;
+  for (const auto& [slot, seat] : seats) {
+    const bool may_come = rules_.elastic && too_few && seat.is_usable();
+    if (seat.link || !(seat.awaited || may_come))
+      continue;
+    if (++count <= awaited_limit)
+      found.missing.push_back({slot, seat.host.empty() ? seat.announced.host_name : seat.host});
+  }
+  found.size = std::max(needed, found.arrived + count);
+  return found;
+}
+
+} // namespace farandole

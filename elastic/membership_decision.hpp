@@ -1,0 +1,55 @@
+// What a rendezvous has to tell, and to whom, after one event: plain values, which `membership` fills in and
+// the rendezvous sends.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "elastic/seat_table.hpp"
+#include "messages/membership.hpp"
+#include "messages/reunion.hpp"
+
+namespace farandole {
+
+/// What to tell whom.
+struct membership_decision {
+  struct refusal {
+    route to;
+    refused why;
+  };
+  struct admission {
+    route to;
+    std::int32_t rank = 0;
+    bool joined_late = false;
+  };
+  struct notice {
+    route to;
+    farandole::lost lost;
+  };
+  struct warning {
+    route to;
+    farandole::changed changed;
+  };
+  struct resumption {
+    route to;
+    resumed what;
+  };
+  std::vector<refusal> refusals;
+  std::vector<admission> admissions;
+  farandole::roster roster; ///< what all are told who are admitted
+  std::vector<notice> notices;
+  std::vector<warning> warnings;
+  std::vector<resumption> resumptions;
+  /// A slot's part in the job ends because another slot was lost.
+  struct consequence {
+    std::int32_t slot = 0;
+    std::int32_t culprit = 0;
+
+    friend bool operator==(const consequence&, const consequence&) = default;
+  };
+  std::vector<consequence> consequences;
+  std::uint64_t superseded_by = 0; ///< members obey another rendezvous, of this epoch: this one has no say
+  route superseded_from = 0;       ///< who says so
+};
+
+} // namespace farandole
