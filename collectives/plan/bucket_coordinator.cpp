@@ -19,7 +19,7 @@ bucket_coordinator::count bucket_coordinator::add(std::uint32_t bucket, const me
                                                   const tally& rows, std::chrono::nanoseconds now) {
   auto& counted = open_.at(bucket);
   // Who has joined is counted in rows, and somebody who waits in one is.
-  if (rows.joined() > 0 || (counted.in_rows && any_in_rows(counted, rows)))
+  if (!rows.joined().none() || (counted.in_rows && any_in_rows(counted, rows)))
     return count::in_rows;
   counted.in_rows = false;
   if (counted.asked.overlaps(members))
@@ -37,7 +37,7 @@ bucket_coordinator::count bucket_coordinator::add(std::uint32_t bucket, const me
 
 bool bucket_coordinator::any_in_rows(const open_bucket& bucket, const tally& rows) const {
   return std::any_of(bucket.rows.begin(), bucket.rows.end(),
-                     [&](auto row) { return rows.asked_any(row, relayed_); });
+                     [&](auto row) { return rows.asked().has_any(row, relayed_); });
 }
 
 // ---- in rows ------------------------------------------------------------------------------------

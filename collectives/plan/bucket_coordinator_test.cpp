@@ -37,7 +37,9 @@ struct job {
   count add(const member_mask& members, std::chrono::nanoseconds now = 5ms) {
     return buckets.add(1, members, rows, now);
   }
-  bool asked(std::int32_t member) const { return rows.asked(first, member) && rows.asked(second, member); }
+  bool asked(std::int32_t member) const {
+    return rows.asked().has(first, member) && rows.asked().has(second, member);
+  }
   bool asked_any() const { return rows.busy(first) || rows.busy(second); }
 
   tally rows{{0, 1, 2, 3, 4}};

@@ -13,7 +13,7 @@ id_registry::id_registry(std::size_t capacity, const board_options& board, bucke
 std::uint32_t id_registry::assign(const cached_tensor& tensor, tally& rows, std::chrono::nanoseconds now,
                                   verdict& result) {
   // Who has joined brought no signature, so it could not use the id.
-  if (!row_of(tensor.signature.operation).cacheable || rows.joined() > 0)
+  if (!row_of(tensor.signature.operation).cacheable || !rows.joined().none())
     return 0;
   std::vector<cached_tensor> evicted;
   const auto* kept = cache_.insert(cached_tensor(tensor), evicted);
@@ -93,7 +93,7 @@ void id_registry::retract_all(tally& rows, verdict& result) {
 
 // While members have joined nothing comes in buckets from those above them, and that says nothing.
 void id_registry::miss(const cached_tensor& tensor, tally& rows, verdict& result) {
-  if (tensor.bucket != 0 && rows.joined() == 0)
+  if (tensor.bucket != 0 && rows.joined().none())
     dissolve(tensor.bucket, rows, result);
 }
 

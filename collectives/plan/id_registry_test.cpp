@@ -155,7 +155,7 @@ TEST_CASE("who asked in a bucket for an id that is forgotten is asked as if it h
   const auto other = play.row(2);
   play.ids.forget(*play.ids.find(1), play.rows, play.result);
   CHECK(play.result.questions == std::vector<question>{{10, 1}});
-  CHECK(play.rows.asked(other, 0));
+  CHECK(play.rows.asked().has(other, 0));
 }
 
 TEST_CASE("an id that is asked for alone while a member has joined stays in its bucket") {

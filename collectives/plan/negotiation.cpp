@@ -16,7 +16,7 @@ refusal taken_back(std::int32_t rank, tally::row_id row, const tally& rows) {
   return {rank,
           {name,
            {error_kind::aborted, printable_name(name) + " was taken back by rank " +
-                                     std::to_string(rows.withdrawn_by(row)) +
+                                     std::to_string(rows.withdrawn(row)->rank()) +
                                      " before every rank had asked for it"}}};
 }
 
@@ -27,13 +27,13 @@ negotiation::negotiation(const negotiation_options& options)
       ids_(options.cache_capacity, options.board,
            bucket_coordinator(branches_.empty() ? 0 : options.buckets, branches_.relayed())) {
   if (options.keeps_sets)
-    sets_.emplace(tally_.members());
+    sets_.emplace(tally_.members().count());
 }
 
 verdict negotiation::receive(std::int32_t rank, const requests& message, std::chrono::nanoseconds now) {
   if (ended_)
     return {};
-  const auto member = tally_.member_of(rank);
+  const auto member = tally_.members().member_of(rank);
   negotiation_step step{member.value_or(-1), now, message.ids.size() + message.full.size(), message.join, {}};
   if (!member) {
     step.blame(rank, breach::not_a_member);
@@ -90,7 +90,7 @@ void negotiation::take_buckets(negotiation_step& step, const std::vector<std::ui
   for (const auto bucket : buckets) {
     const auto* ids = ids_.buckets().find(bucket);
     if (!ids)
-      return step.blame(tally_.rank_of(step.member), breach::unplanned_bucket);
+      return step.blame(tally_.members().rank_of(step.member), breach::unplanned_bucket);
     // The bucket may end while they are counted.
     take_ids(step, std::vector(*ids));
   }
@@ -100,14 +100,14 @@ void negotiation::take_ids(negotiation_step& step, const std::vector<std::uint32
   for (const auto id : ids) {
     auto* tensor = ids_.find(id);
     if (!tensor || tensor->cell >= 0)
-      step.result.questions.push_back({tally_.rank_of(step.member), id});
+      step.result.questions.push_back({tally_.members().rank_of(step.member), id});
     else
       count_known(step, *tensor);
   }
 }
 
 void negotiation::take_full(negotiation_step& step, const request& asked) {
-  const auto rank = tally_.rank_of(step.member);
+  const auto rank = tally_.members().rank_of(step.member);
   if (asked.signature.operation == operation::join)
     return step.blame(rank, printable_name(asked.name) + " asks to join by name");
   const auto blame_for_two = [&] {
@@ -122,7 +122,7 @@ void negotiation::take_full(negotiation_step& step, const request& asked) {
       count_known(step, *tensor);
       return;
     }
-    if (tally_.asked(*known, step.member) && !tally_.withdrawn(*known))
+    if (tally_.asked().has(*known, step.member) && !tally_.withdrawn(*known))
       return blame_for_two();
     step.result.forget.push_back(tensor->id);
     ids_.forget(*tensor, tally_, step.result);
@@ -139,7 +139,8 @@ void negotiation::take_full(negotiation_step& step, const request& asked) {
     responses_.complete_written(row, tally_, ids_, step);
     break;
   case tally::count::repeated:
-    if (!tally_.same(row, step.member, asked))
+    if (const auto* written = tally_.written(row);
+        !written || written->signature_of(step.member) != asked.signature)
       blame_for_two();
   }
 }
@@ -149,28 +150,28 @@ void negotiation::take_withdrawal(negotiation_step& step, const std::string& nam
   if (const auto* tensor = row ? ids_.find(tally_.id(*row)) : nullptr)
     ids_.miss(*tensor, tally_, step.result);
   // What is not pending here has been scheduled, or has failed.
-  if (!row || !tally_.asked(*row, step.member) || tally_.withdrawn(*row))
+  if (!row || !tally_.asked().has(*row, step.member) || tally_.withdrawn(*row))
     return;
-  for (const auto rank : tally_.withdraw(*row, tally_.rank_of(step.member)))
+  for (const auto rank : tally_.withdraw(*row, tally_.members().rank_of(step.member)))
     step.result.refusals.push_back(taken_back(rank, *row, tally_));
   responses_.withdrawn(*row, tally_, ids_, step);
 }
 
 void negotiation::take_join(negotiation_step& step) {
-  if (tally_.has_joined(step.member))
+  if (tally_.joined().has(step.member))
     return;
   ids_.retract_all(tally_, step.result);
   ids_.buckets().interrupt(tally_);
   for (const auto row : tally_.join(step.member))
     complete(step, row);
-  if (tally_.joined() < tally_.members())
+  if (tally_.joined().count() < tally_.members().count())
     return;
-  step.result.joined = tally_.rank_of(step.member);
+  step.result.joined = tally_.members().rank_of(step.member);
   tally_.leave_join();
 }
 
 void negotiation::take_change(negotiation_step& step, const set_change& change) {
-  const auto rank = tally_.rank_of(step.member);
+  const auto rank = tally_.members().rank_of(step.member);
   if (!sets_)
     return step.blame(rank, "it changes process sets in one of them");
   auto answer = sets_->ask(rank, change);
@@ -182,7 +183,7 @@ void negotiation::take_change(negotiation_step& step, const set_change& change) 
 }
 
 void negotiation::take_fault(negotiation_step& step, const set_fault& fault) {
-  const auto rank = tally_.rank_of(step.member);
+  const auto rank = tally_.members().rank_of(step.member);
   if (!sets_)
     return step.blame(rank, "it reports a fault in a process set that is not the global one");
   auto recovery = sets_->failed(rank, fault, step.now);
@@ -207,17 +208,17 @@ void negotiation::count_known(negotiation_step& step, cached_tensor& tensor) {
 void negotiation::turn_away(negotiation_step& step, tally::row_id row, const request& asked) {
   const auto counted = tally_.add_known(row, step.member, step.now);
   if (counted == tally::count::repeated) {
-    tally_.keep_early(row, step.member, asked);
+    tally_.withdrawn(row)->keep_early(step.member, asked);
     return;
   }
-  step.result.refusals.push_back(taken_back(tally_.rank_of(step.member), row, tally_));
+  step.result.refusals.push_back(taken_back(tally_.members().rank_of(step.member), row, tally_));
   if (counted == tally::count::complete)
     complete(step, row);
 }
 
 void negotiation::complete(negotiation_step& step, tally::row_id row) {
   if (tally_.withdrawn(row)) {
-    auto early = tally_.take_early(row);
+    auto early = tally_.withdrawn(row)->take_early();
     tally_.clear(row);
     const auto sender = step.member;
     for (const auto& [member, asked] : early) {
@@ -233,7 +234,7 @@ void negotiation::complete(negotiation_step& step, tally::row_id row) {
 }
 
 void negotiation::plan_buckets(negotiation_step& step) {
-  if (tally_.joined() == 0 && !ended_)
+  if (tally_.joined().none() && !ended_)
     ids_.plan(step.result);
 }
 

@@ -33,7 +33,7 @@ verdict negotiation::receive(std::int32_t relay, const gathered& message, std::c
 
 bool negotiation::speaks_for(std::int32_t relay, std::int32_t rank) const {
   const auto* branch = branches_.find(relay);
-  const auto member = tally_.member_of(rank);
+  const auto member = tally_.members().member_of(rank);
   return branch && member && branch->has(static_cast<std::size_t>(*member));
 }
 
@@ -66,9 +66,9 @@ void negotiation::take_ids(negotiation_step& step, const std::vector<std::uint32
 
 void negotiation::take_full(negotiation_step& step, const request& asked, const member_mask& members) {
   const auto known = tally_.find(asked.name);
-  const bool plain =
-      asked.signature.operation != operation::join &&
-      !(known && (tally_.id(*known) != 0 || tally_.withdrawn(*known) || tally_.asked_any(*known, members)));
+  const bool plain = asked.signature.operation != operation::join &&
+                     !(known && (tally_.id(*known) != 0 || tally_.withdrawn(*known) ||
+                                 tally_.asked().has_any(*known, members)));
   if (!plain)
     return take_each(step, members, [&] { take_full(step, asked); });
   const auto row = tally_.open(asked.name);
@@ -84,7 +84,7 @@ void negotiation::take_each(negotiation_step& step, const member_mask& members, 
       return;
     take();
     if (step.result.breach)
-      step.result.broken_by = tally_.rank_of(step.member);
+      step.result.broken_by = tally_.members().rank_of(step.member);
   });
 }
 
@@ -95,7 +95,7 @@ void negotiation::count_ids(negotiation_step& step, const std::vector<std::uint3
   for (const auto id : ids) {
     auto* tensor = ids_.find(id);
     if (!tensor || tensor->cell >= 0 || tally_.withdrawn(tensor->row) ||
-        tally_.asked_any(tensor->row, members))
+        tally_.asked().has_any(tensor->row, members))
       take_each(step, members, [&] { take_ids(step, {id}); });
     else if (tally_.add_known(tensor->row, members, step.now) == tally::count::complete)
       responses_.complete_known(*tensor, tally_, ids_, step);

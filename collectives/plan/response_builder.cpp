@@ -42,22 +42,23 @@ bool describe_ready(const signature& asked, const std::vector<std::int64_t>& fir
 
 // What all members have written down for a row, alike.
 cached_tensor written_tensor(tally::row_id row, const tally& rows) {
+  const auto& written = *rows.written(row);
   cached_tensor tensor;
   tensor.row = row;
   tensor.name = rows.name(row);
-  tensor.signature = rows.reference(row);
-  tensor.first_dims = rows.first_dims(row);
+  tensor.signature = written.reference();
+  tensor.first_dims = written.first_dims();
   if (!tensor.first_dims.empty())
     tensor.signature.shape[0] = tensor.first_dims[0];
   tensor.uses = 1;
-  tensor.board_refused = rows.seatless(row);
+  tensor.board_refused = written.seatless();
   return tensor;
 }
 
 // The groups that members have named for what waits in a row.
 std::vector<group_claim> claims_of(tally::row_id row, const tally& rows, id_registry& ids) {
-  if (rows.written(row))
-    return rows.groups(row);
+  if (const auto* written = rows.written(row))
+    return written->groups();
   const auto* tensor = ids.find(rows.id(row));
   assert(tensor);
   return {{tensor->group, tensor->group_size}};
@@ -67,7 +68,7 @@ std::vector<group_claim> claims_of(tally::row_id row, const tally& rows, id_regi
 
 void response_builder::complete_known(cached_tensor& tensor, tally& rows, id_registry& ids,
                                       negotiation_step& step) {
-  if (rows.joined() > 0)
+  if (!rows.joined().none())
     if (auto problem = rows.disagreement(tensor.row, &tensor.signature)) {
       fail(tensor.row, std::move(problem), rows, ids, step);
       return;
@@ -76,7 +77,7 @@ void response_builder::complete_known(cached_tensor& tensor, tally& rows, id_reg
   rows.clear(tensor.row);
   ids.use(tensor, since, step.now);
   // Zeros stand in for who has joined, and nobody can do that on the board.
-  if (rows.joined() == 0 && !step.joins)
+  if (rows.joined().none() && !step.joins)
     ids.grant(tensor, rows, step.result);
   auto& ready = step.result.ready;
   if (ready.empty())

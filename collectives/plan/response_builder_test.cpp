@@ -40,7 +40,7 @@ struct job {
   verdict use(std::uint32_t id, bool joins = false) {
     auto& tensor = *ids.find(id);
     for (const std::int32_t member : {0, 1})
-      if (!rows.has_joined(member))
+      if (!rows.joined().has(member))
         rows.add_known(tensor.row, member, 1ms);
     return take([&](auto& step) { responses.complete_known(tensor, rows, ids, step); }, joins);
   }

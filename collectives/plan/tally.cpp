@@ -5,41 +5,13 @@
 #include <cassert>
 #include <utility>
 
-#include "collectives/operation.hpp"
 #include "collectives/plan/agreement.hpp"
 
 namespace farandole {
 
-namespace {
-
-bool free_first(const signature& what) {
-  return row_of(what.operation).first_dim_free() && !what.shape.empty();
-}
-
-// Whether they are equal but for a first extent that may differ.
-bool alike(const signature& reference, const signature& other) {
-  if (!free_first(reference) || other.shape.empty())
-    return reference == other;
-  if (other.shape[0] == reference.shape[0])
-    return reference == other;
-  auto as_reference = other;
-  as_reference.shape[0] = reference.shape[0];
-  return reference == as_reference;
-}
-
-} // namespace
-
 tally::tally(std::vector<std::int32_t> ranks)
-    : ranks_(std::move(ranks)), words_((ranks_.size() + word_bits - 1) / word_bits), joined_bits_(words_) {
-  assert(!ranks_.empty());
-  for (std::int32_t member = 0; member < members(); ++member)
-    member_of_.emplace(rank_of(member), member);
-}
-
-std::optional<std::int32_t> tally::member_of(std::int32_t rank) const {
-  auto place = member_of_.find(rank);
-  return place == member_of_.end() ? std::nullopt : std::optional{place->second};
-}
+    : members_(std::move(ranks)), asked_(static_cast<std::size_t>(members_.count())),
+      joined_(static_cast<std::size_t>(members_.count())) {}
 
 // ---- rows ---------------------------------------------------------------------------------------
 
@@ -51,7 +23,7 @@ tally::row_id tally::open(std::string_view name) {
     row = static_cast<row_id>(heads_.size());
     heads_.emplace_back();
     stories_.emplace_back();
-    asked_.resize(asked_.size() + words_);
+    asked_.add_row();
   } else {
     row = free_.back();
     free_.pop_back();
@@ -76,11 +48,8 @@ void tally::clear_story(row_id row) {
   auto& head = heads_[row];
   auto& story = stories_[row];
   head.written = head.withdrawn = false;
-  story.first_dims.clear();
-  story.others.clear();
-  story.groups.clear();
-  story.seatless = false;
-  story.early.clear();
+  story.requests.clear();
+  story.withdrawn.reset();
   if (head.id == 0)
     end(row);
 }
@@ -92,68 +61,43 @@ void tally::end(row_id row) {
 
 // ---- asking -------------------------------------------------------------------------------------
 
-tally::count tally::add(row_id row, std::int32_t member, const request& what, std::chrono::nanoseconds now) {
-  if (asked(row, member))
+tally::count tally::add(row_id row, std::int32_t member, const request& asked, std::chrono::nanoseconds now) {
+  if (asked_.has(row, member))
     return count::repeated;
-  tell(row, member, what);
+  write(row, member, asked);
   return add_known(row, member, now);
 }
 
-// Writes down what a member asks for.
-void tally::tell(row_id row, std::int32_t member, const request& what) {
-  auto& story = stories_[row];
-  if (!written(row)) {
-    assert(!busy(row));
-    heads_[row].written = true;
-    story.reference = what.signature;
-    if (free_first(what.signature))
-      story.first_dims.assign(ranks_.size(), 0);
-  } else if (!alike(story.reference, what.signature)) {
-    story.others.emplace_back(member, what.signature);
-  }
-  if (!story.first_dims.empty() && !what.signature.shape.empty())
-    story.first_dims[static_cast<std::size_t>(member)] = what.signature.shape[0];
-  const group_claim claim{what.group, what.group_size};
-  if (std::find(story.groups.begin(), story.groups.end(), claim) == story.groups.end())
-    story.groups.push_back(claim);
-  story.seatless |= what.seatless;
+void tally::write(row_id row, std::int32_t member, const request& asked) {
+  assert(written(row) || !busy(row));
+  heads_[row].written = true;
+  stories_[row].requests.add(member, asked, static_cast<std::size_t>(members_.count()));
 }
 
-tally::count tally::add(row_id row, const member_mask& who, const request& what,
+tally::count tally::add(row_id row, const member_mask& members, const request& asked,
                         std::chrono::nanoseconds now) {
+  const auto& requests = stories_[row].requests;
   bool first = true;
-  who.each([&](std::size_t member) {
+  members.each([&](std::size_t member) {
     // Once it is known to be like the others, there is nothing to add for the rest.
-    if (first || !stories_[row].others.empty() || !stories_[row].first_dims.empty())
-      tell(row, static_cast<std::int32_t>(member), what);
+    if (first || requests.differ() || !requests.first_dims().empty())
+      write(row, static_cast<std::int32_t>(member), asked);
     first = false;
   });
-  return add_known(row, who, now);
+  return add_known(row, members, now);
 }
 
-tally::count tally::add_known(row_id row, const member_mask& who, std::chrono::nanoseconds now) {
-  assert(!asked_any(row, who));
+tally::count tally::add_known(row_id row, const member_mask& members, std::chrono::nanoseconds now) {
+  assert(!asked_.has_any(row, members));
   auto& head = heads_[row];
   if (head.opened == 0)
     start(head, now);
-  const auto words = who.words();
-  for (auto word = who.first_word(); word < who.end_word(); ++word) {
-    bits(row)[word] |= words[word];
-    head.missing -= static_cast<std::uint32_t>(std::popcount(words[word] & ~joined_bits_[word]));
-  }
+  asked_.add(row, members);
+  const auto words = members.words();
+  const auto joined = joined_.words();
+  for (auto word = members.first_word(); word < members.end_word(); ++word)
+    head.missing -= static_cast<std::uint32_t>(std::popcount(words[word] & ~joined[word]));
   return head.missing == 0 ? count::complete : count::waiting;
-}
-
-bool tally::asked_any(row_id row, const member_mask& who) const {
-  const auto words = who.words();
-  std::uint64_t common = 0;
-  for (auto word = who.first_word(); word < who.end_word(); ++word)
-    common |= bits(row)[word] & words[word];
-  return common != 0;
-}
-
-bool tally::same(row_id row, std::int32_t member, const request& what) const {
-  return signature_of(row, member) == what.signature;
 }
 
 std::vector<std::int32_t> tally::take_out(row_id row) {
@@ -161,93 +105,65 @@ std::vector<std::int32_t> tally::take_out(row_id row) {
   if (!busy(row) || written(row) || withdrawn(row))
     return {};
   auto ranks = ranks_in(row);
-  std::fill_n(bits(row), words_, 0);
+  asked_.clear(row);
   heads_[row].opened = 0;
   return ranks;
 }
 
 // ---- what a row says ----------------------------------------------------------------------------
 
-signature tally::signature_of(row_id row, std::int32_t member) const {
-  const auto& story = stories_[row];
-  for (const auto& [other, signature] : story.others)
-    if (other == member)
-      return signature;
-  auto result = story.reference;
-  if (!story.first_dims.empty())
-    result.shape[0] = story.first_dims[static_cast<std::size_t>(member)];
-  return result;
-}
-
 error tally::disagreement(row_id row, const signature* known) const {
-  const auto& story = stories_[row];
+  const auto& requests = stories_[row].requests;
   assert(written(row) || known);
   std::vector<std::int32_t> joined;
-  std::vector<std::int32_t> who;
-  for (std::int32_t member = 0; member < members(); ++member) {
+  std::vector<std::int32_t> compared;
+  for (std::int32_t member = 0; member < members_.count(); ++member) {
+    const bool asked = asked_.has(row, member);
     // One stands for all who asked for the same.
-    if (asked(row, member) && (who.empty() || !story.others.empty()))
-      who.push_back(member);
-    if (joined_ > 0 && has_joined(member) && !asked(row, member))
-      joined.push_back(rank_of(member));
+    if (asked && (compared.empty() || requests.differ()))
+      compared.push_back(member);
+    if (!asked && joined_.has(member))
+      joined.push_back(members_.rank_of(member));
   }
   std::vector<signature> signatures;
-  signatures.reserve(who.size());
+  signatures.reserve(compared.size());
   std::vector<asked_by> asked;
-  asked.reserve(who.size());
-  for (auto member : who) {
-    signatures.push_back(known ? *known : signature_of(row, member));
-    asked.push_back({rank_of(member), &signatures.back()});
+  asked.reserve(compared.size());
+  for (auto member : compared) {
+    signatures.push_back(known ? *known : requests.signature_of(member));
+    asked.push_back({members_.rank_of(member), &signatures.back()});
   }
-  return farandole::disagreement(story.name, asked, joined);
+  return farandole::disagreement(name(row), asked, joined);
 }
 
 // ---- taking back --------------------------------------------------------------------------------
 
-std::vector<std::int32_t> tally::withdraw(row_id row, std::int32_t by) {
+std::vector<std::int32_t> tally::withdraw(row_id row, std::int32_t culprit) {
   heads_[row].withdrawn = true;
-  stories_[row].withdrawn_by = by;
+  stories_[row].withdrawn.emplace(culprit);
   return ranks_in(row);
 }
 
 std::vector<std::int32_t> tally::ranks_in(row_id row) const {
   std::vector<std::int32_t> ranks;
-  for (std::int32_t member = 0; member < members(); ++member)
-    if (asked(row, member))
-      ranks.push_back(rank_of(member));
+  for (std::int32_t member = 0; member < members_.count(); ++member)
+    if (asked_.has(row, member))
+      ranks.push_back(members_.rank_of(member));
   return ranks;
-}
-
-void tally::keep_early(row_id row, std::int32_t member, const request& what) {
-  auto& early = stories_[row].early;
-  auto same_member = [&](const auto& kept) { return kept.first == member; };
-  if (std::none_of(early.begin(), early.end(), same_member))
-    early.emplace_back(member, what);
-}
-
-std::vector<std::pair<std::int32_t, request>> tally::take_early(row_id row) {
-  return std::exchange(stories_[row].early, {});
 }
 
 // ---- joining ------------------------------------------------------------------------------------
 
 std::vector<tally::row_id> tally::join(std::int32_t member) {
   std::vector<row_id> complete;
-  if (has_joined(member))
+  if (!joined_.add(member))
     return complete;
-  joined_bits_[word_of(member)] |= bit_of(member);
-  ++joined_;
   for (row_id row = 0; row < heads_.size(); ++row)
-    if (busy(row) && !asked(row, member) && --heads_[row].missing == 0)
+    if (busy(row) && !asked_.has(row, member) && --heads_[row].missing == 0)
       complete.push_back(row);
   std::sort(complete.begin(), complete.end(),
             [&](row_id a, row_id b) { return heads_[a].opened < heads_[b].opened; });
   return complete;
-}
-
-void tally::leave_join() {
-  joined_ = 0;
-  std::fill(joined_bits_.begin(), joined_bits_.end(), 0);
 }
 
 std::vector<stall> tally::stalled(std::chrono::nanoseconds now, std::chrono::nanoseconds limit) const {
@@ -259,12 +175,12 @@ std::vector<stall> tally::stalled(std::chrono::nanoseconds now, std::chrono::nan
             [&](row_id a, row_id b) { return heads_[a].opened < heads_[b].opened; });
   std::vector<stall> result;
   for (auto row : late) {
-    stall one{name(row), now - heads_[row].since, {}};
-    for (std::int32_t member = 0; member < members(); ++member)
-      if (!asked(row, member) && !has_joined(member))
-        one.missing.push_back(rank_of(member));
-    std::sort(one.missing.begin(), one.missing.end());
-    result.push_back(std::move(one));
+    stall delay{name(row), now - heads_[row].since, {}};
+    for (std::int32_t member = 0; member < members_.count(); ++member)
+      if (!asked_.has(row, member) && !joined_.has(member))
+        delay.missing.push_back(members_.rank_of(member));
+    std::sort(delay.missing.begin(), delay.missing.end());
+    result.push_back(std::move(delay));
   }
   return result;
 }

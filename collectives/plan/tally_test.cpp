@@ -48,14 +48,14 @@ TEST_CASE("a row ends with what was asked in it, and its place is used again") {
   const auto row = rows.open("a");
   CHECK(rows.open("a") == row);
   rows.add(row, 0, gather({2, 3}), 0ns);
-  CHECK(rows.first_dims(row) == std::vector<std::int64_t>{2, 0, 0});
-  rows.keep_early(row, 0, gather({2, 3}));
+  CHECK(rows.written(row)->first_dims() == std::vector<std::int64_t>{2, 0, 0});
+  rows.withdraw(row, 7);
   rows.clear(row);
   CHECK_FALSE(rows.find("a"));
   REQUIRE(rows.open("b") == row);
   CHECK(rows.add(row, 0, ask({2}), 0ns) == count::waiting);
-  CHECK(rows.first_dims(row).empty());
-  CHECK(rows.take_early(row).empty());
+  CHECK(rows.written(row)->first_dims().empty());
+  CHECK_FALSE(rows.withdrawn(row));
   CHECK(rows.open("c") != row);
 }
 
@@ -88,9 +88,9 @@ TEST_CASE("what each member asked for is known, where only the first extents dif
   const auto row = rows.open("a");
   rows.add(row, 0, gather({2, 3}), 0ns);
   rows.add(row, 1, gather({4, 3}), 0ns);
-  CHECK(rows.same(row, 0, gather({2, 3})));
-  CHECK(rows.same(row, 1, gather({4, 3})));
-  CHECK_FALSE(rows.same(row, 1, gather({2, 3})));
+  CHECK(rows.written(row)->signature_of(0) == gather({2, 3}).signature);
+  CHECK(rows.written(row)->signature_of(1) == gather({4, 3}).signature);
+  CHECK_FALSE(rows.written(row)->signature_of(1) == gather({2, 3}).signature);
   CHECK(rows.add(row, 2, gather({4, 3}), 0ns) == count::complete);
   CHECK_FALSE(rows.disagreement(row));
 }
@@ -98,9 +98,9 @@ TEST_CASE("what each member asked for is known, where only the first extents dif
 TEST_CASE("only a gather of rows has first extents") {
   auto rows = three();
   rows.add(rows.open("sum"), 0, ask({2, 3}), 0ns);
-  CHECK(rows.first_dims(*rows.find("sum")).empty());
+  CHECK(rows.written(*rows.find("sum"))->first_dims().empty());
   rows.add(rows.open("scalar"), 0, gather({}), 0ns);
-  CHECK(rows.first_dims(*rows.find("scalar")).empty());
+  CHECK(rows.written(*rows.find("scalar"))->first_dims().empty());
 }
 
 TEST_CASE("a scalar among rows disagrees in the number of dimensions") {
@@ -109,7 +109,7 @@ TEST_CASE("a scalar among rows disagrees in the number of dimensions") {
   rows.add(row, 0, gather({2}), 0ns);
   rows.add(row, 1, gather({}), 0ns);
   rows.add(row, 2, gather({2}), 0ns);
-  CHECK(rows.first_dims(row) == std::vector<std::int64_t>{2, 0, 2});
+  CHECK(rows.written(row)->first_dims() == std::vector<std::int64_t>{2, 0, 2});
   CHECK_THAT(rows.disagreement(row).text, Catch::Contains("rank 7 has [2], rank 2 has []"));
 }
 
@@ -118,8 +118,8 @@ TEST_CASE("many members that ask at once, and differently, are all written down"
   const auto row = rows.open("a");
   rows.add(row, 0, ask({1}), 0ns);
   CHECK(rows.add(row, only({1, 2}), ask({2}), 0ns) == count::complete);
-  CHECK(rows.same(row, 1, ask({2})));
-  CHECK(rows.same(row, 2, ask({2})));
+  CHECK(rows.written(row)->signature_of(1) == ask({2}).signature);
+  CHECK(rows.written(row)->signature_of(2) == ask({2}).signature);
 }
 
 TEST_CASE("what was asked by an id is taken out, and what was asked in full or taken back stays") {
@@ -127,30 +127,26 @@ TEST_CASE("what was asked by an id is taken out, and what was asked in full or t
   const auto by_id = known_row(rows, "a", {0, 2});
   CHECK(rows.take_out(by_id) == std::vector<std::int32_t>{7, 5});
   CHECK_FALSE(rows.busy(by_id));
-  CHECK_FALSE(rows.asked(by_id, 0));
+  CHECK_FALSE(rows.asked().has(by_id, 0));
   const auto in_full = rows.open("b");
   rows.add(in_full, 1, ask({1}), 0ns);
   CHECK(rows.take_out(in_full).empty());
-  CHECK(rows.asked(in_full, 1));
+  CHECK(rows.asked().has(in_full, 1));
   const auto taken_back = known_row(rows, "c", {0, 1});
   CHECK(rows.withdraw(taken_back, 7) == std::vector<std::int32_t>{7, 2});
   CHECK(rows.take_out(taken_back).empty());
-  CHECK(rows.asked(taken_back, 1));
+  CHECK(rows.asked().has(taken_back, 1));
 }
 
-TEST_CASE("of what a member asks for too early the first is kept, of each member") {
+TEST_CASE("a row that was withdrawn says by whom until it is cleared") {
   auto rows = three();
   const auto row = known_row(rows, "a", {0, 1});
+  CHECK_FALSE(rows.withdrawn(row));
   rows.withdraw(row, 7);
-  rows.keep_early(row, 1, ask({1}));
-  rows.keep_early(row, 0, ask({2}));
-  rows.keep_early(row, 1, ask({3}));
-  const auto early = rows.take_early(row);
-  REQUIRE(early.size() == 2);
-  CHECK(early[0].first == 1);
-  CHECK(early[0].second.signature.shape == shape{1});
-  CHECK(early[1].first == 0);
-  CHECK(rows.take_early(row).empty());
+  REQUIRE(rows.withdrawn(row));
+  CHECK(rows.withdrawn(row)->rank() == 7);
+  rows.clear(row);
+  CHECK_FALSE(rows.withdrawn(row));
 }
 
 TEST_CASE("a member that joins completes rows in the order in which they were first asked for") {
@@ -164,7 +160,7 @@ TEST_CASE("a member that joins completes rows in the order in which they were fi
       rows.add_known(row, member, 0ns);
   CHECK(rows.join(0) == std::vector<tally::row_id>{c, a, b});
   CHECK(rows.join(0).empty());
-  CHECK(rows.joined() == 1);
+  CHECK(rows.joined().count() == 1);
   CHECK(rows.join(2) == std::vector<tally::row_id>{waits});
 }
 
