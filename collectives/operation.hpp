@@ -2,6 +2,7 @@
 // the bindings read it; a new operation is a new row.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -12,8 +13,8 @@ namespace farandole {
 /// What members on one host may do with a tensor without asking the leader.
 enum class board_use : std::uint8_t {
   none,
-  bytes,  ///< small ones are shown there whole
-  notice, ///< of any size: shown is where they stand, and callers copy them out of each other's memory
+  bytes,      ///< a small one is shown whole in a cell; a larger one is used as a `collective`
+  collective, ///< of any size: the waiting callers run the collective themselves
 };
 
 /// What becomes of the first dimension of a tensor.
@@ -58,7 +59,7 @@ inline constexpr operation_row operation_table[operation_count] = {
      .rows = row_use::gathered,
      .fusible = true,
      .cacheable = true,
-     .on_board = board_use::notice},
+     .on_board = board_use::collective},
     {.id = operation::broadcast,
      .name = "broadcast",
      .has_root = true,
@@ -70,17 +71,27 @@ inline constexpr operation_row operation_table[operation_count] = {
      .name = "alltoall",
      .rows = row_use::dealt,
      .cacheable = true,
-     .on_board = board_use::notice},
+     .on_board = board_use::collective},
     {.id = operation::reducescatter,
      .name = "reducescatter",
      .rows = row_use::segmented,
      .reduces = true,
      .fusible = true,
-     .cacheable = true},
+     .cacheable = true,
+     .on_board = board_use::collective},
 };
 
 constexpr const operation_row& row_of(operation id) {
   return operation_table[static_cast<std::size_t>(id)];
+}
+
+/// What members on one host may do with such a tensor of `bytes` without asking the leader, when small ones
+/// are those of up to `limit_bytes`.
+inline board_use use_of_board(const signature& tensor, std::size_t bytes, std::size_t limit_bytes) {
+  const auto& row = row_of(tensor.operation);
+  if (row.reduces && (tensor.reduce_op == reduce_op::adasum || tensor.dtype == dtype::boolean))
+    return board_use::none;
+  return row.on_board == board_use::bytes && bytes > limit_bytes ? board_use::collective : row.on_board;
 }
 
 } // namespace farandole

@@ -19,7 +19,7 @@
 namespace farandole {
 
 /// Both ends of a link must have the same number. Raised with every change of a schema.
-inline constexpr std::uint32_t wire_version = 13;
+inline constexpr std::uint32_t wire_version = 14;
 
 /// What a message may cost its reader, checked before a field of it is believed.
 struct message_limits {

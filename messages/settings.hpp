@@ -45,7 +45,6 @@ enum class setting : std::uint16_t {
   relay_buckets,
   window_chunk,
   window_slots,
-  single_copy,
   cpu_path,
   path_library,
   trusted_network,

@@ -9,8 +9,8 @@
 #include <memory>
 #include <utility>
 
-#include "actors/door/result_memory.hpp"
 #include "collectives/paths/local/board.hpp"
+#include "collectives/paths/local/result_memory.hpp"
 
 namespace farandole {
 
@@ -25,7 +25,12 @@ public:
   const board_cell& cell() const { return cell_; }
   result_memory& results() const { return *results_; }
 
-  /// How long this member copied what the others had lent it.
+  /// How many steps the collectives of all rounds before have taken, alike on all members. One operation at a
+  /// time is in its seat.
+  std::uint64_t steps() const { return steps_; }
+  void add_steps(std::uint64_t count) { steps_ += count; }
+
+  /// How long this member moved bytes in the last round.
   void took(std::chrono::nanoseconds time) { took_.store(time.count(), std::memory_order_relaxed); }
   /// How long to look for the others before sleeping: while bytes move, who sleeps is late for all, and what
   /// is copied by a core that has just idled is copied slowly.
@@ -53,6 +58,7 @@ private:
   std::shared_ptr<farandole::board> board_;
   board_cell cell_;
   std::shared_ptr<result_memory> results_;
+  std::uint64_t steps_ = 0;
   std::atomic<std::int64_t> took_{0};    ///< nanoseconds
   std::atomic<std::size_t> expected_{0}; ///< bytes; 0: nothing has come yet
 };

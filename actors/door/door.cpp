@@ -24,9 +24,9 @@ std::uint32_t number_of(std::span<const submission> members) {
 } // namespace
 
 door::door(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring,
-           std::vector<std::int32_t> ranks, set_epoch epoch)
+           std::vector<std::int32_t> ranks, set_epoch epoch, std::size_t board_limit_bytes)
     : set_(set), size_(size), capacity_(capacity), ranks_(std::move(ranks)), epoch_(std::move(epoch)),
-      ring_(std::move(ring)) {}
+      board_limit_bytes_(board_limit_bytes), ring_(std::move(ring)) {}
 
 door::~door() {
   take_queue();
@@ -49,7 +49,9 @@ expected<pending_ptr> door::submit(const submission& what) {
                  printable_name(what.name) +
                      ": an operation of this name is already in flight in this process set; wait for it "
                      "(synchronize) or use another name"};
-  return admit(known ? *known : entry_of(what.name), what, 0, 0);
+  const auto come = admit(known ? *known : entry_of(what.name), what, 0, 0);
+  enter({&come, 1});
+  return come.operation;
 }
 
 expected<pending_ptr> door::submit(const set_change& what) {
@@ -84,11 +86,15 @@ expected<std::vector<pending_ptr>> door::submit_group(std::span<const submission
                        ": an operation of this name is already in flight in this process "
                        "set; the whole group was refused"};
   }
-  std::vector<pending_ptr> all;
-  all.reserve(what.size());
+  std::vector<arrival> come;
+  come.reserve(what.size());
   auto group = number_of(what);
   for (auto& one : what)
-    all.push_back(admit(entry_of(one.name), one, group, static_cast<std::uint32_t>(what.size())));
+    come.push_back(admit(entry_of(one.name), one, group, static_cast<std::uint32_t>(what.size())));
+  enter(come);
+  std::vector<pending_ptr> all;
+  for (auto& each : come)
+    all.push_back(std::move(each.operation));
   return all;
 }
 
@@ -146,7 +152,8 @@ pending_ptr door::blank(entry& known, const submission& what) {
   return operation;
 }
 
-pending_ptr door::admit(entry& known, const submission& what, std::uint32_t group, std::uint32_t group_size) {
+door::arrival door::admit(entry& known, const submission& what, std::uint32_t group,
+                          std::uint32_t group_size) {
   auto operation = blank(known, what);
   operation->input = what.input;
   operation->output = what.output;
@@ -158,25 +165,29 @@ pending_ptr door::admit(entry& known, const submission& what, std::uint32_t grou
   operation->group_size = group_size;
   operation->seatless = wants_no_seat(known, *operation, what.told);
   submitted_.fetch_add(1, std::memory_order_relaxed);
+  return {known, std::move(operation)};
+}
 
-  const bool leaves_seat = operation->seatless && known.seat;
-  if (known.knows(*operation) && !leaves_seat) {
-    if (known.seat) {
-      sit_down(known, operation);
-      return operation;
+// One operation, or all of a group: on the board together, or all by the leader.
+void door::enter(std::span<const arrival> together) {
+  const bool seated = std::all_of(together.begin(), together.end(), [](const arrival& one) {
+    return one.known.seat && one.known.knows(*one.operation) && !one.operation->seatless;
+  });
+  if (seated && sit_down(together))
+    return;
+  for (const auto& [known, operation] : together) {
+    if (known.knows(*operation) && !known.seat)
+      operation->id = known.id;
+    else if (known.id != 0)
+      stand_up(known, *operation);
+    if (operation->signature.operation == operation::join) {
+      joins_.fetch_add(1, std::memory_order_relaxed);
+      leave_all_seats(*operation);
     }
-    operation->id = known.id;
-  } else if (known.id != 0) {
-    stand_up(known, *operation);
+    enqueue(operation);
   }
-  if (what.signature.operation == operation::join) {
-    joins_.fetch_add(1, std::memory_order_relaxed);
-    leave_all_seats(*operation);
-  }
-  enqueue(operation);
   if (table_.size() >= sweep_at_)
     sweep();
-  return operation;
 }
 
 void door::withdraw(pending& operation) {

@@ -36,8 +36,10 @@ public:
   /// `ring` tells the loop that the queue is no longer empty; called from framework threads.
   /// At most `capacity` operations may be in flight.
   /// `ranks`, `epoch`: a process set's members, by global rank, and its epoch; none for the global set.
+  /// `board_limit_bytes`: of tensors that a cell of the board holds whole.
   door(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring,
-       std::vector<std::int32_t> ranks = {}, set_epoch epoch = {});
+       std::vector<std::int32_t> ranks = {}, set_epoch epoch = {},
+       std::size_t board_limit_bytes = std::size_t{64} << 10);
   ~door();
 
   // ---- framework threads ----
@@ -121,10 +123,15 @@ private:
   entry* look_up(std::string_view name);
   static bool in_flight(const entry* known);
   entry& entry_of(std::string_view name);
-  pending_ptr admit(entry& known, const submission& what, std::uint32_t group, std::uint32_t group_size);
+  struct arrival {
+    entry& known;
+    pending_ptr operation;
+  };
+  arrival admit(entry& known, const submission& what, std::uint32_t group, std::uint32_t group_size);
+  void enter(std::span<const arrival> together);
   pending_ptr blank(entry& known, const submission& what);
-  static bool wants_no_seat(const entry& known, const pending& operation, told_by told);
-  void sit_down(entry& known, const pending_ptr& operation);
+  bool wants_no_seat(const entry& known, const pending& operation, told_by told) const;
+  bool sit_down(std::span<const arrival> together);
   void stand_up(entry& known, pending& operation);
   void leave_all_seats(pending& join);
   static bool leave_board(pending& operation);
@@ -141,6 +148,7 @@ private:
   const std::size_t capacity_;
   const std::vector<std::int32_t> ranks_;
   const set_epoch epoch_;
+  const std::size_t board_limit_bytes_;
   std::function<void()> ring_; ///< under the mutex
 
   std::mutex mutex_;

@@ -4,40 +4,31 @@
 
 namespace farandole {
 
-namespace {
-
-bool shows_notice(const pending& operation) {
-  return row_of(operation.signature.operation).on_board == board_use::notice;
-}
-
-} // namespace
-
 // Where nobody waits the loop would have to look at the board from time to time, which takes longer than to
-// ask the leader; and who does not copy what it was lent at once keeps the others waiting.
-bool door::wants_no_seat(const entry& known, const pending& operation, told_by told) {
+// ask the leader; and a caller that does not go on with its collective at once keeps the others waiting.
+bool door::wants_no_seat(const entry& known, const pending& operation, told_by told) const {
   if (told == told_by::callback)
     return true;
-  if (!shows_notice(operation))
-    return false;
-  const bool can_lend =
-      !known.seat || (known.seat->board().lends() && can_be_lent({operation.input, operation.bytes}));
-  return told != told_by::waiting || !can_lend;
+  const auto use = known.seat ? known.seat->cell().task().use
+                              : use_of_board(operation.signature, operation.bytes, board_limit_bytes_);
+  return use == board_use::collective && told != told_by::waiting;
 }
 
-// Publishes on the board, where the tensor has a seat.
-void door::sit_down(entry& known, const pending_ptr& operation) {
-  operation->seat = known.seat;
-  operation->round = known.next_round++;
-  operation->start_on_board();
-  auto& board = known.seat->board();
-  if (shows_notice(*operation)) {
-    operation->take_place();
-    const auto notice = operation->own_notice();
-    board.publish(known.seat->cell(), operation->round, std::as_bytes(std::span(notice)).data());
-  } else {
-    board.publish(known.seat->cell(), operation->round, operation->input);
+// Publishes on the board, where the tensors have seats. False, and none is published, when there is no memory
+// for one of them now.
+bool door::sit_down(std::span<const arrival> together) {
+  for (std::size_t taken = 0; taken < together.size(); ++taken)
+    if (!together[taken].operation->take_seat(together[taken].known.seat, together[taken].known.next_round)) {
+      for (const auto& one : together.first(taken))
+        one.operation->leave_seat();
+      return false;
+    }
+  for (const auto& [known, operation] : together) {
+    operation->show();
+    ++known.next_round;
+    on_board_.fetch_add(1, std::memory_order_relaxed);
   }
-  on_board_.fetch_add(1, std::memory_order_relaxed);
+  return true;
 }
 
 // A member that has joined publishes nothing any more. What it had published before, in a round that is not
@@ -63,7 +54,7 @@ bool door::leave_board(pending& operation) {
     const auto result = operation.leave_board();
     if (result != pending::leaving::busy)
       return result == pending::leaving::left;
-    operation.wait_for_change(phase::taking, std::chrono::steady_clock::now() + slice);
+    operation.wait_for_change(phase::moving, std::chrono::steady_clock::now() + slice);
   }
 }
 

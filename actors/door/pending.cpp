@@ -34,14 +34,14 @@ void pending::renew() {
   id = 0;
   left.clear();
   next = nullptr;
+  collective.reset();
   seat.reset();
   round = 0;
   looked_after.store(false, std::memory_order_relaxed);
-  trouble = {};
+  handed_on.store(false, std::memory_order_relaxed);
   problem = {};
   outcome = {};
   owned.reset();
-  placed = false;
   handles_.store(1, std::memory_order_relaxed);
   dropped_.store(false, std::memory_order_relaxed);
   if (auto* callback = callback_.load(std::memory_order_relaxed); callback != called)
@@ -63,8 +63,6 @@ bool pending::advance(phase from, phase to) {
 void pending::settle(error how) {
   assert(!settled());
   problem = std::move(how);
-  if (problem)
-    leave_place();
   // Waiters may drop the last reference but one as soon as they see the word; the caller's keeps *this alive.
   word_.store(static_cast<std::uint32_t>(phase::settled), std::memory_order_seq_cst);
   if (waiters_.load(std::memory_order_seq_cst) != 0)

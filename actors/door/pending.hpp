@@ -1,13 +1,14 @@
 // One operation in flight: what was asked, whose buffers it may touch, and how its caller learns the end.
 // Framework threads, the loop and a lane share it by reference count; its state word says who may settle it.
 //
-//   boarded ──(all cells published; a framework thread claims)──▶ claimed ──▶ settled
-//   boarded, lent or stranded ──(the round is given up by this member, which joins, or by another one: it is
-//      taken off the board, and travels by the leader)──▶ queued
-//      └──(all notices published; a thread that may move bytes)──▶ taking ──▶ lent ──(all have taken)──▶
-//      claimed
-//   boarded, taking or lent ──(a lender has gone, or a member gave the round up; the generation is about to
-//   end)──▶ stranded ──▶ claimed
+//   boarded   it takes part in a round of the fast path
+//     ──(all cells are published, and a framework thread claims it)──▶ claimed ──▶ settled
+//     ──(a thread goes on with the collective that callers run)──▶ moving
+//        ──(it would have to wait)──▶ boarded
+//        ──(it is done)──▶ claimed
+//     ──(this member or another one gives the round up, so it travels by the leader)──▶ queued
+//   boarded, moving ──(another member has given the round up, and the word of it is on its way)──▶ stranded
+//   stranded ──▶ queued, when it travels by the leader; ──▶ claimed, when the generation ends
 //   queued ──(the lane, or the loop when it fails before it was started)──▶ claimed ──▶ settled
 //
 // A waiter sleeps on the word itself, so each change that matters to it also wakes it.
@@ -25,8 +26,9 @@
 #include <vector>
 
 #include "actors/door/board_seat.hpp"
-#include "actors/door/result_memory.hpp"
 #include "actors/door/set_epochs.hpp"
+#include "collectives/paths/local/caller_collective.hpp"
+#include "collectives/paths/local/result_memory.hpp"
 #include "messages/error.hpp"
 #include "messages/negotiation.hpp"
 #include "messages/result.hpp"
@@ -40,21 +42,13 @@ enum class phase : std::uint32_t {
   settled = 1,
   boarded = 2,
   claimed = 3,
-  taking = 4,
-  lent = 5,
-  stranded = 6
+  moving = 4,
+  stranded = 5
 };
 
 /// Whether an operation in this phase takes part in a round on the board.
 constexpr bool is_on_board(phase now) {
-  return now == phase::boarded || now == phase::taking || now == phase::lent || now == phase::stranded;
-}
-
-/// The stage of its round on the board that an operation waits for in this phase.
-constexpr std::optional<board_stage> stage_of(phase now) {
-  if (now == phase::boarded)
-    return board_stage::shown;
-  return now == phase::lent ? std::optional(board_stage::taken) : std::nullopt;
+  return now == phase::boarded || now == phase::moving || now == phase::stranded;
 }
 
 struct pending {
@@ -98,19 +92,17 @@ struct pending {
   // Where it sits on the board; valid from phase boarded on, until it is queued.
   std::shared_ptr<board_seat> seat;
   std::uint64_t round = 0;
-  error trouble; ///< in taking what others lend
+  std::unique_ptr<caller_collective> collective; ///< where its callers run it themselves
 
   // How it ended; valid once settled.
   error problem;
   farandole::result outcome;
   result_memory::block owned;            ///< memory behind outcome.bytes, where the caller gave none
   std::atomic<bool> looked_after{false}; ///< the loop has been asked to
+  std::atomic<bool> handed_on{false};    ///< the loop has asked a lane to go on with the collective
   /// Whether there will be such memory: it goes when the caller has no handle any more, while the operation
   /// may be kept longer. Constant afterwards.
   bool lends = false;
-  /// The others were told to write into `owned`: not to be used again before all have said that they are
-  /// done.
-  bool placed = false;
 
   /// The problem, for the caller: an epoch that ended with it has then been seen to end.
   const error& told() const {
@@ -123,10 +115,13 @@ struct pending {
   bool settled() const { return now() == phase::settled; }
   const std::atomic<std::uint32_t>& word() const { return word_; }
 
-  /// Before the operation is shared.
-  void start_on_board() {
-    word_.store(static_cast<std::uint32_t>(phase::boarded), std::memory_order_relaxed);
-  }
+  /// Before the operation is shared: it is going to take part in this round of its seat. False, and nothing
+  /// has happened, where there is no memory for that now.
+  bool take_seat(std::shared_ptr<board_seat> where, std::uint64_t which);
+  /// It will not, after all.
+  void leave_seat();
+  /// Publishes its cell.
+  void show();
 
   /// Moves from one phase to another if it is there; wakes waiters when it did.
   bool advance(phase from, phase to);
@@ -139,25 +134,19 @@ struct pending {
 
   /// Who may do more than look.
   enum class mover : std::uint8_t { nobody, caller };
-  /// Settles the operation if it sits on the board and its round is complete. True when it is settled. The
-  /// bytes of a tensor that others lend are moved here where `who` is the caller, on a thread that may block
-  /// for as long as that takes.
+  /// Settles the operation if it sits on the board and its round is complete. True when it is settled. A
+  /// collective that callers run goes on here where `who` is the caller, on a thread that may be busy for as
+  /// long as its bytes take.
   bool try_settle(mover who = mover::caller);
-  /// Whether try_settle() would move such bytes now.
-  bool can_take() const;
+  /// Whether try_settle() would go on with such a collective now.
+  bool can_move() const;
   /// The generation ends: settles what sits on the board, well if its round is complete, else with `why`. All
   /// members come to the same of the two (board::give_up).
   /// False while a thread moves its bytes: ask again.
   bool end_on_board(const error& why);
-  /// The stage of its round that it waits for; none when it waits for nothing on the board.
-  std::optional<board_stage> awaited() const { return stage_of(now()); }
+  /// What of its round it waits for; empty when it waits for nothing on the board.
+  std::optional<round_need> awaited() const;
 
-  /// Takes a place for what others will write, where there is an arena and it is worth it. Before it sits
-  /// down.
-  notice_place take_place();
-  /// What the others are shown of a tensor that is lent, once it has its place. Made anew for each use: what
-  /// stands in shared memory others can change.
-  notice own_notice() const;
   /// What became of a try to take an operation off the board.
   enum class leaving : std::uint8_t {
     left,  ///< it is queued, and this member takes no part in its round any more
@@ -205,15 +194,12 @@ private:
   std::atomic<bool> dropped_{false};
 
   void drop_memory();
-  void leave_place();
-  notice_place shown_place() const;
+  caller_tensor tensor() const;
   bool settle_on_board(mover who);
-  void end_damaged(phase here);
-  bool round_complete(phase here);
+  void end_damaged();
   bool settle_shown();
-  void take_lent();
-  error receive(taking& what);
-  error how_it_went();
+  bool go_on();
+  void settle_collective(error why);
 
   friend class pending_ptr;
 };

@@ -15,29 +15,30 @@ const error over{error_kind::disconnected, "the generation is over"};
 
 struct scenario {
   const char* name;
-  operation kind;
-  std::int64_t floats; ///< in a row
-  std::size_t arena_bytes;
+  pair_shape shape;
   std::size_t writes;
 };
 
+constexpr std::size_t little = std::size_t{16} << 10;
 constexpr scenario scenarios[] = {
-    {"shown in cells", operation::allreduce, 8, 0, 2'300},
-    {"read where it stands", operation::alltoall, 5, 0, 3'000},
-    {"written into places", operation::alltoall, 20 << 10, std::size_t{2} << 20, 2'000},
+    {"shown in cells", {operation::allreduce, 8, true}, 2'300},
+    {"reduced by callers", {operation::allreduce, 5, false, 0, little}, 3'000},
+    {"reduced by callers in chunks", {operation::allreduce, 1000, false, 0, little, true}, 2'000},
+    {"through the slots", {operation::alltoall, 5, false, 0, little}, 3'000},
+    {"written into places", {operation::alltoall, 20 << 10, false, std::size_t{2} << 20, little}, 2'000},
 };
 
 /// Two members, round after round until one of them fails.
 class disturbed_pair {
 public:
-  explicit disturbed_pair(const scenario& how) : how_(how), pair_(how.floats, how.arena_bytes, how.kind) {}
+  explicit disturbed_pair(const scenario& how) : pair_(how.shape) {}
 
   /// A round, with one write at one of its steps. How many of the members' operations ended well, or nothing
   /// when one of them did so with a wrong result.
   std::optional<int> play(std::mt19937_64& random) {
     const auto first = static_cast<std::uint32_t>(random() % 2);
     const std::uint32_t order[] = {first, 1 - first};
-    auto left = random() % 5;
+    auto left = random() % (pair_.shape.in_cells ? 5 : 8);
     const auto step = [&] {
       if (left-- == 0)
         write_somewhere(random);
@@ -46,12 +47,11 @@ public:
       pair_.sit(rank, round_);
       step();
     }
-    for (const auto rank : order) {
-      pair_.operations[rank]->try_settle();
-      step();
-    }
-    pair_.operations[first]->try_settle();
-    step();
+    for (int turn = 0; turn < 12; ++turn)
+      for (const auto rank : order) {
+        pair_.operations[rank]->try_settle();
+        step();
+      }
     ++round_;
     for (const auto& each : pair_.operations)
       if (!each->end_on_board(over) || !each->settled())
@@ -73,27 +73,19 @@ private:
     return well;
   }
 
-  bool came(std::uint32_t rank) const {
-    const auto row = static_cast<std::size_t>(how_.floats);
-    if (pair_.shows_bytes()) {
-      std::vector<float> wanted(row, 10);
-      wanted.resize(2 * row, 12);
-      return pair_.sums[rank] == wanted;
-    }
-    std::vector<float> wanted(row, static_cast<float>(rank));
-    wanted.resize(2 * row, static_cast<float>(10 + rank));
-    return pair_.result(rank) == wanted;
-  }
+  bool came(std::uint32_t rank) const { return pair_.result(rank) == pair_.wanted(rank); }
 
   void write_somewhere(std::mt19937_64& random) {
-    constexpr std::size_t header = 24; // of a half; then comes the notice, or the tensor
+    constexpr std::size_t header = 24; // of a half; then comes the tensor, or the notice
     const auto& cell = pair_.seats[0]->cell();
-    const std::size_t half = board::footprint(cell.task().bytes) / 2;
-    const std::size_t room = pair_.shows_bytes() ? header : header + cell.task().bytes;
+    const std::size_t all = board::footprint(cell.task().bytes);
     const std::size_t size = random() % 2 == 0 ? 4 : 8;
     auto* const base = pair_.windows[random() % 2]->board(static_cast<std::uint32_t>(random() % 2)).data();
-    // Mostly where the current round stands.
-    const auto at = (round_ + (random() % 8 == 0)) % 2 * half + random() % (room - size + 1);
+    auto at = random() % (all - size + 1);
+    if (pair_.shape.in_cells) // mostly where the current round stands
+      at = (round_ + (random() % 8 == 0)) % 2 * all / 2 + random() % (header - size + 1);
+    else if (random() % 2 == 0) // in a counter
+      at = all - sizeof(member_progress) + random() % 3 * sizeof(shared_counter) + random() % 3 * 4;
     const auto word = random();
     if (random() % 2 == 0)
       std::memcpy(base + at, &word, size);
@@ -101,7 +93,6 @@ private:
       base[at + word % size] ^= std::byte{1} << (random() % 8);
   }
 
-  const scenario& how_;
   pair_of_members pair_;
   std::uint64_t round_ = 0;
 };

@@ -1,5 +1,5 @@
-// How an operation that sits on the board comes to its end there: what is shown whole is read; what is lent
-// is copied by whoever waits for it, who then waits until the others have copied theirs.
+// How an operation that sits on the board comes to its end there: what is shown whole is read; a collective
+// that callers run goes on as far as it can, on the thread of whoever waits for it.
 #include <cassert>
 #include <numeric>
 #include <utility>
@@ -10,19 +10,53 @@
 
 namespace farandole {
 
-namespace {
-
-/// What is smaller is quickly copied out of the others' memory.
-constexpr std::size_t least_place = std::size_t{128} << 10;
-
-bool is_lent(const pending& one) {
-  return one.seat && row_of(one.signature.operation).on_board == board_use::notice;
+bool pending::take_seat(std::shared_ptr<board_seat> where, std::uint64_t which) {
+  seat = std::move(where);
+  round = which;
+  if (seat->cell().task().use != board_use::collective)
+    return true;
+  auto& board = seat->board();
+  const auto incoming = row_of(signature.operation).rows == row_use::dealt ? bytes : bytes * board.members();
+  collective = std::make_unique<caller_collective>(board, seat->cell(), round, seat->steps(), tensor(),
+                                                   seat->results(), seat->expects(incoming));
+  if (collective->prepare())
+    return true;
+  leave_seat();
+  return false;
 }
 
-} // namespace
+void pending::leave_seat() {
+  collective.reset();
+  seat.reset();
+  round = 0;
+}
 
-bool pending::can_take() const {
-  return now() == phase::boarded && is_lent(*this) && seat->board().ready(seat->cell(), round);
+void pending::show() {
+  if (collective)
+    collective->show();
+  else
+    seat->board().publish(seat->cell(), round, input);
+  word_.store(static_cast<std::uint32_t>(phase::boarded), std::memory_order_relaxed);
+}
+
+caller_tensor pending::tensor() const {
+  caller_tensor own{input, output, bytes, 0, 0, splits};
+  if (row_of(signature.operation).has_rows()) {
+    own.row_bytes = bytes_of_row(signature);
+    own.rows = signature.shape.front();
+  }
+  return own;
+}
+
+std::optional<round_need> pending::awaited() const {
+  if (now() != phase::boarded)
+    return std::nullopt;
+  return collective ? collective->need() : round_need{};
+}
+
+bool pending::can_move() const {
+  return now() == phase::boarded && collective &&
+         seat->board().ready(seat->cell(), round, collective->need());
 }
 
 bool pending::try_settle(mover who) {
@@ -30,150 +64,105 @@ bool pending::try_settle(mover who) {
   if (settle_on_board(who))
     return true;
   // Who has published is told at once, and does not look for the others for ever.
-  const auto stage = stage_of(here);
-  if (who == mover::caller && stage && now() == here && seat->board().damaged(seat->cell(), round, *stage))
-    end_damaged(here);
+  if (who == mover::caller && here == phase::boarded && now() == here &&
+      seat->board().damaged(seat->cell(), round))
+    end_damaged();
   return settled();
 }
 
 bool pending::settle_on_board(mover who) {
-  switch (now()) {
-  case phase::boarded:
-    if (!is_lent(*this))
-      return settle_shown();
-    if (who == mover::caller && can_take() && advance(phase::boarded, phase::taking))
-      take_lent();
-    [[fallthrough]];
-  case phase::lent:
-    if (now() == phase::lent && seat->board().ready(seat->cell(), round, board_stage::taken) &&
-        round_complete(phase::lent) && advance(phase::lent, phase::claimed))
-      settle(how_it_went());
+  if (now() != phase::boarded)
     return settled();
-  default:
+  if (!collective)
+    return settle_shown();
+  return who == mover::caller && can_move() ? go_on() : settled();
+}
+
+void pending::end_damaged() {
+  seat->board().give_up(seat->cell(), round);
+  if (!advance(phase::boarded, phase::claimed))
+    return;
+  const error why{error_kind::unknown, printable_name(name) + ": this member's part of shared memory was "
+                                                              "overwritten by another process"};
+  if (collective)
+    settle_collective(why);
+  else
+    settle(why);
+}
+
+// All have come. If another member gave the round up before, it failed there, and must not succeed here: the
+// operation waits for the word that ends it here as well.
+bool pending::settle_shown() {
+  auto& board = seat->board();
+  if (!board.ready(seat->cell(), round))
+    return settled();
+  if (board.complete(seat->cell(), round) == round_outcome::given_up) {
+    advance(phase::boarded, phase::stranded);
     return settled();
   }
-}
-
-void pending::end_damaged(phase here) {
-  seat->board().give_up(seat->cell(), round);
-  if (is_lent(*this))
-    seat->board().withdraw(seat->cell(), round);
-  claim_and_settle(here, {error_kind::unknown, printable_name(name) +
-                                                   ": this member's part of shared memory was overwritten by "
-                                                   "another process"});
-}
-
-error pending::how_it_went() {
-  if (!trouble && placed && !seat->board().all_gave(seat->cell(), round))
-    trouble = {error_kind::unknown,
-               printable_name(name) + ": a local member could not write what it had for others"};
-  return std::move(trouble);
-}
-
-// All have come to the round's last stage. If another member gave the round up before, it failed there, and
-// must not succeed here: the operation waits for the word that ends it here as well.
-bool pending::round_complete(phase here) {
-  if (seat->board().complete(seat->cell(), round) == round_outcome::complete)
-    return true;
-  advance(here, phase::stranded);
-  return false;
-}
-
-bool pending::settle_shown() {
-  if (!seat->board().ready(seat->cell(), round) || !round_complete(phase::boarded) ||
-      !advance(phase::boarded, phase::claimed))
+  if (!advance(phase::boarded, phase::claimed))
     return settled();
-  settle(seat->board().collect(seat->cell(), round, output));
+  settle(board.collect(seat->cell(), round, output));
   return true;
 }
 
-void pending::take_lent() {
+bool pending::go_on() {
+  if (!advance(phase::boarded, phase::moving))
+    return settled();
   const auto begun = std::chrono::steady_clock::now();
-  auto& board = seat->board();
-  const auto all = board.notices(seat->cell(), round, own_notice());
-  auto plan = all ? plan_taking(signature.operation, *all, board.rank(), bytes_of_row(signature))
-                  : expected<taking>(all.error());
-  taking moved;
-  if (plan) {
-    moved = std::move(*plan);
-    seat->came(moved.bytes);
-    trouble = receive(moved);
-  } else {
-    trouble = {plan.error().kind, printable_name(name) + ": " + plan.error().text};
-    moved.spoilt = true;
-  }
-  // What cannot be taken is left, and the others are told that it was: they need not suffer.
-  const auto why = board.take(seat->cell(), round, moved, owned.get());
-  if (why && why.kind != error_kind::disconnected)
-    trouble = {why.kind, printable_name(name) + ": " + why.text};
+  const auto state = collective->advance();
   seat->took(std::chrono::steady_clock::now() - begun);
-  const bool stranded = why.kind == error_kind::disconnected;
-  const auto moved_on = advance(phase::taking, stranded ? phase::stranded : phase::lent);
-  assert(moved_on && "who takes is alone with it");
+  auto next = phase::claimed;
+  if (state == caller_collective::state::waits)
+    next = phase::boarded;
+  else if (state == caller_collective::state::given_up)
+    next = phase::stranded;
+  const auto moved_on = advance(phase::moving, next);
+  assert(moved_on && "the thread that moves is alone with it");
   static_cast<void>(moved_on);
-}
-
-// Where the output stands: in its place, or, when that is too small, where this member copies everything
-// itself.
-error pending::receive(taking& what) {
-  if (what.placed) {
-    outcome.bytes = {owned.get(), what.bytes};
-    outcome.first_dims = what.rows;
-    return {};
+  if (next != phase::claimed)
+    return settled();
+  if (state == caller_collective::state::done) {
+    settle_collective({});
+  } else {
+    seat->board().give_up(seat->cell(), round);
+    const auto& why = collective->problem();
+    settle_collective({why.kind, printable_name(name) + ": " + why.text});
   }
-  placed = false; // nobody writes there
-  auto why = own_output(seat->results(), what.rows);
-  if (why)
-    what.pieces.clear();
-  return why;
+  return true;
 }
 
-notice_place pending::take_place() {
-  const auto& room = seat->board().arena();
-  const auto all =
-      row_of(signature.operation).rows == row_use::dealt ? bytes : bytes * seat->board().members();
-  const auto expected = seat->expects(all);
-  if (!room || expected < least_place)
-    return {};
-  owned = seat->results().take(expected, room);
-  placed = owned != nullptr;
-  return shown_place();
-}
-
-notice_place pending::shown_place() const {
-  if (!placed)
-    return {};
-  return {seat->board().arena()->offset_of(owned.get()), owned.get_deleter().bytes};
-}
-
-notice pending::own_notice() const {
-  const std::size_t members = seat->board().members();
-  return splits.empty() ? make_notice(input, shown_place(), std::vector(members, signature.shape.front()))
-                        : make_notice(input, shown_place(), splits);
-}
-
-void pending::leave_place() {
-  if (std::exchange(placed, false) && owned)
-    result_memory::abandon(std::move(owned));
+void pending::settle_collective(error why) {
+  if (!why) {
+    seat->add_steps(collective->steps());
+    seat->came(collective->result_bytes());
+    if (row_of(signature.operation).has_rows()) {
+      owned = collective->take_result();
+      outcome.bytes = {owned ? owned.get() : output, collective->result_bytes()};
+      outcome.first_dims = collective->first_dims();
+    }
+  }
+  collective->release();
+  settle(std::move(why));
 }
 
 // After board::retract, this member's cell is not there any more: the operation can become stranded, but it
-// can neither be taken nor be found complete.
+// can never be found complete.
 pending::leaving pending::leave_board() {
   if (try_settle(mover::nobody) || !is_on_board(now()))
     return leaving::stays;
-  if (now() == phase::taking)
+  if (now() == phase::moving)
     return leaving::busy;
   if (!seat->board().retract(seat->cell(), round)) {
     try_settle(mover::nobody);
     return leaving::stays;
   }
-  for (auto here = now(); is_on_board(here) && here != phase::taking; here = now())
+  for (auto here = now(); is_on_board(here) && here != phase::moving; here = now())
     if (advance(here, phase::queued)) {
-      leave_place();
-      owned.reset();
-      outcome = {};
-      trouble = {};
+      if (collective)
+        collective->release();
+      // Others of its group may be complete, and would not come to the leader.
+      group = group_size = 0;
       return leaving::left;
     }
   return is_on_board(now()) ? leaving::busy : leaving::stays;
@@ -183,17 +172,21 @@ bool pending::end_on_board(const error& why) {
   if (try_settle(mover::nobody))
     return true;
   const auto here = now();
-  if (here == phase::taking)
+  if (here == phase::moving)
     return false;
   if (!is_on_board(here))
     return true;
-  // Whoever found the round complete has seen every cell, so this member sees them too.
-  if (seat->board().give_up(seat->cell(), round) == round_outcome::complete && try_settle(mover::nobody))
+  // Whoever found the round complete has seen all that this member waits for, so it need not wait any more.
+  if (seat->board().give_up(seat->cell(), round) == round_outcome::complete && try_settle())
     return true;
-  if (is_lent(*this))
-    seat->board().withdraw(seat->cell(), round);
   // The caller may have moved on meanwhile.
-  return claim_and_settle(here, why) || !is_on_board(now());
+  if (!advance(here, phase::claimed))
+    return !is_on_board(now());
+  if (collective)
+    settle_collective(why);
+  else
+    settle(why);
+  return true;
 }
 
 error pending::own_output(result_memory& memory, std::vector<std::int64_t> rows) {

@@ -10,90 +10,146 @@
 #include <vector>
 
 #include "actors/door/pending.hpp"
-#include "collectives/paths/local/lending_testing.hpp"
 #include "collectives/paths/paths_testing.hpp"
 
 namespace farandole::testing {
 
+/// What the members do with tensors of two rows of `floats` each.
+struct pair_shape {
+  operation kind = operation::alltoall; ///< of one row for each; any operation that has board_use
+  std::int64_t floats = 1;
+  bool in_cells = false;                             ///< an allreduce or a broadcast of a small tensor
+  std::size_t arena_bytes = 0;                       ///< 0: members have no arena
+  std::size_t staging_bytes = std::size_t{64} << 10; ///< a slot has a sixteenth of it
+  bool in_place = false;
+};
+
 struct pair_of_members {
-  /// An alltoall of one row for each, of so many floats; `arena_bytes`: 0 where members have no arena. Or an
-  /// allreduce of two such rows.
-  explicit pair_of_members(std::int64_t floats = 1, std::size_t arena_bytes = 0,
-                           operation kind = operation::alltoall)
-      : floats(floats), kind(kind), circles(make_circles(2, true, arena_bytes)) {
+  explicit pair_of_members(const pair_shape& what) : shape(what) {
     window_layout layout;
     layout.members = 2;
     layout.board_bytes = 4096;
     layout.chunk_bytes = 4096;
+    layout.staging_bytes = shape.staging_bytes;
+    layout.arena_bytes = shape.arena_bytes;
     windows = make_windows(layout);
     constexpr waiting patient{waiting::look::giving_way, std::chrono::microseconds(5), yield_ledger(true)};
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
-      auto board = std::make_shared<farandole::board>(windows[rank], rank, patient, circles[rank]);
+      if (shape.arena_bytes > 0)
+        arenas[rank] = *result_arenas::open(*windows[rank], rank);
+      auto board = std::make_shared<farandole::board>(windows[rank], rank, patient, arenas[rank]);
       board_task task;
-      task.operation = kind;
-      task.bytes = shows_bytes() ? 2 * static_cast<std::size_t>(floats) * sizeof(float) : notice_bytes(2);
+      task.operation = shape.kind;
+      task.use = shape.in_cells ? board_use::bytes : board_use::collective;
+      task.root = shape.kind == operation::broadcast ? 0 : -1;
+      task.bytes = shape.in_cells ? tensor_bytes() : farandole::board::collective_cell_bytes(2);
       auto cell = board->open(1, 0, farandole::board::footprint(task.bytes), task);
       REQUIRE(cell);
       seats[rank] = std::make_shared<board_seat>(board, *cell, std::make_shared<result_memory>());
     }
   }
 
-  /// Rank r gives rows of 10 r and of 10 r + 1.
+  /// Rank r brings rows of 10 r and of 10 r + 1.
   void sit(std::uint32_t rank, std::uint64_t round = 0) {
-    begin(rank, round);
-    if (shows_bytes())
-      return seats[rank]->board().publish(seats[rank]->cell(), round, tensor(rank));
-    operations[rank]->take_place();
-    show(rank, round, operations[rank]->own_notice());
+    begin(rank);
+    REQUIRE(sit_down(rank, round));
   }
 
-  /// All of it but for its notice.
-  void begin(std::uint32_t rank, std::uint64_t round) {
-    tensors[rank].assign(static_cast<std::size_t>(floats), static_cast<float>(10 * rank));
-    tensors[rank].resize(2 * static_cast<std::size_t>(floats), static_cast<float>(10 * rank + 1));
-    auto& one = operations[rank];
-    one = pending_ptr::make();
-    one->name.assign(1, 't');
-    one->signature.operation = kind;
-    one->signature.shape = {2, floats};
-    if (kind == operation::alltoall)
-      one->splits = {1, 1};
-    one->input = tensor(rank);
-    one->bytes = tensors[rank].size() * sizeof(float);
-    one->lends = !shows_bytes();
-    if (shows_bytes()) {
-      sums[rank].resize(tensors[rank].size());
-      one->output = reinterpret_cast<std::byte*>(sums[rank].data());
+  bool sit_down(std::uint32_t rank, std::uint64_t round) {
+    if (!operations[rank]->take_seat(seats[rank], round))
+      return false;
+    operations[rank]->show();
+    return true;
+  }
+
+  /// All of it but for its seat.
+  void begin(std::uint32_t rank) {
+    tensors[rank].assign(static_cast<std::size_t>(shape.floats), static_cast<float>(10 * rank));
+    tensors[rank].resize(2 * static_cast<std::size_t>(shape.floats), static_cast<float>(10 * rank + 1));
+    auto& operation = operations[rank];
+    operation = pending_ptr::make();
+    operation->name.assign(1, 't');
+    operation->signature.operation = shape.kind;
+    operation->signature.shape = {2, shape.floats};
+    if (shape.kind == operation::alltoall)
+      operation->splits = {1, 1};
+    operation->input = reinterpret_cast<const std::byte*>(tensors[rank].data());
+    operation->bytes = tensor_bytes();
+    operation->lends = allocates();
+    if (!allocates()) {
+      outputs[rank].assign(tensors[rank].size(), -1);
+      operation->output = reinterpret_cast<std::byte*>((shape.in_place ? tensors : outputs)[rank].data());
     }
-    one->seat = seats[rank];
-    one->round = round;
-    one->start_on_board();
-  }
-
-  void show(std::uint32_t rank, std::uint64_t round, const std::vector<std::uint64_t>& notice) {
-    seats[rank]->board().publish(seats[rank]->cell(), round, std::as_bytes(std::span(notice)).data());
-  }
-
-  const std::byte* tensor(std::uint32_t rank) const {
-    return reinterpret_cast<const std::byte*>(tensors[rank].data());
   }
 
   std::vector<float> result(std::uint32_t rank) const {
+    if (!allocates())
+      return shape.in_place ? tensors[rank] : outputs[rank];
     const auto& bytes = operations[rank]->outcome.bytes;
     const auto* first = reinterpret_cast<const float*>(bytes.data());
     return {first, first + bytes.size() / sizeof(float)};
   }
 
-  bool shows_bytes() const { return kind == operation::allreduce; }
+  std::vector<float> wanted(std::uint32_t rank) const {
+    const auto own = static_cast<float>(rank);
+    switch (shape.kind) {
+    case operation::allreduce:
+      return rows({10, 12});
+    case operation::broadcast:
+      return rows({0, 1});
+    case operation::reducescatter:
+      return rows({10 + 2 * own});
+    case operation::allgather:
+      return rows({0, 1, 10, 11});
+    default:
+      return rows({own, 10 + own});
+    }
+  }
 
-  std::int64_t floats; ///< in a row
-  operation kind;
-  std::vector<std::shared_ptr<lending_circle>> circles;
+  std::vector<float> rows(const std::vector<float>& values) const {
+    std::vector<float> all;
+    for (const auto value : values)
+      all.insert(all.end(), static_cast<std::size_t>(shape.floats), value);
+    return all;
+  }
+
+  /// Each goes on with its operation until neither can any more.
+  void play() {
+    for (int turn = 0; turn < 100; ++turn)
+      for (const auto& operation : operations)
+        operation->try_settle();
+  }
+
+  std::size_t tensor_bytes() const { return 2 * static_cast<std::size_t>(shape.floats) * sizeof(float); }
+  bool allocates() const { return row_of(shape.kind).has_rows(); }
+
+  pair_shape shape;
   std::vector<std::shared_ptr<window>> windows;
+  std::shared_ptr<const result_arenas> arenas[2];
   std::shared_ptr<board_seat> seats[2];
   pending_ptr operations[2];
   std::vector<float> tensors[2];
-  std::vector<float> sums[2]; ///< of an allreduce
+  std::vector<float> outputs[2];
 };
+
+/// Every kind of collective that callers run: in one chunk, in several, in place and into places.
+inline std::vector<pair_shape> all_collectives() {
+  constexpr std::size_t little = std::size_t{16} << 10, arena = std::size_t{4} << 20;
+  return {
+      {operation::allreduce, 5},
+      {operation::allreduce, 1000, false, 0, little},
+      {operation::allreduce, 1000, false, 0, little, true},
+      {operation::broadcast, 5},
+      {operation::broadcast, 1000, false, 0, little, true},
+      {operation::reducescatter, 5},
+      {operation::reducescatter, 1000, false, 0, little},
+      {operation::allgather, 5},
+      {operation::allgather, 1000, false, 0, little},
+      {operation::allgather, 1000, false, arena},
+      {operation::alltoall, 5},
+      {operation::alltoall, 1000, false, 0, little},
+      {operation::alltoall, 1000, false, arena},
+  };
+}
 
 } // namespace farandole::testing

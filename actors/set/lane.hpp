@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "actors/door/pending.hpp"
-#include "actors/door/result_memory.hpp"
 #include "collectives/paths/data_paths.hpp"
+#include "collectives/paths/local/result_memory.hpp"
 #include "collectives/paths/path.hpp"
 
 namespace farandole {

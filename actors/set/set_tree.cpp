@@ -15,6 +15,7 @@
 #include "actors/set/worker.hpp"
 #include "collectives/paths/forced_path.hpp"
 #include "collectives/paths/local/board.hpp"
+#include "collectives/plan/fast_path_memory.hpp"
 
 namespace farandole {
 
@@ -49,9 +50,12 @@ board_options board_of(const set_setup& how) {
   board.one_host = members.size() > 1 && std::all_of(members.begin(), members.end(), same_host);
   board.on = values.flag(setting::board) && (forced == "auto" || forced == "local");
   board.limit_bytes = static_cast<std::size_t>(values.integer(setting::board_limit));
-  board.area_bytes = static_cast<std::size_t>(values.integer(setting::board_area));
+  const auto memory =
+      fast_path_memory::of(static_cast<std::size_t>(values.integer(setting::board_area)), members.size());
+  board.area_bytes = memory.cells_bytes;
   board.footprint = &board::footprint;
-  board.notice_bytes = values.integer(setting::single_copy) > 0 ? notice_bytes(members.size()) : 0;
+  board.group_bytes = memory.staging_bytes / 4;
+  board.collective_bytes = memory.staging_bytes > 0 ? board::collective_cell_bytes(members.size()) : 0;
   return board;
 }
 
@@ -124,8 +128,11 @@ path_options paths_of(const set_setup& how) {
   options.secret = how.secret;
   options.chunk_bytes = static_cast<std::size_t>(how.settings.integer(setting::window_chunk));
   options.slots = static_cast<std::uint32_t>(how.settings.integer(setting::window_slots));
-  options.single_copy_bytes = static_cast<std::size_t>(how.settings.integer(setting::single_copy));
-  options.board_bytes = board.on && board.one_host ? board.area_bytes : 0;
+  if (board.on && board.one_host) {
+    const auto area = static_cast<std::size_t>(how.settings.integer(setting::board_area));
+    options.board_bytes = board.area_bytes;
+    options.staging_bytes = fast_path_memory::of(area, how.ranks().size()).staging_bytes;
+  }
   options.adasum_message_bytes = static_cast<std::size_t>(how.settings.integer(setting::adasum_chunk));
   options.wishes.forced = find_forced_path(how.settings).name;
   options.trusted_network = how.settings.flag(setting::trusted_network);
@@ -302,7 +309,8 @@ struct growing_tree {
     auto size = static_cast<std::int32_t>(how.ranks().size());
     how.place->door = std::make_shared<door>(
         how.place->id, size, door_capacity, [bell = bell] { caf::anon_send(*bell, doorbell_atom::value); },
-        how.place->ranks, how.place->epoch);
+        how.place->ranks, how.place->epoch,
+        static_cast<std::size_t>(how.settings.integer(setting::board_limit)));
     worker_setup setup;
     setup.door = how.place->door;
     setup.self = self();
@@ -326,6 +334,7 @@ struct growing_tree {
       const auto standing = shared.lock();
       return standing ? standing->name_of(rank) : "rank " + std::to_string(rank);
     };
+    setup.board_limit_bytes = static_cast<std::size_t>(how.settings.integer(setting::board_limit));
     setup.board = [place = std::weak_ptr(how.place)]() -> std::shared_ptr<board> {
       auto standing = place.lock();
       return standing ? standing->board() : nullptr;
@@ -334,7 +343,10 @@ struct growing_tree {
       setup.results = lane->results();
       setup.move = [lane = std::weak_ptr(lane)](pending_ptr operation) {
         if (auto running = lane.lock())
-          running->call([operation = std::move(operation)] { operation->try_settle(); });
+          running->call([operation = std::move(operation)] {
+            operation->handed_on.store(false, std::memory_order_release);
+            operation->try_settle();
+          });
       };
     }
     setup.log = how.log;

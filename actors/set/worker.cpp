@@ -58,10 +58,9 @@ void worker_state::look() {
   if (self->clock().now() < next_look_)
     return;
   std::erase_if(watched_, [this](boarded_one& one) {
-    if (!one.handed_on && setup_.move && one.operation->can_take()) {
-      one.handed_on = true;
+    if (setup_.move && one.operation->can_move() &&
+        !one.operation->handed_on.exchange(true, std::memory_order_acq_rel))
       setup_.move(one.operation);
-    }
     return one.operation->try_settle(pending::mover::nobody) || !is_on_board(one.operation->now());
   });
   if (!watched_.empty())
@@ -81,11 +80,11 @@ stall_list worker_state::stalled(std::chrono::nanoseconds limit) {
   const auto now = self->clock().now();
   const auto add = [&](const boarded_one& one) {
     const auto waited = now - one.since;
-    const auto stage = one.operation->awaited();
-    if (over_ || waited <= limit || !stage)
+    const auto need = one.operation->awaited();
+    if (over_ || waited <= limit || !need)
       return;
     auto& seat = *one.operation->seat;
-    stall found{one.operation->name, waited, seat.board().missing(seat.cell(), one.operation->round, *stage)};
+    stall found{one.operation->name, waited, seat.board().missing(seat.cell(), one.operation->round, *need)};
     if (!setup_.ranks.empty())
       for (auto& rank : found.missing)
         rank = setup_.ranks[static_cast<std::size_t>(rank)];
@@ -237,9 +236,10 @@ std::shared_ptr<board_seat> worker_state::seat_for(const assignment& what, const
   task.prescale = own.prescale;
   task.postscale = own.postscale;
   task.root = place_of(own.root, setup_.ranks);
-  task.bytes = row_of(own.operation).on_board == board_use::notice
-                   ? notice_bytes(static_cast<std::size_t>(setup_.members))
-                   : static_cast<std::size_t>(element_count(own.shape)) * size_of(own.dtype);
+  task.bytes = static_cast<std::size_t>(element_count(own.shape)) * size_of(own.dtype);
+  task.use = use_of_board(own, task.bytes, setup_.board_limit_bytes);
+  if (task.use == board_use::collective)
+    task.bytes = farandole::board::collective_cell_bytes(static_cast<std::size_t>(setup_.members));
   auto cell = board->open(what.id, what.cell, farandole::board::footprint(what.cell_bytes), task);
   if (!cell) {
     self->send(setup_.member, generation_broken{"the board has no such cell: " + cell.error().text});

@@ -54,8 +54,9 @@ struct worker_setup {
   std::function<std::string(std::int32_t)> name_of;
   std::function<std::shared_ptr<farandole::board>()>
       board;                              ///< of this generation, once connected; null where there is none
+  std::size_t board_limit_bytes = 0;      ///< of tensors that a cell of the board holds whole
   std::shared_ptr<result_memory> results; ///< with a board: for outputs of what sits there
-  /// With a board: moves what others lend, on a thread that may block.
+  /// With a board: goes on with a collective of callers that may not come back, on a thread that may block.
   std::function<void(pending_ptr)> move;
   logger* log = nullptr;
 };
@@ -122,7 +123,6 @@ private:
   struct boarded_one {
     pending_ptr operation;
     caf::actor_clock::time_point since; ///< it has been there
-    bool handed_on = false;             ///< to who moves what others lend
   };
   std::vector<boarded_one> watched_; ///< nobody may come to wait
   std::chrono::microseconds look_interval_{};

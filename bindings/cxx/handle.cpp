@@ -26,14 +26,16 @@ void tell_of_long_wait(pending& operation) {
 // One sleep in the phase it is in; returns when something may have changed.
 void sleep(const pending& operation, clock::time_point until) {
   const auto seen = operation.now();
-  const auto stage = stage_of(seen);
-  if (!stage)
+  if (seen != phase::boarded)
     return operation.wait_for_change(seen, until);
+  const auto need = operation.awaited();
+  if (!need)
+    return;
   // The other members' cells and our own word, for the loop may take the operation off the board.
   pending::watcher watching(operation);
   auto& seat = *operation.seat;
   seat.board().wait(seat.cell(), operation.round, operation.word(), static_cast<std::uint32_t>(seen), until,
-                    *stage, seat.patience());
+                    *need, seat.patience());
 }
 
 // Others may wait until this member has copied what it was lent, and nobody here may come back to do it.

@@ -39,8 +39,8 @@ struct path_options {
   std::string secret;
   std::size_t chunk_bytes = std::size_t{1} << 20;
   std::uint32_t slots = 4;
-  std::size_t single_copy_bytes = 0; ///< from which an alltoall goes past the window; 0: never
-  std::size_t board_bytes = 0;       ///< of each member's board area; 0: no board
+  std::size_t board_bytes = 0;   ///< of each member's board area; 0: no board
+  std::size_t staging_bytes = 0; ///< of each member, where there is a board
   std::size_t adasum_message_bytes = std::size_t{1} << 30;
   path_wishes wishes;
   bool trusted_network = false;       ///< the user allows paths that do not authenticate

@@ -2,9 +2,11 @@
 
 #include <utility>
 
+#include "collectives/operation.hpp"
+
 namespace farandole {
 
-// Tensors of a group become ready together, and only the leader sees when.
+// A tensor of a group gets its cell with the others of it.
 std::optional<assignment> board_granter::grant(cached_tensor& tensor) {
   if (tensor.board_refused || tensor.group != 0)
     return std::nullopt;
@@ -14,10 +16,41 @@ std::optional<assignment> board_granter::grant(cached_tensor& tensor) {
     tensor.board_refused = true;
     return std::nullopt;
   }
-  tensor.cell = cell->offset;
+  return seat(tensor, *cell);
+}
+
+std::vector<assignment> board_granter::grant_group(std::span<cached_tensor* const> tensors) {
+  auto ledger = ledger_;
+  std::vector<board_grant> cells;
+  std::size_t bytes = 0;
+  for (const auto* tensor : tensors) {
+    const auto all = bytes + tensor->as_ready.bytes;
+    // Rows that members bring in different numbers are staged in memory for the largest of tensors.
+    const bool may = !tensor->board_refused && all >= bytes && all <= group_bytes_ &&
+                     row_of(tensor->signature.operation).rows == row_use::whole;
+    const auto cell =
+        may ? ledger.grant(tensor->signature, tensor->as_ready.bytes, tensor->uses) : std::nullopt;
+    if (!cell)
+      break;
+    bytes = all;
+    cells.push_back(*cell);
+  }
+  std::vector<assignment> assignments;
+  if (cells.size() == tensors.size()) {
+    ledger_ = ledger;
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      assignments.push_back(seat(*tensors[i], cells[i]));
+  } else {
+    for (auto* tensor : tensors)
+      tensor->board_refused = true;
+  }
+  return assignments;
+}
+
+assignment board_granter::seat(cached_tensor& tensor, const board_grant& cell) {
+  tensor.cell = cell.offset;
   granted_.push_back(tensor.id);
-  return assignment{tensor.id, tensor.name, tensor.cell, static_cast<std::uint32_t>(cell->bytes),
-                    tensor.signature};
+  return {tensor.id, tensor.name, tensor.cell, static_cast<std::uint32_t>(cell.bytes), tensor.signature};
 }
 
 void board_granter::forget(std::uint32_t id) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "collectives/plan/board_ledger.hpp"
@@ -15,17 +16,23 @@ namespace farandole {
 
 class board_granter {
 public:
-  explicit board_granter(const board_options& options) : ledger_(options) {}
+  explicit board_granter(const board_options& options)
+      : group_bytes_(options.group_bytes), ledger_(options) {}
 
   /// Gives `tensor` a cell, and returns what members are to hear of it; empty when it goes on by way of the
   /// leader.
   std::optional<assignment> grant(cached_tensor& tensor);
+  /// The same for all tensors of a group together: all get a cell, or none.
+  std::vector<assignment> grant_group(std::span<cached_tensor* const> tensors);
   /// The id means nothing any more; it may have had no cell.
   void forget(std::uint32_t id);
   /// Takes all cells back; the ids, in the order in which they got theirs.
   std::vector<std::uint32_t> forget_all();
 
 private:
+  assignment seat(cached_tensor& tensor, const board_grant& cell);
+
+  std::size_t group_bytes_;
   board_ledger ledger_;
   std::vector<std::uint32_t> granted_; ///< ids with a cell
 };

@@ -68,3 +68,54 @@ TEST_CASE("all that have a cell are taken back at once, but for those that are f
   CHECK(granter.forget_all() == std::vector<std::uint32_t>{3, 2});
   CHECK(granter.forget_all().empty());
 }
+
+namespace {
+
+/// A group of two allreduces.
+std::vector<assignment> grant_both(board_granter& granter, cached_tensor& first, cached_tensor& second) {
+  first.group = second.group = 7;
+  cached_tensor* const group[] = {&first, &second};
+  return granter.grant_group(group);
+}
+
+board_options with_groups() {
+  auto result = options();
+  result.group_bytes = 150;
+  return result;
+}
+
+} // namespace
+
+TEST_CASE("all tensors of a group get a cell") {
+  board_granter granter(with_groups());
+  auto first = tensor(1, 60), second = tensor(2, 40);
+  CHECK(grant_both(granter, first, second).size() == 2);
+  CHECK(first.cell == 0);
+  CHECK(second.cell == 60);
+  CHECK(granter.forget_all() == std::vector<std::uint32_t>{1, 2});
+}
+
+TEST_CASE("where one tensor of a group gets no cell, none does, and no room is lost") {
+  auto first = tensor(1, 60), second = tensor(2, 40);
+  SECTION("too large for a cell") {
+    second.as_ready.bytes = 101;
+  }
+  SECTION("too large together") {
+    first.as_ready.bytes = second.as_ready.bytes = 80;
+  }
+  SECTION("refused before") {
+    first.board_refused = true;
+  }
+  SECTION("of an operation whose members bring different rows") {
+    second.signature.operation = operation::allgather;
+  }
+  board_granter granter(with_groups());
+  CHECK(grant_both(granter, first, second).empty());
+  CHECK(first.cell < 0);
+  CHECK(second.cell < 0);
+  CHECK(first.board_refused);
+  CHECK(second.board_refused);
+  auto alone = tensor(3, 100);
+  REQUIRE(granter.grant(alone));
+  CHECK(alone.cell == 0);
+}

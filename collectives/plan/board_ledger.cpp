@@ -6,17 +6,15 @@ namespace farandole {
 
 /// What a member shows of such a tensor, if it has a place at all.
 std::optional<std::size_t> board_ledger::shown(const signature& what, std::size_t bytes) const {
-  const auto& row = row_of(what.operation);
-  switch (row.on_board) {
+  switch (use_of_board(what, bytes, options_.limit_bytes)) {
   case board_use::bytes:
-    if ((row.reduces && what.reduce_op == reduce_op::adasum) || bytes > options_.limit_bytes)
-      return std::nullopt;
     return bytes;
-  case board_use::notice:
-    return options_.notice_bytes > 0 ? std::optional(options_.notice_bytes) : std::nullopt;
-  default:
-    return std::nullopt;
+  case board_use::collective:
+    return options_.collective_bytes > 0 ? std::optional(options_.collective_bytes) : std::nullopt;
+  case board_use::none:
+    break;
   }
+  return std::nullopt;
 }
 
 std::optional<board_grant> board_ledger::grant(const signature& what, std::size_t bytes, std::uint64_t uses) {

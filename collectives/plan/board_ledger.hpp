@@ -15,9 +15,12 @@ namespace farandole {
 struct board_options {
   bool on = false;                                 ///< the setting, and a window that all members share
   bool one_host = false;                           ///< all members can share memory
-  std::size_t limit_bytes = std::size_t{64} << 10; ///< largest tensor
+  std::size_t limit_bytes = std::size_t{64} << 10; ///< largest tensor that a cell holds whole
   std::size_t area_bytes = 0;                      ///< of each member
-  std::size_t notice_bytes = 0; ///< shown of a tensor that is only copied; 0: such tensors have no cell
+  /// Of a cell for a collective that callers run; 0: there is none for such tensors.
+  std::size_t collective_bytes = 0;
+  /// The most that the tensors of a group may have together: all of them are staged at once.
+  std::size_t group_bytes = 0;
   std::size_t (*footprint)(std::size_t bytes) =
       nullptr; ///< what a cell of so many bytes takes of the area (board::footprint)
 };

@@ -54,18 +54,32 @@ TEST_CASE(
   CHECK(ledger.used_bytes() == 0);
 }
 
-TEST_CASE("of what is only copied, a notice has a cell, whatever the tensor's size") {
-  auto lending = options();
-  lending.notice_bytes = 40;
-  board_ledger ledger(lending);
-  for (const auto what : {operation::allgather, operation::alltoall}) {
-    signature rows;
-    rows.operation = what;
-    CHECK(!ledger.grant(rows, 4, 1));
-    CHECK(ledger.grant(rows, std::size_t{1} << 40, 2)->bytes == 40);
+TEST_CASE("a collective that callers run has a cell of one size, whatever the tensor's size") {
+  auto running = options();
+  running.collective_bytes = 40;
+  running.area_bytes = std::size_t{1} << 20;
+  board_ledger ledger(running);
+  const auto asked = [&](operation what, std::size_t bytes, std::uint64_t uses = 2) {
+    signature tensor;
+    tensor.operation = what;
+    return ledger.grant(tensor, bytes, uses);
+  };
+  for (const auto what : {operation::allgather, operation::alltoall, operation::reducescatter})
+    CHECK(asked(what, 4)->bytes == 40);
+  for (const auto what : {operation::allreduce, operation::broadcast}) {
+    CHECK(asked(what, running.limit_bytes)->bytes == running.limit_bytes);
+    CHECK(asked(what, running.limit_bytes + 1)->bytes == 40);
   }
-  CHECK(ledger.used_bytes() == 180);
-  signature sum;
-  sum.operation = operation::reducescatter;
-  CHECK(!ledger.grant(sum, 4, 2));
+  CHECK(!asked(operation::allgather, 4, 1));
+  signature adaptive;
+  adaptive.reduce_op = reduce_op::adasum;
+  CHECK(!ledger.grant(adaptive, 1 << 20, 2));
+}
+
+TEST_CASE("without staging memory, only small tensors have cells") {
+  board_ledger ledger(options());
+  signature rows;
+  rows.operation = operation::alltoall;
+  CHECK(!ledger.grant(rows, 4, 2));
+  CHECK(!ledger.grant({}, options().limit_bytes + 1, 2));
 }

@@ -70,6 +70,22 @@ void id_registry::grant(cached_tensor& tensor, tally& rows, verdict& result) {
   result.assignments.push_back(std::move(*granted));
 }
 
+void id_registry::grant_group(std::span<const ready_tensor> group, tally& rows, verdict& result) {
+  std::vector<cached_tensor*> tensors;
+  for (const auto& ready : group) {
+    auto* tensor = cache_.find(ready.id);
+    if (!tensor || tensor->uses < 2 || tensor->cell >= 0)
+      return;
+    tensors.push_back(tensor);
+  }
+  for (auto& granted : board_.grant_group(tensors)) {
+    const auto* tensor = cache_.find(granted.id);
+    leave_bucket(*tensor, rows, result);
+    cache_.seat(*tensor);
+    result.assignments.push_back(std::move(granted));
+  }
+}
+
 // All who leave a cell leave it in the same round: nobody can be further than the first who did not publish,
 // or gave up (the round is then complete for no member). So the first word counts, and later ones find the id
 // forgotten.

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "collectives/plan/board_granter.hpp"
 #include "collectives/plan/bucket_coordinator.hpp"
@@ -46,6 +47,8 @@ public:
 
   /// Puts the tensor on the board, if there is a cell for it.
   void grant(cached_tensor& tensor, tally& rows, verdict& result);
+  /// All of a group have come together: the same for all of them, or for none. Not for one that came by name.
+  void grant_group(std::span<const ready_tensor> group, tally& rows, verdict& result);
   /// A member has left a cell.
   void retract(const board_round& round, tally& rows, verdict& result);
   /// A member joins, which has left the cells that it knows of.

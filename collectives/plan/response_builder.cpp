@@ -2,6 +2,7 @@
 
 #include <cassert>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include "collectives/operation.hpp"
@@ -82,10 +83,15 @@ void response_builder::complete_known(cached_tensor& tensor, tally& rows, id_reg
   auto& ready = step.result.ready;
   if (ready.empty())
     ready.reserve(step.expected);
-  if (tensor.group == 0)
+  if (tensor.group == 0) {
     ready.push_back(tensor.as_ready);
-  else
-    hand_on(ready_tensor(tensor.as_ready), tensor.group_size, ids, step);
+    return;
+  }
+  const auto first = ready.size();
+  const auto group_size = tensor.group_size;
+  hand_on(ready_tensor(tensor.as_ready), group_size, ids, step);
+  if (rows.joined().none() && !step.joins && ready.size() - first == group_size)
+    ids.grant_group(std::span(ready).subspan(first), rows, step.result);
 }
 
 void response_builder::complete_written(tally::row_id row, tally& rows, id_registry& ids,

@@ -150,8 +150,8 @@ negotiation_options options_of(std::istringstream& words) {
       options.board.limit_bytes = 256;
       options.board.area_bytes = std::stoul(value);
       options.board.footprint = [](std::size_t bytes) { return bytes + 64; };
-    } else if (key == "notice")
-      options.board.notice_bytes = std::stoul(value);
+    } else if (key == "collective")
+      options.board.collective_bytes = std::stoul(value);
     else
       throw std::runtime_error("no such option: " + key);
   }

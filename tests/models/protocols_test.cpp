@@ -205,24 +205,40 @@ scenario an_earlier_outcome_stands() {
       });
 }
 
-/// What a member writes into another's place is there when it has said that it has done its part.
+/// A member that begins to write outputs and one that takes the round back agree on which of the two happens.
+scenario beginning_and_taking_back_exclude_each_other() {
+  struct shared {
+    decision beginning;
+    bool began = false, left = false;
+  };
+  const auto all = std::make_shared<shared>();
+  auto played = threads_on(
+      all,
+      [](shared& m) {
+        m.began = m.beginning.decide(id, 0, round_outcome::complete) == round_outcome::complete;
+      },
+      [](shared& m) {
+        m.left = m.beginning.decide(id, 0, round_outcome::given_up) == round_outcome::given_up;
+      });
+  played.at_end = [all] { require(all->began != all->left, "one of the two, and not both"); };
+  return played;
+}
+
+/// What a member writes into another's result is there when its counter says so.
 scenario a_gift_arrives_whole() {
   struct shared {
-    mark taken;
+    counter packed;
     plain place;
   };
   return threads_on(
       std::make_shared<shared>(),
       [](shared& m) {
         m.place.write(9);
-        m.taken.note.store(1, std::memory_order_relaxed);
-        show(m.taken, published(0));
+        publish(m.packed, 1);
       },
       [](shared& m) {
-        if (!m.taken.has_come(published(0)))
-          return;
-        require(m.taken.note.load(std::memory_order_relaxed) == 1, "what the giver said of it");
-        require(m.place.read() == 9, "the bytes that were given");
+        if (m.packed.has_reached(1))
+          require(m.place.read() == 9, "the bytes that were written");
       });
 }
 
@@ -241,25 +257,11 @@ std::vector<model> all_models() {
          return what_was_taken_back_is_not_believed(
              [](mark& own) { own.hide(make_word(id, 2, cell_state::empty)); });
        }},
-      {"what was withdrawn is not believed",
-       [] {
-         return what_was_taken_back_is_not_believed([](mark& own) { own.withdraw(retracted(0), [] {}); });
-       }},
-      {"what was retracted is not believed",
-       [] {
-         return what_was_taken_back_is_not_believed(
-             [](mark& own) { own.take_back(published(0), retracted(0)); });
-       }},
       {"a round has one outcome", a_round_has_one_outcome},
       {"an earlier outcome stands", an_earlier_outcome_stands},
+      {"beginning and taking back exclude each other", beginning_and_taking_back_exclude_each_other},
       {"a gift arrives whole", a_gift_arrives_whole},
   };
-}
-
-/// Stronger than the memory model asks for, with its reason in the source: order_word_before_foreign_bytes().
-bool stronger_for_this_machine(const site& place, std::memory_order declared, std::memory_order weaker) {
-  return place.kind == access::fence && declared == std::memory_order_seq_cst &&
-         (weaker == std::memory_order_acq_rel || weaker == std::memory_order_release);
 }
 
 bool is_of_product(const site& place) {
@@ -294,8 +296,8 @@ TEST_CASE("every weaker memory order breaks a lock-free protocol") {
         if (broken.empty())
           broken = explore(each->play, weakening{place, weaker}).failure;
       INFO(to_string(place) << ": " << to_string(used.first) << " weakened to " << to_string(weaker));
-      CHECK(broken.empty() == stronger_for_this_machine(place, used.first, weaker));
+      CHECK_FALSE(broken.empty());
       ++tried;
     }
-  CHECK(tried > 20);
+  CHECK(tried > 15);
 }

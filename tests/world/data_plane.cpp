@@ -4,6 +4,8 @@
 #include <cstring>
 #include <deque>
 
+#include "collectives/plan/fast_path_memory.hpp"
+
 namespace farandole::testing {
 
 namespace {
@@ -231,7 +233,10 @@ std::shared_ptr<board> data_plane::board_of(const set_key& set, const set_setup&
     layout.set = set.number;
     layout.members = static_cast<std::uint32_t>(ranks.size());
     layout.chunk_bytes = 4096;
-    layout.board_bytes = static_cast<std::uint64_t>(how.settings.integer(setting::board_area));
+    const auto memory = fast_path_memory::of(
+        static_cast<std::size_t>(how.settings.integer(setting::board_area)), ranks.size());
+    layout.board_bytes = memory.cells_bytes;
+    layout.staging_bytes = memory.staging_bytes;
     auto made = window::create(layout);
     if (!made) {
       watcher_.problem("no memory for a board: " + made.error().text);

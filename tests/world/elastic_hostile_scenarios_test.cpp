@@ -33,6 +33,7 @@ TEST_CASE("elastic scenario: thousands of strangers do not keep members from com
 TEST_CASE("elastic scenario: members on one machine take the fast path, also after one of them has died") {
   auto options = calm(3);
   options.one_machine = true;
+  options.callers_run = GENERATE(false, true);
   const auto report =
       played(options, once(1, a_request, [](elastic_world& world, std::int32_t, std::int32_t) {
                world.after(1s, [&world] { world.kill(1); });
@@ -43,9 +44,10 @@ TEST_CASE("elastic scenario: members on one machine take the fast path, also aft
 }
 
 TEST_CASE("elastic scenario: a member that is stopped for a while is waited for, and nobody is lost") {
-  for (const bool one_machine : {false, true}) {
+  for (const auto& [one_machine, callers_run] : {std::pair(false, false), {true, false}, {true, true}}) {
     auto options = calm(3);
     options.one_machine = one_machine;
+    options.callers_run = callers_run;
     options.stops_processes = true;
     const auto report =
         played(options, once(1, a_request,

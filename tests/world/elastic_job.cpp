@@ -30,6 +30,9 @@ settings settings_of(const elastic_options& options) {
   assign(setting::elastic, 1);
   assign(setting::elastic_timeout, elastic_timeout.count());
   assign(setting::board, options.one_machine ? 1 : 0);
+  assign(setting::board_area, std::int64_t{1} << 20);
+  if (options.callers_run)
+    assign(setting::board_limit, 0);
   assign(setting::stall_check_disable, 1); // who looks again and again lets no job come to rest
   if (options.relays)
     assign(setting::relay_ranks, 1);

@@ -193,6 +193,7 @@ elastic_options elastic_options::drawn(std::uint64_t seed) {
   sort_by_message(options.faults);
   draw_signs_of_life(rare, options);
   options.inline_tensors = !rare.one_in(3);
+  options.callers_run = rare.one_in(2);
   return options;
 }
 

@@ -79,7 +79,8 @@ struct elastic_options {
   std::uint64_t delayed = 50;
   std::uint64_t delay_us = 5000;
   bool relays = false;
-  bool one_machine = false;    ///< all hosts are names of one: small tensors take the fast path
+  bool one_machine = false; ///< all hosts are names of one: tensors take the fast path
+  bool callers_run = false; ///< there: no tensor is small, and waiting callers run the collectives themselves
   handshake_limits handshakes; ///< of each listener
   bool inline_tensors = true;  ///< between hosts, the leader reduces small ones itself
   bool own_clocks = false;     ///< each process's clock is ahead of others, and faster or slower

@@ -134,6 +134,8 @@ private:
   set_key set(std::uint32_t number) const;
   void ask(door& where, std::uint32_t set_number, const std::string& name, operation what, reduce_op how,
            std::vector<std::int64_t> in, answer told);
+  void wait_on_board(const std::shared_ptr<asked>& one, std::uint64_t incarnation,
+                     std::chrono::microseconds longest);
   static std::int64_t mix(std::int64_t a, std::int64_t b);
   std::int64_t part_of(std::int32_t slot, std::int64_t round, std::size_t tensor) const;
   std::int64_t sum(std::int64_t round, std::size_t tensor, bool in_set) const;
@@ -160,6 +162,7 @@ private:
   member_actor member_;
   std::shared_ptr<join_deadline> deadline_; ///< of this init()
   std::optional<start_tries> starts_;       ///< of this init()
+  std::int64_t looks_ = 0;                  ///< of callers at operations on the board
   std::uint64_t incarnation_ = 0;           ///< of the runtime; what belongs to an earlier one is not heard
   std::shared_ptr<set_standing> set_;
   bool founding_ = false; ///< an answer about the sets of the start is owed

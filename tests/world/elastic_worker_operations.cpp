@@ -37,7 +37,8 @@ void elastic_worker::ask(door& where, std::uint32_t set_number, const std::strin
                                  reinterpret_cast<const std::byte*>(one->in.data()),
                                  reinterpret_cast<std::byte*>(one->out.data()),
                                  0,
-                                 {}});
+                                 {},
+                                 told_by::waiting});
   if (!operation)
     return failed(operation.error());
   asked_.push_back(one);
@@ -57,8 +58,25 @@ void elastic_worker::ask(door& where, std::uint32_t set_number, const std::strin
         told(*one, problem);
     });
   });
-  if (is_on_board(one->operation->now()))
+  if (is_on_board(one->operation->now())) {
     where.look_after(*one->operation);
+    wait_on_board(one, incarnation_, std::chrono::microseconds(30));
+  }
+}
+
+// A caller's thread that wakes and goes on with what it waits for, ever less often.
+void elastic_worker::wait_on_board(const std::shared_ptr<asked>& one, std::uint64_t incarnation,
+                                   std::chrono::microseconds longest) {
+  constexpr std::chrono::microseconds longest_of_all{20'000};
+  const auto part =
+      static_cast<std::uint64_t>(mix(++looks_, slot_)) % static_cast<std::uint64_t>(longest.count());
+  after(std::chrono::microseconds(1 + part), [this, one, incarnation, longest, longest_of_all] {
+    const auto operation = one->operation; // it may be settled here, and forgotten
+    if (!operation || incarnation != incarnation_ || operation->try_settle())
+      return;
+    if (is_on_board(operation->now()))
+      wait_on_board(one, incarnation, std::min(2 * longest, longest_of_all));
+  });
 }
 
 std::optional<silence_watch::standing_member> elastic_worker::standing_now() const {

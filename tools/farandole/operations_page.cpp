@@ -56,8 +56,8 @@ bool has_tensor(const operation_row& row) {
 std::string_view on_board(board_use how) {
   switch (how) {
   case board_use::bytes:
-    return "small";
-  case board_use::notice:
+    return "small, or when waited for";
+  case board_use::collective:
     return "when waited for";
   default:
     return "–";
@@ -86,8 +86,7 @@ std::string where_it_runs() {
   text += "- board: several members, all on one host, and the tensor's name known (`FARANDOLE_BOARD`). "
           "\"small\": "
           "up to `FARANDOLE_BOARD_LIMIT`. \"when waited for\": of any size, where all members' calls are "
-          "synchronous (`alltoall`, not `alltoall_async`) and the kernel lets them read each other's memory "
-          "(`FARANDOLE_SINGLE_COPY`)\n";
+          "synchronous (`allreduce`, not `allreduce_async`)\n";
   text +=
       "\nBetween hosts, rank 0 reduces an allreduce of up to `FARANDOLE_INLINE_LIMIT` bytes itself, once the "
       "tensor's name is known: its bytes travel with the request for it, and no path is taken. Not so with "

@@ -131,7 +131,7 @@ TEST_CASE(
   adasum_host here(members);
   std::promise<void> stopped, go_on;
   here.paths[stopped_rank] = std::make_unique<local_path>(
-      here.windows[stopped_rank], stopped_rank, adasum_waiting, 0, [&](local_phase at, std::uint64_t step) {
+      here.windows[stopped_rank], stopped_rank, adasum_waiting, [&](local_phase at, std::uint64_t step) {
         if (at == phase && step == stopped_step) {
           stopped.set_value();
           go_on.get_future().wait();

@@ -1,16 +1,18 @@
-// Where a member's results stand while others write into them. Each member has one arena for a set in a
-// generation; all other members of the host have it mapped as well, so bytes get there in one copy, without
-// the kernel. Who writes cannot look afterwards whether it should have, as a reader can (loan.hpp): so a
-// place that was shown to others is used again only once all of them have said that they are done with it.
+// The shared result heap: where a member's results stand while others write into them. Each member has one
+// arena for a set in a generation, a part of the memory object of the window; all other members of the host
+// map it as well, so bytes get there in one copy, without the kernel. A writer that was stopped may write
+// late. So a place that was shown to others is used again only once all of them have said that they are done
+// with it.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
+#include "collectives/paths/local/free_ranges.hpp"
 #include "collectives/paths/local/sealed_memory.hpp"
 #include "messages/descriptor.hpp"
 #include "messages/error.hpp"
@@ -20,13 +22,12 @@ namespace farandole {
 /// A member's own. Thread-safe. It takes no memory but for what is out, and lives as long as a result in it.
 class arena {
 public:
-  static expected<std::shared_ptr<arena>> create(std::size_t bytes);
+  /// Of `shared`, which is duplicated: `bytes` (whole huge pages) from `offset` (whole pages) on.
+  static expected<std::shared_ptr<arena>> open(int shared, std::size_t offset, std::size_t bytes);
   /// As much as this machine's memory, within bounds: what is not used costs nothing.
   static std::size_t usual_bytes();
 
   std::size_t size() const { return memory_.size(); }
-  /// To be fetched by the other members.
-  int shared_descriptor() const { return shared_.get(); }
 
   /// Whole pages; null where there is no room, or no memory: nothing that is written there can fail.
   std::byte* take(std::size_t bytes);
@@ -40,22 +41,22 @@ public:
   }
 
 private:
-  arena(descriptor shared, shared_mapping memory);
-  std::size_t claim(std::size_t bytes);
-  void release(std::size_t at, std::size_t bytes);
+  arena(descriptor shared, std::size_t offset, shared_mapping memory);
+  std::optional<std::size_t> claim(std::size_t bytes);
   bool fill(std::byte* place, std::size_t bytes);
 
   descriptor shared_;
+  std::size_t offset_; ///< in the shared memory
   shared_mapping memory_;
   int process_; ///< a forked child must not take pages from its parent's results
   std::mutex mutex_;
-  std::map<std::size_t, std::size_t> free_; ///< bytes by offset; no two touch
+  free_ranges free_;
 };
 
 /// Another member's arena, seen from here.
 class arena_view {
 public:
-  static expected<arena_view> adopt(const descriptor& shared, std::size_t bytes);
+  static expected<arena_view> open(int shared, std::size_t offset, std::size_t bytes);
 
   /// Null when that is not all inside.
   std::byte* at(std::uint64_t offset, std::size_t bytes) const;
@@ -64,6 +65,17 @@ private:
   explicit arena_view(shared_mapping memory) : memory_(std::move(memory)) {}
 
   shared_mapping memory_;
+};
+
+class window;
+
+/// The arenas of the members of one host, as one of them sees them.
+struct result_arenas {
+  std::shared_ptr<arena> own;
+  std::vector<arena_view> views; ///< by member, this one included
+
+  /// Of a window that has its descriptor yet.
+  static expected<std::shared_ptr<const result_arenas>> open(const window& shared, std::uint32_t rank);
 };
 
 } // namespace farandole

@@ -8,24 +8,37 @@
 #include <unistd.h>
 #include <vector>
 
+#include "collectives/paths/paths_testing.hpp"
+
 using namespace farandole;
+using namespace farandole::testing;
 
 namespace {
 
 constexpr std::size_t page = 4096;
 constexpr std::size_t mib = std::size_t{1} << 20;
 
-arena_view seen(const arena& whole, std::size_t bytes) {
-  auto view = arena_view::adopt(descriptor(dup(whole.shared_descriptor())), bytes);
-  REQUIRE(view);
-  return std::move(*view);
-}
+/// An arena that is all of a memory object, and the object.
+struct whole_object {
+  descriptor shared;
+  std::shared_ptr<arena> own;
+
+  explicit whole_object(std::size_t bytes) : shared(std::move(*make_sealed("arena", bytes))) {
+    own = *arena::open(shared.get(), 0, bytes);
+  }
+  arena* operator->() const { return own.get(); }
+  arena_view view() const {
+    auto seen = arena_view::open(shared.get(), 0, own->size());
+    REQUIRE(seen);
+    return std::move(*seen);
+  }
+};
 
 } // namespace
 
 TEST_CASE("what is written through a view stands in the arena", "[arena]") {
-  auto whole = *arena::create(64 * mib);
-  const auto view = seen(*whole, 64 * mib);
+  const whole_object whole(64 * mib);
+  const auto view = whole.view();
   auto* const first = whole->take(3 * mib);
   auto* const second = whole->take(100);
   REQUIRE(first);
@@ -38,8 +51,8 @@ TEST_CASE("what is written through a view stands in the arena", "[arena]") {
 }
 
 TEST_CASE("a view has nothing outside", "[arena]") {
-  const auto whole = *arena::create(2 * mib);
-  const auto view = seen(*whole, 2 * mib);
+  const whole_object whole(2 * mib);
+  const auto view = whole.view();
   CHECK(view.at(0, 2 * mib));
   CHECK_FALSE(view.at(1, 2 * mib));
   CHECK_FALSE(view.at(2 * mib + 1, 0));
@@ -47,19 +60,35 @@ TEST_CASE("a view has nothing outside", "[arena]") {
   CHECK_FALSE(view.at(2, ~std::size_t{0}));
 }
 
-TEST_CASE("only sealed memory of the size that was told is adopted", "[arena]") {
-  const auto whole = *arena::create(2 * mib);
-  const descriptor shared(dup(whole->shared_descriptor()));
-  CHECK(arena_view::adopt(shared, 4 * mib).error().text.find("it has 2097152 bytes, not 4194304") !=
-        std::string::npos);
-  int ends[2];
-  REQUIRE(pipe(ends) == 0);
-  const descriptor in(ends[0]), out(ends[1]);
-  CHECK_FALSE(arena_view::adopt(in, 2 * mib));
+TEST_CASE("members have arenas of their own in the memory of their window, behind it", "[arena]") {
+  window_layout layout;
+  layout.members = 3;
+  layout.board_bytes = 4096;
+  layout.chunk_bytes = 4096;
+  layout.arena_bytes = 2 * mib;
+  const auto windows = make_windows(layout);
+  std::vector<std::shared_ptr<const result_arenas>> arenas;
+  for (std::uint32_t rank = 0; rank < layout.members; ++rank) {
+    auto opened = result_arenas::open(*windows[rank], rank);
+    REQUIRE(opened);
+    arenas.push_back(std::move(*opened));
+  }
+  for (std::uint32_t owner = 0; owner < layout.members; ++owner) {
+    auto* const place = arenas[owner]->own->take(100);
+    REQUIRE(place);
+    const auto at = arenas[owner]->own->offset_of(place);
+    for (std::uint32_t writer = 0; writer < layout.members; ++writer)
+      arenas[writer]->views[owner].at(at, 100)[writer] = static_cast<std::byte>(10 * owner + writer);
+    for (std::uint32_t writer = 0; writer < layout.members; ++writer)
+      CHECK(place[writer] == static_cast<std::byte>(10 * owner + writer));
+  }
+  for (std::uint32_t member = 0; member < layout.members; ++member)
+    for (const auto byte : windows[0]->board(member))
+      REQUIRE(byte == std::byte{0});
 }
 
 TEST_CASE("an arena that is full says so, and has room again for what was given back", "[arena]") {
-  auto whole = *arena::create(8 * mib);
+  const whole_object whole(8 * mib);
   auto* const half = whole->take(4 * mib);
   auto* const rest = whole->take(4 * mib);
   REQUIRE(half);
@@ -76,8 +105,8 @@ TEST_CASE("an arena that is full says so, and has room again for what was given 
 }
 
 TEST_CASE("what was abandoned is given to nobody", "[arena]") {
-  auto whole = *arena::create(8 * mib);
-  const auto view = seen(*whole, 8 * mib);
+  const whole_object whole(8 * mib);
+  const auto view = whole.view();
   auto* const place = whole->take(4 * mib);
   const auto at = whole->offset_of(place);
   whole->abandon(place, 4 * mib);
@@ -90,7 +119,7 @@ TEST_CASE("what was abandoned is given to nobody", "[arena]") {
 
 TEST_CASE("blocks of all sizes, taken and given back in any order, never overlap, and all room comes back",
           "[arena]") {
-  auto whole = *arena::create(64 * mib);
+  const whole_object whole(64 * mib);
   struct block {
     std::byte* place;
     std::size_t bytes;
@@ -120,7 +149,7 @@ TEST_CASE("blocks of all sizes, taken and given back in any order, never overlap
 }
 
 TEST_CASE("a forked child takes no pages from its parent's results", "[arena]") {
-  auto whole = *arena::create(8 * mib);
+  const whole_object whole(8 * mib);
   auto* const place = whole->take(4 * mib);
   REQUIRE(place);
   place[5] = std::byte{5};

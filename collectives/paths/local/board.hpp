@@ -1,9 +1,9 @@
-// Tensors among members on one host, without lane, loop or leader. Small ones that are reduced or broadcast:
-// each framework thread writes its bytes into its member's cell for (id, round); who needs the result reduces
-// all cells in rank order. Those of any size that are only copied: the cell holds a notice, by which members
-// copy them straight into each other's results, or out of each other's memory (notice.hpp), and then each
-// says that it has done its part. A member that cannot go on makes the others take their cells back
-// (retract), and the tensor travels by the leader instead.
+// The fast path: tensors among members on one host, without lane, loop or leader. Small tensors that are
+// reduced or broadcast: each framework thread writes its bytes into its member's cell for (id, round);
+// whoever needs the result reduces all cells in rank order. All others: the cell holds a notice and counters
+// of progress, and the waiting callers run the collective themselves (caller_collective.hpp). A member that
+// cannot go on makes the others take their cells back (retract), and the tensor travels by the leader
+// instead.
 #pragma once
 
 #include <atomic>
@@ -11,11 +11,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
-#include "collectives/paths/local/loan.hpp"
+#include "collectives/operation.hpp"
+#include "collectives/paths/local/arena.hpp"
 #include "collectives/paths/local/notice.hpp"
+#include "collectives/paths/local/round_need.hpp"
 #include "collectives/paths/local/round_outcome.hpp"
+#include "collectives/paths/local/staging_heap.hpp"
 #include "collectives/paths/local/window.hpp"
 #include "collectives/paths/waiting/core_placement.hpp"
 #include "collectives/paths/waiting/waiting.hpp"
@@ -25,7 +29,7 @@
 
 namespace farandole {
 
-/// What is done with the bytes of a cell, round after round.
+/// What is done with the tensor of a cell, round after round.
 struct board_task {
   farandole::operation operation = farandole::operation::allreduce; ///< or another that has board_use
   farandole::dtype dtype = farandole::dtype::float32;
@@ -33,13 +37,8 @@ struct board_task {
   double prescale = 1.0;
   double postscale = 1.0;
   std::int32_t root = -1; ///< broadcast: rank within the set
-  std::size_t bytes = 0;  ///< of each member's tensor; board_use::notice: notice_bytes()
-};
-
-/// How far a member has come in a round.
-enum class board_stage : std::uint8_t {
-  shown, ///< its cell is there
-  taken, ///< board_use::notice: it has copied what is for it, and given the others what is for them
+  std::size_t bytes = 0;  ///< that the cell holds: of each member's tensor, or collective_cell_bytes()
+  board_use use = board_use::bytes;
 };
 
 /// One id's place in every member's board area. A value; made by board::open, which has checked its bounds.
@@ -63,112 +62,122 @@ private:
 /// round; the loop may retract meanwhile.
 class board {
 public:
-  /// `rank`: this member's within the set and in the window. `circle`: by which tensors are lent; may be
-  /// null.
+  /// `rank`: this member's within the set and in the window. `arenas`: where members write into each other's
+  /// results; may be null.
   board(std::shared_ptr<window> shared, std::uint32_t rank, waiting policy,
-        std::shared_ptr<const lending_circle> circle = nullptr);
+        std::shared_ptr<const result_arenas> arenas = nullptr);
 
   std::uint32_t rank() const { return rank_; }
   std::uint32_t members() const { return members_; }
-  /// Whether members can copy out of each other's memory; the same on all.
-  bool lends() const { return circle_ && circle_->all_reach_all; }
-  /// Where the others can write to; null when not all members can.
-  const std::shared_ptr<farandole::arena>& arena() const;
+  /// Null where there are none.
+  const std::shared_ptr<const result_arenas>& arenas() const { return arenas_; }
 
-  /// What a cell takes of the board area, for a task of `bytes`; a multiple of the alignment of cells (64).
+  /// What a cell takes of the board area, for a task of `bytes`; a multiple of 128.
   static constexpr std::size_t footprint(std::size_t bytes) { return 2 * half_bytes(bytes); }
+  /// What a cell of board_use::collective holds, as a task's `bytes`.
+  static constexpr std::size_t collective_cell_bytes(std::size_t members) {
+    return notice_half_bytes(members) - header_bytes + (sizeof(member_progress) + 1) / 2;
+  }
 
   /// The cell that the leader granted. `invalid_argument` when it does not lie inside the area, is not
   /// aligned, or is too small; `unimplemented` for what the board cannot do.
   expected<board_cell> open(std::uint32_t id, std::int64_t offset, std::size_t cell_bytes,
                             const board_task& task) const;
 
-  /// Copies `input` (task.bytes, or a notice; unread where a broadcast has another root, or for a barrier)
-  /// and shows it to the others. Rounds of an id go up by one from 0, each after the one before was
-  /// collected, or taken by all.
+  /// Copies `input` (task.bytes; unread where a broadcast has another root, or for a barrier) and shows it to
+  /// the others. Rounds of an id go up by one from 0, each after the one before was collected, or is
+  /// complete.
   void publish(const board_cell& cell, std::uint64_t round, const std::byte* input);
 
-  /// Whether every member has come to this stage of this round.
-  bool ready(const board_cell& cell, std::uint64_t round, board_stage stage = board_stage::shown) const;
+  /// Whether what is waited for has come.
+  bool ready(const board_cell& cell, std::uint64_t round, const round_need& need = {}) const;
 
-  /// Of a stage to which this member has come, in a round that is under way: whether its own mark has been
-  /// overwritten by another process. The others may wait for it in vain.
-  bool damaged(const board_cell& cell, std::uint64_t round, board_stage stage) const;
+  /// Of a round in which this member has published, and which is under way: whether its own mark, or its
+  /// progress, has been overwritten by another process. The others may wait for it in vain.
+  bool damaged(const board_cell& cell, std::uint64_t round) const;
 
   /// Waits until ready (`reached`), `notice` is not `seen` (`noticed`), the deadline has passed (`expired`),
   /// or it is time to look at signals (`interrupted`). Who changes `notice` calls wake_local() on it.
   /// `patience`: see waiting::until().
   wait_end wait(const board_cell& cell, std::uint64_t round, const std::atomic<std::uint32_t>& notice,
                 std::uint32_t seen, std::chrono::steady_clock::time_point deadline,
-                board_stage stage = board_stage::shown, std::chrono::nanoseconds patience = {}) const;
+                const round_need& need = {}, std::chrono::nanoseconds patience = {}) const;
 
   /// Once ready: fills `output` (task.bytes; null for a barrier). Fails only where a member broke the rules
   /// above and wrote a cell under us.
   error collect(const board_cell& cell, std::uint64_t round, std::byte* output) const;
 
-  /// Who has not come to this stage, if this member has, and is the first that has: one of those who wait
-  /// speaks for all. Ranks within the set.
+  /// Who has not come, if this member has, and is the first that has: one of those who wait speaks for all.
+  /// Ranks within the set.
   std::vector<std::int32_t> missing(const board_cell& cell, std::uint64_t round,
-                                    board_stage stage = board_stage::shown) const;
+                                    const round_need& need = {}) const;
 
-  // ---- board_use::notice, where the board lends ----
+  // ---- board_use::collective ----
 
-  /// Once ready: all members' notices, by rank, copied. `own` is this member's, as it was published: what
-  /// stands of it in shared memory is not read. `unknown` when another member's has been damaged there.
+  /// As publish().
+  void show(const board_cell& cell, std::uint64_t round, const notice& own);
+  /// Once all are shown: all members' notices, by rank, copied. `own` is this member's: what stands of it in
+  /// shared memory is not read. `unknown` when another member's has been damaged there.
   expected<std::vector<notice>> notices(const board_cell& cell, std::uint64_t round, const notice& own) const;
-
-  /// Gives the gifts, copies the pieces to `to` and says so to the others. `disconnected` when one of them
-  /// has ended or taken its cell back, and nothing is said: the end of the generation is about to tell why.
-  /// Another error when memory could not be read or written; that it has done its part is said all the same.
-  error take(const board_cell& cell, std::uint64_t round, const taking& what, std::byte* to);
-  /// Once all have taken: whether all could give what they had for others.
-  bool all_gave(const board_cell& cell, std::uint64_t round) const;
-
-  /// Nothing that is read of this member's tensor from now on is believed.
-  void withdraw(const board_cell& cell, std::uint64_t round);
+  /// Written by that member alone, and only while it takes part in a round.
+  member_progress& progress(const board_cell& cell, std::uint32_t member) const;
+  std::span<std::byte> staging(std::uint32_t member) const { return window_->staging(member); }
+  /// This member's own staging memory.
+  staging_heap& heap() { return heap_; }
+  /// Those that are about to move many bytes spread over the cores: the kernel leaves a thread that never
+  /// sleeps where it is. Once all are shown.
+  void spread(const board_cell& cell, std::uint64_t round) const;
 
   // ---- the outcome of a round: decided once, the same for all members
 
-  /// This member has seen that all came to the last stage (`shown`; `taken` of notices): the round is
-  /// complete unless a member gave it up before. Returns what holds; after `given_up`, the end of the
-  /// generation or a retraction follows.
+  /// Before this member writes into an output that may be its input. From then on no member takes the round
+  /// back. Returns what holds. board_use::collective.
+  round_outcome begin_output(const board_cell& cell, std::uint64_t round);
+  /// This member has seen that all came to the last stage: the round is complete unless a member gave it up
+  /// before. Returns what holds; after `given_up`, the end of the generation or a retraction follows.
   round_outcome complete(const board_cell& cell, std::uint64_t round);
   /// This member will not wait for the round any longer: the round is given up unless a member has found it
   /// complete before. Returns what holds.
   round_outcome give_up(const board_cell& cell, std::uint64_t round);
 
   /// Gives the round up and takes this member's cell back, if that has not been done. False, and nothing
-  /// changes, when this member has not published there, or the round is complete.
+  /// changes, when this member has not published there, the round is complete, or outputs are being written.
   bool retract(const board_cell& cell, std::uint64_t round);
 
 private:
   struct mark;
   struct header;
-  static constexpr std::size_t mark_bytes = 16;
   static constexpr std::size_t header_bytes = 24;
   static constexpr std::size_t alignment = 64;
   static constexpr std::size_t half_bytes(std::size_t bytes) {
     return (header_bytes + bytes + alignment - 1) / alignment * alignment;
   }
-  static board_stage last_stage(const board_cell& cell);
-  bool has_come(const board_cell& cell, std::uint32_t member, std::uint64_t round, board_stage stage) const;
-  /// Whether what was read of that member's cell, or of what it lends, was this round's.
+  /// Of a half with a notice: the header, the decision to begin, and the notice.
+  static constexpr std::size_t notice_half_bytes(std::size_t members) {
+    return half_bytes(sizeof(round_decision) + checked_bytes(notice_words(members)));
+  }
+  bool has_come(const board_cell& cell, std::uint32_t member, std::uint64_t round) const;
+  /// Whether what was read of that member's cell was this round's.
   bool still_stands(const board_cell& cell, std::uint32_t member, std::uint64_t round) const;
-  mark& mark_of(const board_cell& cell, std::uint32_t member, std::uint64_t round, board_stage stage) const;
+  std::byte* half(const board_cell& cell, std::uint32_t member, std::uint64_t round) const;
+  mark& mark_of(const board_cell& cell, std::uint32_t member, std::uint64_t round) const;
   round_decision& decision_of(const board_cell& cell, std::uint64_t round) const;
+  round_decision& beginning_of(const board_cell& cell, std::uint64_t round) const;
   std::byte* bytes_of(const board_cell& cell, std::uint32_t member, std::uint64_t round) const;
-  void make_room(const board_cell& cell, std::uint64_t round) const;
-  static error gone(std::uint32_t member);
-  void publish_notice(const board_cell& cell, std::uint64_t round, const std::byte* input);
-  error give(const board_cell& cell, std::uint64_t round, const taking::gift& what) const;
-  error copy(const board_cell& cell, std::uint64_t round, const taking::piece& what, std::byte* to) const;
+  template <class Write>
+  void show_after(const board_cell& cell, std::uint64_t round, const Write& write);
+  wait_end wait_shown(const board_cell& cell, std::uint64_t round, const std::atomic<std::uint32_t>& notice,
+                      std::uint32_t seen, std::chrono::steady_clock::time_point deadline,
+                      std::chrono::nanoseconds patience) const;
+  shared_counter& counter_of(const board_cell& cell, const round_need& need) const;
 
   std::shared_ptr<window> window_;
   std::uint32_t rank_;
   std::uint32_t members_;
   waiting waiting_;
-  std::shared_ptr<const lending_circle> circle_;
+  std::shared_ptr<const result_arenas> arenas_;
   core_placement placement_;
+  staging_heap heap_;
 };
 
 } // namespace farandole

@@ -49,19 +49,10 @@ struct basic_board_mark {
     return word.load(std::memory_order_relaxed) == wanted;
   }
 
-  /// Others may have been told where this member's memory stands: after this it goes back.
-  template <class Wake>
-  void withdraw(std::uint64_t retracted, const Wake& wake) {
-    show(retracted, wake);
-    order_word_before_foreign_bytes<Atomics>();
-  }
-
-  /// The same, unless the word is not `published` any more. Wakes nobody: those who wait are told otherwise.
+  /// Unless the word is not `published` any more. Wakes nobody: those who wait are told otherwise.
   bool take_back(std::uint64_t published, std::uint64_t retracted) {
-    const bool done = word.compare_exchange_strong(published, retracted, std::memory_order_relaxed,
-                                                   std::memory_order_relaxed);
-    order_word_before_foreign_bytes<Atomics>();
-    return done;
+    return word.compare_exchange_strong(published, retracted, std::memory_order_relaxed,
+                                        std::memory_order_relaxed);
   }
 };
 

@@ -1,4 +1,4 @@
-// Random words in the counters and descriptors of the local path while members run: each operation ends with
+// Random words in the counters of the local path while members run: each operation ends with
 // an error or with the right result, within its deadline. Tensors in slots carry no checksum and are left
 // alone. The doors' part of shared memory: actors/door/pending_damage_test.cpp.
 #include <catch2/catch.hpp>
@@ -25,7 +25,6 @@ struct scenario {
   operation what;
   std::size_t count; ///< of floats in a member's input
   reduce_op op = reduce_op::sum;
-  std::size_t lend_bytes = 0; ///< of the path; not 0: the members' descriptors stand in the slots, no tensors
 };
 
 constexpr scenario scenarios[] = {
@@ -36,7 +35,6 @@ constexpr scenario scenarios[] = {
     {"broadcast", operation::broadcast, 24'000},
     {"reducescatter", operation::reducescatter, 3'000},
     {"alltoall", operation::alltoall, 3'000},
-    {"alltoall without the window", operation::alltoall, 3'000, reduce_op::sum, 1},
     {"barrier", operation::barrier, 0},
 };
 
@@ -107,7 +105,7 @@ struct trial {
     for (std::uint32_t rank = 0; rank < members; ++rank)
       sides.push_back(std::make_unique<side>(how, rank));
     together(members, [&](std::uint32_t rank) {
-      local_path path(windows[rank], rank, patient, how.lend_bytes, [&](local_phase, std::uint64_t) {
+      local_path path(windows[rank], rank, patient, [&](local_phase, std::uint64_t) {
         if (phases.fetch_add(1) == at)
           damage(*windows[rank]);
       });
@@ -127,19 +125,14 @@ void overwrite(std::byte* at, std::size_t size, std::mt19937_64& random) {
     at[word % size] ^= std::byte{1} << (random() % 8);
 }
 
-/// In some member's counters, or at the start of one of its slots where they hold descriptors.
-void write_somewhere(window& shared, bool slots, std::mt19937_64& random) {
+/// In some member's counters.
+void write_somewhere(window& shared, std::mt19937_64& random) {
   const auto member = static_cast<std::uint32_t>(random() % members);
   const std::size_t size = random() % 2 == 0 ? 4 : 8;
-  auto* base = reinterpret_cast<std::byte*>(&shared.counters(member));
-  std::size_t room = sizeof(member_counters);
-  if (slots && random() % 2 == 0) {
-    base = shared.slot(member, static_cast<std::uint32_t>(random() % 3));
-    room = 7 * sizeof(std::uint64_t);
-  }
+  auto* const base = reinterpret_cast<std::byte*>(&shared.counters(member));
   // Between the fields of counters is nothing: most words go where something stands.
-  auto offset = random() % (room - size + 1);
-  if (room == sizeof(member_counters) && random() % 8 != 0)
+  auto offset = random() % (sizeof(member_counters) - size + 1);
+  if (random() % 8 != 0)
     offset = random() % 3 * sizeof(shared_counter) + random() % 3 * 4;
   overwrite(base + offset, size, random);
 }
@@ -159,7 +152,7 @@ TEST_CASE("a random word in shared memory makes an operation fail, or it ends wi
     for (std::size_t i = 0; i < writes_of_each; ++i) {
       const std::size_t at = random() % undisturbed.phases;
       const trial disturbed(how, steady_clock::now() + short_deadline, at,
-                            [&](window& shared) { write_somewhere(shared, how.lend_bytes > 0, random); });
+                            [&](window& shared) { write_somewhere(shared, random); });
       for (std::uint32_t rank = 0; rank < members; ++rank) {
         const auto& output = disturbed.sides[rank]->output;
         outside += !output.whole();
@@ -172,31 +165,4 @@ TEST_CASE("a random word in shared memory makes an operation fail, or it ends wi
   }
   // Which writes a member sees before its deadline depends on how fast it runs.
   CHECK(said > 0);
-}
-
-TEST_CASE("an address that another process has changed in shared memory is not read") {
-  constexpr scenario how{"", operation::alltoall, 3'000, reduce_op::sum, 1};
-  window_layout layout;
-  layout.members = members;
-  layout.chunk_bytes = 4096;
-  const auto windows = make_windows(layout);
-  side sides[] = {{how, 0}, {how, 1}};
-  error errors[members];
-  abort_token abort;
-  together(members, [&](std::uint32_t rank) {
-    // Members meet in steps 0 and 1. In step 2 rank 0 comes when rank 1 has shown its addresses.
-    const auto late = [&](local_phase at, std::uint64_t step) {
-      if (rank != 0 || at != local_phase::pack || step != 2)
-        return;
-      const std::atomic<std::uint32_t> quiet{0};
-      patient.until_reached(windows[0]->counters(1).packed, 3, quiet, far());
-      auto* const addresses = reinterpret_cast<std::uint64_t*>(windows[0]->slot(1, 2)) + 1;
-      addresses[0] += 64; // for rank 0; still inside of the tensor
-    };
-    local_path path(windows[rank], rank, patient, how.lend_bytes, late);
-    errors[rank] = path.run(sides[rank].bundle, {abort, far(), "test deadline"}).error;
-    if (errors[rank])
-      abort.raise();
-  });
-  CHECK_THAT(errors[0].text, Catch::Contains("found the descriptor of local member 1 damaged"));
 }

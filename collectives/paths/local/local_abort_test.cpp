@@ -73,7 +73,7 @@ TEST_CASE("when a member stops in any phase, an abort frees the others and no bu
         stopped.set_value();
         go_on.get_future().wait();
       };
-    paths.push_back(std::make_unique<local_path>(windows[rank], rank, patient, 0, probe));
+    paths.push_back(std::make_unique<local_path>(windows[rank], rank, patient, probe));
     loads.emplace_back(kind, size, rank);
   }
   const auto run = [&](std::uint32_t rank) {
@@ -149,7 +149,7 @@ TEST_CASE("a process that dies in the middle leaves the others waiting only unti
     auto adopted = window::adopt(descriptor(dup(shared)), layout);
     if (!adopted)
       _exit(2);
-    local_path path(std::move(*adopted), 1, patient, 0, [&](local_phase at, std::uint64_t step) {
+    local_path path(std::move(*adopted), 1, patient, [&](local_phase at, std::uint64_t step) {
       if (at == phase && step == 3)
         _exit(7);
     });

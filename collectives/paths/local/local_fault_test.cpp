@@ -4,12 +4,7 @@
 // is ignored.
 #include <catch2/catch.hpp>
 
-#include <array>
-#include <bit>
-#include <cstring>
-
 #include "collectives/paths/bundle_testing.hpp"
-#include "collectives/paths/local/checked_words.hpp"
 #include "collectives/paths/local/local.hpp"
 
 using namespace farandole;
@@ -38,9 +33,9 @@ window_layout layout_of(std::uint32_t members) {
 /// A member whose neighbours are far ahead of it but for one wait.
 class lone_member {
 public:
-  lone_member(std::uint32_t rank, std::uint32_t members, std::size_t single_copy_bytes = 0)
+  lone_member(std::uint32_t rank, std::uint32_t members)
       : window_(std::move(*window::create(layout_of(members)))), rank_(rank),
-        path_(window_, rank, patient, single_copy_bytes,
+        path_(window_, rank, patient,
               [this](local_phase phase, std::uint64_t step) { before(phase, step); }) {
     come();
   }
@@ -51,15 +46,10 @@ public:
   }
   error run(const work& bundle) { return path_.run(bundle, until_).error; }
   std::size_t waits() const { return waits_; }
-  window& shared() { return *window_; }
-  /// What the neighbours do before this member packs a step.
-  std::function<void(std::uint64_t step)> before_packing = [](std::uint64_t) {};
 
 private:
   void before(local_phase phase, std::uint64_t step) {
     come();
-    if (phase == local_phase::pack)
-      before_packing(step);
     if (phase != local_phase::wait || waits_++ != failing_)
       return;
     if (kind_ == fault::aborted)
@@ -93,47 +83,6 @@ private:
   fault kind_{};
   std::size_t failing_ = SIZE_MAX;
   std::size_t waits_ = 0;
-};
-
-/// A neighbour that lends its tensor to rank 0: what it shows in the two steps in which they meet, and in the
-/// one in which the first bundle moves.
-struct lending_neighbour {
-  static constexpr std::uint32_t rank = 1;
-  static constexpr std::uint64_t step_of_bundle = 2;
-  lender own;
-  bytes tensor = bytes(40'000, std::byte{7});
-
-  explicit lending_neighbour(window& shared) {
-    const auto card = std::bit_cast<std::array<std::uint64_t, 4>>(own.card());
-    show(shared, 0, std::array{card[0], card[1], card[2], card[3], ~std::uint64_t{0}, std::uint64_t{0}});
-    show(shared, 1, std::array{std::uint64_t{1}});
-    show_address(shared, reinterpret_cast<std::uintptr_t>(tensor.data()));
-  }
-  static void show_address(window& shared, std::uint64_t address) {
-    show(shared, step_of_bundle, std::array{std::uint64_t{1}, address, address});
-  }
-  static std::byte* descriptor(window& shared, std::uint32_t step) { return shared.slot(rank, step); }
-
-private:
-  template <std::size_t Count>
-  static void show(window& shared, std::uint32_t step, const std::array<std::uint64_t, Count>& words) {
-    write_checked(descriptor(shared, step), words, {rank, 0, step});
-  }
-};
-
-/// An alltoall of two members that is copied out of the neighbour's memory.
-struct lent_bundle {
-  lone_member member{0, 2, 1};
-  lending_neighbour neighbour{member.shared()};
-  bundle_of own{operation::alltoall, 20'000};
-
-  lent_bundle() {
-    member.before_packing = [this](std::uint64_t step) {
-      if (step == lending_neighbour::step_of_bundle)
-        neighbour.own.lend(step + 1);
-    };
-  }
-  error run() { return member.run(own.bundle); }
 };
 
 const char* reason_of(fault kind) {
@@ -174,36 +123,5 @@ TEST_CASE("local: a wait that fails, whichever it is, fails the operation that i
       // Its steps no longer agree with those of the others.
       CHECK(disturbed.run(own.bundle) == ended);
     }
-  }
-}
-
-TEST_CASE("local: a wait that fails while members lend their memory fails the operation that it belongs to") {
-  const auto kind = GENERATE(fault::absent, fault::damaged, fault::aborted);
-  lent_bundle undisturbed;
-  REQUIRE(undisturbed.run().text == "");
-  REQUIRE(undisturbed.own.output.back() == undisturbed.neighbour.tensor.back());
-  REQUIRE(undisturbed.member.waits() > 0);
-  for (std::size_t failing = 0; failing < undisturbed.member.waits(); ++failing) {
-    lent_bundle disturbed;
-    disturbed.member.fail(kind, failing);
-    CAPTURE(failing);
-    CHECK_THAT(disturbed.run().text, Catch::Contains(reason_of(kind)));
-  }
-}
-
-TEST_CASE("local: a descriptor, an address or a loan that is wrong fails the operation that relies on it") {
-  lent_bundle disturbed;
-  SECTION("a descriptor") {
-    const auto step = GENERATE(0u, 1u, 2u);
-    *lending_neighbour::descriptor(disturbed.member.shared(), step) ^= std::byte{1};
-    CHECK_THAT(disturbed.run().text, Catch::Contains("found the descriptor of local member 1 damaged"));
-  }
-  SECTION("an address") {
-    lending_neighbour::show_address(disturbed.member.shared(), 64); // nothing is mapped there
-    CHECK_THAT(disturbed.run().text, Catch::Contains("could not read the memory of local member 1"));
-  }
-  SECTION("a loan") {
-    disturbed.member.before_packing = [](std::uint64_t) {};
-    CHECK_THAT(disturbed.run().text, Catch::Contains("was given up"));
   }
 }

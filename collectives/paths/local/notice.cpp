@@ -1,6 +1,8 @@
 #include "collectives/paths/local/notice.hpp"
 
+#include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "collectives/operation.hpp"
@@ -10,13 +12,6 @@ namespace farandole {
 namespace {
 
 constexpr std::size_t most_bytes = std::numeric_limits<std::ptrdiff_t>::max();
-constexpr std::size_t first_row = notice_words(0);
-
-bool add_rows(std::uint64_t rows, std::size_t row_bytes, std::size_t& bytes) {
-  std::size_t more = 0;
-  return !__builtin_mul_overflow(rows, row_bytes, &more) && !__builtin_add_overflow(bytes, more, &bytes) &&
-         bytes <= most_bytes;
-}
 
 /// All notices, read as who gives what to whom.
 struct dealing {
@@ -24,84 +19,109 @@ struct dealing {
   std::span<const notice> all;
   std::size_t row_bytes;
 
-  std::uint64_t rows(std::uint32_t from, std::uint32_t to) const { return all[from][first_row + to]; }
-  std::uint64_t tensor(std::uint32_t of) const { return all[of][0]; }
-  notice_place place(std::uint32_t of) const { return {all[of][1], all[of][2]}; }
+  std::uint32_t members() const { return static_cast<std::uint32_t>(all.size()); }
 
-  /// Bytes of a member's tensor that stand before those for another. False when they cannot be counted.
-  bool before(std::uint32_t from, std::uint32_t to, std::size_t& bytes) const {
-    bytes = 0;
-    if (row_of(what).rows != row_use::dealt)
-      return true;
-    for (std::uint32_t lower = 0; lower < to; ++lower)
-      if (!add_rows(rows(from, lower), row_bytes, bytes))
-        return false;
-    return true;
+  /// Empty when they cannot be counted.
+  std::optional<std::size_t> bytes(std::uint32_t from, std::uint32_t to) const {
+    std::size_t product = 0;
+    if (__builtin_mul_overflow(all[from].rows_for(to), row_bytes, &product) || product > most_bytes ||
+        all[from].rows_for(to) > most_bytes)
+      return std::nullopt;
+    return product;
   }
 
-  /// Whether all that comes to a member stands in its place, whose end can be counted. `at`: where, there,
-  /// that of `giver` does.
-  bool fits(std::uint32_t to, std::uint32_t giver, std::size_t& at) const {
-    std::size_t total = 0;
-    for (std::uint32_t from = 0; from < all.size(); ++from) {
-      if (from == giver)
-        at = total;
-      if (!add_rows(rows(from, to), row_bytes, total))
-        return false;
-    }
-    std::uint64_t end = 0;
-    return total <= place(to).bytes && !__builtin_add_overflow(place(to).at, place(to).bytes, &end);
+  /// Bytes of a member's tensor that stand before those for another. For bytes that can be counted.
+  std::size_t before(std::uint32_t from, std::uint32_t to) const {
+    std::size_t sum = 0;
+    if (row_of(what).rows == row_use::dealt)
+      for (std::uint32_t lower = 0; lower < to; ++lower)
+        sum += *bytes(from, lower);
+    return sum;
   }
 };
 
-/// What a member has for the places of the others. It follows from the notices alone, so giver and owner
-/// agree on whose place is used.
-std::vector<taking::gift> plan_gifts(const dealing& deal, std::uint32_t rank) {
-  std::vector<taking::gift> gifts;
-  const auto members = static_cast<std::uint32_t>(deal.all.size());
-  for (std::uint32_t i = 1; i < members; ++i) {
-    const auto to = (rank + i) % members;
-    std::size_t at = 0, before = 0;
-    const auto bytes = deal.rows(rank, to) * deal.row_bytes;
-    if (bytes > 0 && deal.fits(to, rank, at) && deal.before(rank, to, before))
-      gifts.push_back({to, deal.tensor(rank) + before, deal.place(to).at + at, bytes});
+error refusal(const dealing& deal, std::uint32_t from, std::uint32_t to) {
+  return {error_kind::unknown, "local member " + std::to_string(from) + " offers " +
+                                   std::to_string(deal.all[from].rows_for(to)) + " rows of " +
+                                   std::to_string(deal.row_bytes) + " bytes, which cannot be"};
+}
+
+/// Whether all sums that are made below can be counted: of what comes to each member, and of what each sends.
+error check(const dealing& deal) {
+  for (std::uint32_t member = 0; member < deal.members(); ++member) {
+    std::size_t comes = 0, goes = 0, rows = 0; // rows may have no bytes: they must be countable all the same
+    for (std::uint32_t other = 0; other < deal.members(); ++other) {
+      const auto to = deal.bytes(other, member), from = deal.bytes(member, other);
+      if (!to || __builtin_add_overflow(comes, *to, &comes) || comes > most_bytes ||
+          __builtin_add_overflow(rows, deal.all[other].rows_for(member), &rows) || rows > most_bytes)
+        return refusal(deal, other, member);
+      if (!from || __builtin_add_overflow(goes, *from, &goes) || goes > most_bytes)
+        return refusal(deal, member, other);
+    }
+  }
+  return {};
+}
+
+std::size_t all_for(const dealing& deal, std::uint32_t member) {
+  std::size_t sum = 0;
+  for (std::uint32_t from = 0; from < deal.members(); ++from)
+    sum += *deal.bytes(from, member);
+  return sum;
+}
+
+/// Follows from the notices alone, so all members come to the same.
+bool all_placed(const dealing& deal) {
+  for (std::uint32_t member = 0; member < deal.members(); ++member) {
+    const auto place = deal.all[member].place();
+    std::uint64_t end = 0;
+    if (all_for(deal, member) > place.bytes || __builtin_add_overflow(place.at, place.bytes, &end))
+      return false;
+  }
+  return true;
+}
+
+std::vector<row_plan::gift> gifts_of(const dealing& deal, std::uint32_t rank) {
+  std::vector<row_plan::gift> gifts;
+  for (std::uint32_t i = 1; i <= deal.members(); ++i) {
+    const auto to = (rank + i) % deal.members();
+    std::size_t at = 0;
+    for (std::uint32_t lower = 0; lower < rank; ++lower)
+      at += *deal.bytes(lower, to);
+    if (const auto bytes = *deal.bytes(rank, to); bytes > 0)
+      gifts.push_back({to, deal.before(rank, to), deal.all[to].place().at + at, bytes});
   }
   return gifts;
 }
 
 } // namespace
 
-notice make_notice(const std::byte* tensor, const notice_place& place, std::span<const std::int64_t> rows) {
-  notice words{reinterpret_cast<std::uintptr_t>(tensor), place.at, place.bytes};
-  for (const auto each : rows)
-    words.push_back(static_cast<std::uint64_t>(each));
-  return words;
+notice::notice(std::uint64_t staged_at, const notice_place& place, std::span<const std::int64_t> rows,
+               std::size_t members)
+    : notice(members) {
+  words_[0] = staged_at;
+  words_[1] = place.at;
+  words_[2] = place.bytes;
+  std::transform(rows.begin(), rows.end(), words_.begin() + 3,
+                 [](std::int64_t count) { return static_cast<std::uint64_t>(count); });
 }
 
-expected<taking> plan_taking(operation what, std::span<const notice> all, std::uint32_t rank,
+expected<row_plan> plan_rows(operation what, std::span<const notice> all, std::uint32_t rank,
                              std::size_t row_bytes) {
   const dealing deal{what, all, row_bytes};
-  const auto members = static_cast<std::uint32_t>(all.size());
-  taking plan;
-  std::size_t all_rows = 0; // rows may have no bytes: they must be countable all the same
-  plan.pieces.resize(members);
-  for (std::uint32_t from = 0; from < members; ++from) {
-    std::size_t before = 0;
-    const auto at = plan.bytes;
-    const auto rows = deal.rows(from, rank);
-    if (!deal.before(from, rank, before) || !add_rows(rows, 1, all_rows) ||
-        !add_rows(rows, row_bytes, plan.bytes))
-      return error{error_kind::unknown, "local member " + std::to_string(from) + " offers " +
-                                            std::to_string(rows) + " rows of " + std::to_string(row_bytes) +
-                                            " bytes, which cannot be"};
-    plan.rows.push_back(static_cast<std::int64_t>(rows));
-    const auto turn = (from + members - rank - 1) % members;
-    plan.pieces[turn] = {from, deal.tensor(from) + before, at, plan.bytes - at};
+  if (auto problem = check(deal))
+    return problem;
+  row_plan plan;
+  for (std::uint32_t other = 0; other < deal.members(); ++other) {
+    plan.rows.push_back(static_cast<std::int64_t>(all[other].rows_for(rank)));
+    plan.received.push_back(*deal.bytes(other, rank));
+    plan.sent.push_back(*deal.bytes(rank, other));
+    plan.bytes += plan.received.back();
+    for (std::uint32_t to = 0; to < deal.members(); ++to)
+      plan.longest = std::max(plan.longest, *deal.bytes(other, to));
   }
-  plan.placed = deal.place(rank).bytes > 0 && plan.bytes <= deal.place(rank).bytes;
+  plan.placed = all_placed(deal);
   if (plan.placed)
-    plan.pieces.erase(plan.pieces.begin(), plan.pieces.end() - 1); // its own comes last
-  plan.gifts = plan_gifts(deal, rank);
+    plan.gifts = gifts_of(deal, rank);
   return plan;
 }
 

@@ -1,7 +1,7 @@
-// What a member shows of a tensor of which rows go to others: where it stands, how many rows of it are for
-// whom, and a place in its arena for what comes to it. And what a member makes of all notices: which bytes it
-// writes into the others' places, and, when its own place is too small or it has none, which bytes it copies
-// out of the others' memory. Plain tables; the copying is the board's.
+// What a member shows of a tensor when its callers run the collective themselves: where its staged bytes
+// stand, a place in its arena for what comes to it, and how many rows are for which member. And what a member
+// makes of all notices: how much comes from whom, and, when every member's place is large enough, which bytes
+// it writes into the others' places. Plain tables; caller_collective moves the bytes.
 #pragma once
 
 #include <cstddef>
@@ -20,50 +20,54 @@ constexpr std::size_t notice_words(std::size_t members) {
   return 3 + members;
 }
 
-/// Bytes of a notice, its checksum and the mark of who has taken included.
-constexpr std::size_t notice_bytes(std::size_t members) {
-  return 16 + checked_bytes(notice_words(members));
-}
-
-/// Of one member: its tensor's address in its process, its place, then rows for each member, in rank order.
-using notice = std::vector<std::uint64_t>;
-
 /// Where a member wants what comes to it.
 struct notice_place {
   std::uint64_t at = 0;    ///< in its arena
   std::uint64_t bytes = 0; ///< that it has there; 0: none
 };
 
-/// An alltoall's notice deals the rows out; an allgather's gives all of them to everybody.
-notice make_notice(const std::byte* tensor, const notice_place& place, std::span<const std::int64_t> rows);
+/// Of one member, as words: its staged bytes, its place, then rows for each member, in rank order.
+class notice {
+public:
+  explicit notice(std::size_t members) : words_(notice_words(members)) {}
+  /// `staged_at`: in its staging memory. `rows`: an alltoall's notice deals the rows out; an allgather's
+  /// gives all of them to everybody; that of any other operation has none.
+  notice(std::uint64_t staged_at, const notice_place& place, std::span<const std::int64_t> rows,
+         std::size_t members);
 
-/// What one member does.
-struct taking {
-  /// It copies them, from the next member on, so that not all read the same one at once.
-  struct piece {
-    std::uint32_t member;
-    std::uint64_t from; ///< an address in that member's process
-    std::size_t at;     ///< in this member's output
-    std::size_t bytes;
-  };
-  /// It writes them, in the same order.
+  std::uint64_t staged_at() const { return words_[0]; }
+  notice_place place() const { return {words_[1], words_[2]}; }
+  std::uint64_t rows_for(std::uint32_t member) const { return words_[3 + member]; }
+
+  std::span<const std::uint64_t> words() const { return words_; }
+  std::span<std::uint64_t> words() { return words_; }
+
+private:
+  std::vector<std::uint64_t> words_;
+};
+
+/// What comes to one member, and what it has for the others, of an operation that gathers rows or deals them
+/// out.
+struct row_plan {
+  /// It writes them into that member's place.
   struct gift {
     std::uint32_t member;
-    std::uint64_t from; ///< an address in this process
-    std::uint64_t at;   ///< in that member's arena
+    std::size_t from; ///< in this member's tensor
+    std::uint64_t at; ///< in that member's arena
     std::size_t bytes;
   };
-  std::vector<std::int64_t> rows; ///< that come from each member
-  std::size_t bytes = 0;          ///< of the output
-  bool spoilt = false;            ///< could not be planned: the others are given nothing
-  bool placed = false;            ///< the others write into its place: it copies its own rows alone
-  std::vector<piece> pieces;
-  std::vector<gift> gifts;
+  std::vector<std::int64_t> rows;    ///< that come from each member
+  std::vector<std::size_t> received; ///< bytes, from each member
+  std::vector<std::size_t> sent;     ///< bytes, to each member
+  std::size_t bytes = 0;             ///< of the output
+  std::size_t longest = 0;           ///< the most bytes that any member has for another
+  bool placed = false;               ///< every member has a place that is large enough; alike on all
+  std::vector<gift> gifts;           ///< if placed; from the next member on, and this member's own last
 };
 
 /// `all`: the members' notices, by rank, copied out of shared memory; this member's own is what it has made
-/// itself, for its addresses are used here. `unknown` when they cannot be true.
-expected<taking> plan_taking(operation what, std::span<const notice> all, std::uint32_t rank,
+/// itself. `unknown` when they cannot be true.
+expected<row_plan> plan_rows(operation what, std::span<const notice> all, std::uint32_t rank,
                              std::size_t row_bytes);
 
 } // namespace farandole

@@ -15,13 +15,17 @@ class opened_local_path : public path, public adasum_carrier {
 public:
   opened_local_path(const path_setup& setup, std::unique_ptr<window_offer> offer)
       : terms_{setup.options.secret, setup.set.generation, setup.set.set}, policy_(setup.wait_policy()),
-        single_copy_bytes_(setup.options.single_copy_bytes), offer_(std::move(offer)), memory_(setup.memory) {
+        offer_(std::move(offer)), memory_(setup.memory) {
     layout_.generation = setup.set.generation;
     layout_.set = setup.set.set;
     layout_.members = static_cast<std::uint32_t>(setup.levels.neighbours().size());
     layout_.slots = setup.options.slots;
     layout_.chunk_bytes = setup.options.chunk_bytes;
     layout_.board_bytes = setup.options.board_bytes;
+    if (layout_.board_bytes > 0) {
+      layout_.staging_bytes = setup.options.staging_bytes;
+      layout_.arena_bytes = arena::usual_bytes();
+    }
   }
 
   std::string_view name() const override { return "local"; }
@@ -38,7 +42,6 @@ private:
   const handoff_terms terms_;
   window_layout layout_;
   const waiting policy_;
-  const std::size_t single_copy_bytes_;
   std::unique_ptr<window_offer> offer_; ///< null: another member's is taken
   host_memory& memory_;
   std::unique_ptr<local_path> connected_;
@@ -51,12 +54,14 @@ error opened_local_path::connect(std::span<const std::string> addresses, std::in
   if (!shared)
     return shared.error();
   memory_.window = std::move(*shared);
-  connected_ = std::make_unique<local_path>(memory_.window, place, policy_, single_copy_bytes_);
-  auto circle = connected_->meet(until);
-  if (!circle)
-    return circle.error();
-  if (layout_.board_bytes > 0)
-    memory_.board = std::make_shared<board>(memory_.window, place, policy_, std::move(*circle));
+  connected_ = std::make_unique<local_path>(memory_.window, place, policy_);
+  if (layout_.board_bytes > 0) {
+    auto arenas = result_arenas::open(*memory_.window, place);
+    if (!arenas)
+      return arenas.error();
+    memory_.board = std::make_shared<board>(memory_.window, place, policy_, std::move(*arenas));
+  }
+  memory_.window->drop_descriptor();
   return {};
 }
 
@@ -73,7 +78,6 @@ expected<std::unique_ptr<window>> opened_local_path::share(const std::string& of
     return shared.error();
   if (auto problem = offer_->serve(terms_, (*shared)->shared_descriptor(), layout_.members, until))
     return problem;
-  (*shared)->drop_descriptor();
   offer_.reset();
   return shared;
 }

@@ -54,7 +54,8 @@ error check_sealed(const std::string& name, const descriptor& shared, std::size_
   return {};
 }
 
-shared_mapping::shared_mapping(const descriptor& shared, std::size_t bytes, in_children what) {
+shared_mapping::shared_mapping(const descriptor& shared, std::size_t bytes, in_children what,
+                               std::size_t offset) {
   const std::size_t room = bytes + huge_page_bytes;
   void* found = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (found == MAP_FAILED)
@@ -63,7 +64,7 @@ shared_mapping::shared_mapping(const descriptor& shared, std::size_t bytes, in_c
   const auto before =
       (huge_page_bytes - reinterpret_cast<std::uintptr_t>(first) % huge_page_bytes) % huge_page_bytes;
   void* base = mmap(first + before, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-                    shared.get(), 0);
+                    shared.get(), static_cast<off_t>(offset));
   if (base == MAP_FAILED) {
     munmap(first, room);
     return;

@@ -26,7 +26,8 @@ public:
   shared_mapping() = default;
   /// Begins at a multiple of 2 MiB, so that the kernel may use huge pages if asked to. Empty (errno) when it
   /// cannot be had.
-  shared_mapping(const descriptor& shared, std::size_t bytes, in_children what);
+  /// `offset`: of the part that is mapped, in whole pages.
+  shared_mapping(const descriptor& shared, std::size_t bytes, in_children what, std::size_t offset = 0);
   ~shared_mapping();
   shared_mapping(shared_mapping&& other) noexcept;
   shared_mapping& operator=(shared_mapping&& other) noexcept;

@@ -15,7 +15,7 @@ namespace farandole {
 
 namespace {
 
-constexpr std::uint64_t magic = 0x6661'7261'6e64'0003; // "farand", and the version of what follows
+constexpr std::uint64_t magic = 0x6661'7261'6e64'0004; // "farand", and the version of what follows
 constexpr std::size_t page = page_bytes;
 constexpr const char* name = "shared window";
 
@@ -35,7 +35,7 @@ std::size_t slot_bytes(const window_layout& of) {
   return round_up(of.chunk_bytes);
 }
 std::size_t area_bytes(const window_layout& of) {
-  return counters_bytes + of.slots * slot_bytes(of) + round_up(of.board_bytes);
+  return counters_bytes + of.slots * slot_bytes(of) + round_up(of.board_bytes) + round_up(of.staging_bytes);
 }
 
 error refused(const std::string& why) {
@@ -61,11 +61,21 @@ error window_layout::check() const {
     return wrong("the chunk in bytes", chunk_bytes);
   if (board_bytes > (std::uint64_t{1} << 32))
     return wrong("the board area in bytes", board_bytes);
+  if (staging_bytes > (std::uint64_t{1} << 32))
+    return wrong("the staging memory in bytes", staging_bytes);
+  if (arena_bytes % page != 0 || arena_bytes > (std::uint64_t{1} << 40))
+    return wrong("the arena in bytes", arena_bytes);
   return {};
 }
 
+// The arenas begin at a huge page.
+std::size_t window_layout::window_bytes() const {
+  const auto bytes = page + members * area_bytes(*this);
+  return arena_bytes > 0 ? rounded_up(bytes, huge_page_bytes) : bytes;
+}
+
 std::size_t window_layout::total_bytes() const {
-  return page + members * area_bytes(*this);
+  return window_bytes() + members * arena_bytes;
 }
 
 expected<std::unique_ptr<window>> window::create(const window_layout& layout) {
@@ -74,7 +84,7 @@ expected<std::unique_ptr<window>> window::create(const window_layout& layout) {
   auto shared = make_sealed(name, layout.total_bytes());
   if (!shared)
     return shared.error();
-  shared_mapping memory(*shared, layout.total_bytes(), shared_mapping::in_children::absent);
+  shared_mapping memory(*shared, layout.window_bytes(), shared_mapping::in_children::absent);
   if (!memory)
     return not_mapped();
   // Fresh pages are zero, and zero is what counters and cells start from.
@@ -88,7 +98,7 @@ expected<std::unique_ptr<window>> window::adopt(descriptor shared, const window_
     return problem;
   if (auto problem = check_sealed(name, shared, wanted.total_bytes()))
     return problem;
-  shared_mapping memory(shared, wanted.total_bytes(), shared_mapping::in_children::absent);
+  shared_mapping memory(shared, wanted.window_bytes(), shared_mapping::in_children::absent);
   if (!memory)
     return not_mapped();
   window_header header;
@@ -97,7 +107,7 @@ expected<std::unique_ptr<window>> window::adopt(descriptor shared, const window_
     return refused("it is no window of this version");
   if (!(header.layout == wanted))
     return refused("it was made for another generation, set or shape");
-  return std::unique_ptr<window>(new window(wanted, {}, std::move(memory)));
+  return std::unique_ptr<window>(new window(wanted, std::move(shared), std::move(memory)));
 }
 
 window::window(const window_layout& layout, descriptor shared, shared_mapping memory)
@@ -119,6 +129,10 @@ std::byte* window::slot(std::uint32_t member, std::uint32_t index) {
 
 std::span<std::byte> window::board(std::uint32_t member) {
   return {area(member) + counters_bytes + layout_.slots * slot_bytes(layout_), layout_.board_bytes};
+}
+
+std::span<std::byte> window::staging(std::uint32_t member) {
+  return {board(member).data() + round_up(layout_.board_bytes), layout_.staging_bytes};
 }
 
 void window::prefault(std::uint32_t member, std::uint32_t index, std::size_t bytes) {

@@ -26,21 +26,29 @@ struct window_layout {
   std::uint32_t slots = 4;                            ///< data slots of each member
   std::uint64_t chunk_bytes = std::uint64_t{1} << 20; ///< of one slot
   std::uint64_t board_bytes = 0;                      ///< board area of each member
+  std::uint64_t staging_bytes = 0; ///< of each member, for collectives that its callers run (staging_heap)
+  std::uint64_t arena_bytes = 0;   ///< of each member's results, which is mapped by itself (result_arenas)
 
   /// What is wrong with it, if anything is.
   farandole::error check() const;
-  /// Of the whole window.
+  /// Of the memory that all members map: without the arenas, which stand behind it.
+  std::size_t window_bytes() const;
+  /// Of the whole object, arenas included. Pages that are never touched cost nothing.
   std::size_t total_bytes() const;
 
   friend bool operator==(const window_layout&, const window_layout&) = default;
 };
 
-/// How far one member has come on the local path. Each counts steps, grows only, and is written by its member
-/// alone.
-struct member_counters {
+/// How far one member has come with the steps of a channel (shm_channel.hpp). Each counts steps, grows only,
+/// and is written by its member alone.
+struct member_progress {
   shared_counter packed;   ///< its data of step s stands in slot s % slots: s + 1
   shared_counter reduced;  ///< its segment of step s is reduced: s + 1
   shared_counter released; ///< it reads no slot of step s any more: s + 1
+};
+
+/// Of one member's lane.
+struct member_counters : member_progress {
   /// Where its lane works: the first step of the bundle plus one in the upper half, the core in the lower.
   alignas(64) std::atomic<std::uint64_t> place;
   /// Counts up while its process makes progress; see heartbeat_words.hpp.
@@ -56,7 +64,7 @@ public:
   window& operator=(const window&) = delete;
 
   const window_layout& layout() const { return layout_; }
-  /// To hand to the other members; -1 in a window that was adopted or once dropped.
+  /// To hand to the other members, and to map the arenas from; -1 once dropped.
   int shared_descriptor() const { return shared_.get(); }
   /// Everybody has it: nobody else will.
   void drop_descriptor() { shared_.close(); }
@@ -65,6 +73,8 @@ public:
   /// `index` < slots.
   std::byte* slot(std::uint32_t member, std::uint32_t index);
   std::span<std::byte> board(std::uint32_t member);
+  /// Begins at a page.
+  std::span<std::byte> staging(std::uint32_t member);
 
   /// Takes the pages of this member's own slot before its first use, at a fraction of what single faults
   /// cost. Called by the lane only; remembers what it has done.

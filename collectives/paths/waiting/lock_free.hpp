@@ -84,15 +84,6 @@ void order_word_before_bytes() {
   Atomics::fence(std::memory_order_release);
 }
 
-/// The same where the bytes go back to their owner's program. The memory model asks for no more than a
-/// release fence here either. But that program may use non-temporal stores (memcpy of large blocks does), of
-/// which the model knows nothing, and which on x86 do not wait for earlier stores: only a full fence makes
-/// them.
-template <class Atomics>
-void order_word_before_foreign_bytes() {
-  Atomics::fence(std::memory_order_seq_cst);
-}
-
 /// The reader has read the bytes; the word, when it is read from here on, is at least as new as they were.
 template <class Atomics>
 void order_bytes_before_word() {

@@ -1,4 +1,4 @@
-#include "actors/door/result_memory.hpp"
+#include "collectives/paths/local/result_memory.hpp"
 
 #include <catch2/catch.hpp>
 
@@ -10,6 +10,11 @@ using namespace farandole;
 namespace {
 
 constexpr std::size_t mib = std::size_t{1} << 20;
+
+std::shared_ptr<arena> arena_of(std::size_t bytes) {
+  const auto shared = std::move(*make_sealed("arena", bytes));
+  return *arena::open(shared.get(), 0, bytes);
+}
 
 } // namespace
 
@@ -83,7 +88,7 @@ TEST_CASE("blocks come back from any thread, also after everybody else has left"
 
 TEST_CASE("a block in an arena is kept for that arena alone", "[result_memory]") {
   auto memory = std::make_shared<result_memory>();
-  const auto one = *arena::create(64 * mib), other = *arena::create(64 * mib);
+  const auto one = arena_of(64 * mib), other = arena_of(64 * mib);
   const auto* where = memory->take(4 * mib, one).get(); // let go at once
   CHECK(memory->take(4 * mib).get() != where);
   CHECK(memory->take(4 * mib, other).get() != where);
@@ -92,7 +97,7 @@ TEST_CASE("a block in an arena is kept for that arena alone", "[result_memory]")
 
 TEST_CASE("an abandoned block is neither kept nor given out again", "[result_memory]") {
   auto memory = std::make_shared<result_memory>();
-  const auto whole = *arena::create(8 * mib);
+  const auto whole = arena_of(8 * mib);
   auto block = memory->take(4 * mib, whole);
   REQUIRE(block);
   const auto* where = block.get();
@@ -106,7 +111,7 @@ TEST_CASE("an abandoned block is neither kept nor given out again", "[result_mem
 
 TEST_CASE("a result outlives the memory's other users and its arena's", "[result_memory]") {
   auto memory = std::make_shared<result_memory>();
-  auto whole = *arena::create(8 * mib);
+  auto whole = arena_of(8 * mib);
   auto block = memory->take(4 * mib, std::move(whole));
   memory.reset();
   block[4 * mib - 1] = std::byte{3};

@@ -1,4 +1,4 @@
-#include "actors/door/result_memory.hpp"
+#include "collectives/paths/local/result_memory.hpp"
 
 #include <sys/mman.h>
 

@@ -1,0 +1,185 @@
+"""Collectives that waiting callers run themselves, and every way to leave one half-way: a caller that dies or stops in
+the midst of it, one that is interrupted, and one whose rank brings something else or joins.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from pathlib import Path
+from typing import Callable
+
+import pytest
+from launched import PRELUDE, Job, launch, needs_launcher, wait_until
+
+__all__ = ["launch"]  # the fixture
+
+pytestmark = needs_launcher
+
+# The victim's second thread sends it a signal somewhere between, or in, its collectives.
+IN_THE_MIDST = """
+import threading
+victim, which = int(sys.argv[1]), getattr(signal, sys.argv[2])
+operation = {
+    "allreduce": lambda tensor: hvd.allreduce(tensor, name="x"),
+    "reducescatter": lambda tensor: hvd.reducescatter(tensor, name="x"),
+    "broadcast": lambda tensor: hvd.broadcast(tensor, 0, name="x"),
+    "alltoall": lambda tensor: hvd.alltoall(tensor, name="x"),
+}[sys.argv[3]]
+tensor = numpy.ones(3 << 18, dtype=numpy.float32)
+done = 0
+
+def end_here():
+    while done < 20:
+        pass
+    print(f"VICTIM {os.getpid()}.", flush=True)
+    os.kill(os.getpid(), which)
+
+if hvd.rank() == victim:
+    threading.Thread(target=end_here, daemon=True).start()
+try:
+    while True:
+        operation(tensor)
+        done += 1
+except hvd.HorovodInternalError as end:
+    print(f"TOLD {hvd.rank()} {type(end).__name__}: {end}", flush=True)
+    raise
+"""
+
+
+def told(text: str) -> int:
+    return len(re.findall(r"TOLD \d .*", text))
+
+
+@pytest.mark.parametrize("operation", ["allreduce", "reducescatter", "broadcast", "alltoall"])
+@pytest.mark.parametrize("victim", [0, 2])
+def test_a_caller_that_dies_in_a_collective_is_named_to_the_others(
+    victim: int, operation: str, launch: Callable[..., Job]
+) -> None:
+    job = launch(3, PRELUDE + IN_THE_MIDST, str(victim), "SIGKILL", operation)
+    job.read_until(lambda text: told(text) == 2)
+    assert job.end() != 0
+    for line in re.findall(r"TOLD \d .*", job.text):
+        assert re.search(rf"\brank {victim} on \S+", line), job.text
+
+
+@pytest.mark.parametrize("operation", ["allreduce", "alltoall"])
+def test_a_caller_that_is_stopped_in_a_collective_is_named_after_the_timeout(
+    operation: str, launch: Callable[..., Job]
+) -> None:
+    flags = ["--gloo-timeout-seconds", "1", "--no-stall-check"]
+    job = launch(3, PRELUDE + IN_THE_MIDST, "1", "SIGSTOP", operation, flags=flags)
+    job.read_until(lambda text: told(text) == 2)
+    pid = int(re.findall(r"VICTIM (\d+)\.", job.text)[-1])
+    os.kill(pid, signal.SIGCONT)
+    assert job.end() != 0
+    for line in re.findall(r"TOLD [02] .*", job.text):
+        assert re.search(r"\brank 1 on \S+", line), job.text
+    assert "has made no progress" in job.text
+
+
+# Rank 0 is interrupted while it waits for rank 1, which comes when rank 0 has said so.
+INTERRUPTED = """
+tensor = numpy.full(1 << 18, hvd.rank() + 1, dtype=numpy.float32)
+for _ in range(5):
+    hvd.allreduce(tensor, name="x", op=hvd.Sum)
+if hvd.rank() == 0:
+    print("WAITS", flush=True)
+    try:
+        hvd.allreduce(tensor, name="x", op=hvd.Sum)
+    except KeyboardInterrupt:
+        print("INTERRUPTED", flush=True)
+else:
+    open(sys.argv[1]).close()
+    assert (hvd.allreduce(tensor, name="x", op=hvd.Sum) == 3).all()
+    print("CAME", flush=True)
+hvd.barrier()
+for _ in range(5):
+    assert (hvd.allreduce(tensor, name="x", op=hvd.Sum) == 3).all()
+print("went on", flush=True)
+"""
+
+
+def test_a_caller_that_is_interrupted_leaves_the_rest_to_another_thread(
+    tmp_path: Path, launch: Callable[..., Job]
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    job = launch(2, PRELUDE + INTERRUPTED, str(pipe))
+    job.read_until(lambda text: "WAITS" in text)
+    pid = int(re.findall(r"\[0\]<stdout>:pid (\d+)", job.text)[-1])
+    wait_until(lambda: asleep(pid), "rank 0 waits")
+    os.kill(pid, signal.SIGINT)
+    job.read_until(lambda text: "INTERRUPTED" in text)
+    pipe.open("w").close()  # waits for the reader
+    assert job.end() == 0, job.text
+    assert job.text.count("went on") == 2
+    assert "CAME" in job.text
+
+
+def asleep(pid: int) -> bool:
+    """Whether the main thread waits in the kernel."""
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "S"
+
+
+# A rank brings another shape, then joins while the others wait for it, then all go on.
+DIFFERS = """
+tensor = numpy.full(1 << 17, hvd.rank() + 1, dtype=numpy.float32)
+everything = sum(range(1, hvd.size() + 1))
+for _ in range(5):
+    assert (hvd.allreduce(tensor, name="x", op=hvd.Sum) == everything).all()
+try:
+    hvd.allreduce(tensor[: 1 << 16] if hvd.rank() == 1 else tensor, name="x", op=hvd.Sum)
+    print("no error")
+except hvd.HorovodInternalError as end:
+    assert "131072" in str(end) and "65536" in str(end), end
+for _ in range(5):
+    assert (hvd.allreduce(tensor, name="x", op=hvd.Sum) == everything).all()
+if hvd.rank() != 1:
+    assert (hvd.allreduce(tensor, name="x", op=hvd.Sum) == everything - 2).all()
+hvd.join()
+for _ in range(5):
+    assert (hvd.allreduce(tensor, name="x", op=hvd.Sum) == everything).all()
+print("went on", flush=True)
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_rank_that_brings_something_else_or_joins_takes_the_tensor_to_the_leader(
+    ranks: int, launch: Callable[..., Job]
+) -> None:
+    job = launch(ranks, PRELUDE + DIFFERS)
+    assert job.end() == 0, job.text
+    assert job.text.count("went on") == ranks
+    assert "no error" not in job.text
+
+
+# More threads than there is room for at a time; the others take the leader's way.
+MANY_THREADS = """
+import threading
+from farandole.common import job
+wrong = []
+
+def work(number):
+    tensor = numpy.full(1 << 20, hvd.rank() + number, dtype=numpy.float32)
+    wanted = sum(rank + number for rank in range(hvd.size()))
+    for _ in range(12):
+        if not (hvd.allreduce(tensor, name=f"t{number}", op=hvd.Sum) == wanted).all():
+            wrong.append(number)
+
+threads = [threading.Thread(target=work, args=(number,)) for number in range(12)]
+for each in threads:
+    each.start()
+for each in threads:
+    each.join()
+assert not wrong, wrong
+assert job.runtime.counters()["on_board"] > 0
+print("went on", flush=True)
+"""
+
+
+def test_many_threads_at_once_get_their_results(launch: Callable[..., Job]) -> None:
+    job = launch(2, PRELUDE + MANY_THREADS)
+    assert job.end() == 0, job.text
+    assert job.text.count("went on") == 2
