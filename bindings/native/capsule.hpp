@@ -4,8 +4,8 @@
 
 #include <nanobind/nanobind.h>
 
-#include "actors/door/result_memory.hpp"
 #include "bindings/cxx/farandole.hpp"
+#include "collectives/paths/local/result_memory.hpp"
 
 namespace farandole::native {
 

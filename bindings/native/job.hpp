@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/door/result_memory.hpp"
 #include "actors/door/unnamed_calls.hpp"
 #include "bindings/cxx/farandole.hpp"
 #include "bindings/native/array_view.hpp"
+#include "collectives/paths/local/result_memory.hpp"
 
 namespace farandole::native {
 

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <functional>
+#include <numeric>
 #include <string_view>
 
 namespace farandole::mxnet {
@@ -15,6 +17,10 @@ constexpr int where_pushed = 4;
 /// kCPUPrioritized: threads of their own, so that no computation is in the way. What has been given a
 /// priority, gradients for one, is pushed before it can run.
 constexpr int beside_computation = 3;
+
+/// What a thread of the engine waits for, and for how long: ranks may begin operations in different orders.
+constexpr std::int64_t most_waited_elements = std::int64_t{1} << 20;
+constexpr std::int64_t patience_ms = 1;
 
 /// Whether the engine runs each operation when it is pushed. It then tells nobody of failures.
 bool engine_is_naive() {
@@ -105,6 +111,7 @@ bool operation::push(std::unique_ptr<operation> self, int priority, std::string&
   std::shared_ptr<std::string> told;
   if (engine_is_naive())
     told = self->told_ = std::make_shared<std::string>();
+  self->may_wait_ = priority != 0 && self->elements() <= most_waited_elements;
   static constexpr device host = {1, 0};
   const library& mxnet = self->mxnet_;
   operation* given = self.release();
@@ -143,11 +150,26 @@ void operation::start() {
   for (std::size_t i = 0; i < handles.size(); ++i)
     members_[i]->handle = handles[i];
   for (const auto& each : members_)
-    if (door_.on_settled(each->handle, &on_settled, each.get(), &why) != FARANDOLE_OK) {
+    if (may_wait_ && settles_soon(each->handle))
+      on_settled(each.get());
+    else if (door_.on_settled(each->handle, &on_settled, each.get(), &why) != FARANDOLE_OK) {
       fail(why);
       leave();
     }
   leave();
+}
+
+std::int64_t operation::elements() const {
+  std::int64_t sum = 0;
+  for (const auto& each : members_)
+    sum += std::accumulate(each->what.shape.begin(), each->what.shape.end(), std::int64_t{1},
+                           std::multiplies<>());
+  return sum;
+}
+
+bool operation::settles_soon(farandole_handle* handle) const {
+  farandole_error why{};
+  return door_.wait(handle, patience_ms, &why) != FARANDOLE_TIMED_OUT;
 }
 
 bool operation::fill(std::vector<farandole_submission>& submissions) {
@@ -164,7 +186,7 @@ bool operation::fill(std::vector<farandole_submission>& submissions) {
     next.shape = each->what.shape.data();
     next.dimensions = each->what.shape.size();
     next.set = request_.set;
-    next.told = FARANDOLE_TOLD_CALLBACK;
+    next.told = may_wait_ ? FARANDOLE_TOLD_WAITING : FARANDOLE_TOLD_CALLBACK;
     void* source = nullptr;
     void* target = nullptr;
     if (mxnet_.data_of(each->source, &source) != 0 || mxnet_.data_of(each->target, &target) != 0) {

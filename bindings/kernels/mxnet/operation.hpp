@@ -1,6 +1,7 @@
 // A collective, or several as a group, as one operation of MXNet's dependency engine: it runs when its arrays
-// are ready, hands them to the job and returns; the engine hears of its end from whichever thread settles it.
-// So whatever does not depend on its arrays goes on meanwhile.
+// are ready and hands them to the job; the engine hears of its end from whichever thread settles it. So
+// whatever does not depend on its arrays goes on meanwhile. A thread of the engine that has nothing to
+// compute waits for a small operation for a moment, and runs the collective itself.
 #pragma once
 
 #include <atomic>
@@ -58,6 +59,8 @@ private:
   static void on_settled(void* which);
 
   void start();
+  std::int64_t elements() const;
+  bool settles_soon(farandole_handle* handle) const;
   bool fill(std::vector<farandole_submission>& submissions);
   void fail(const farandole_error& why);
   void fail(const std::string& text);
@@ -66,6 +69,7 @@ private:
   const library& mxnet_;
   const farandole_kernel_door& door_;
   const request request_;
+  bool may_wait_ = false; ///< it runs on a thread that has nothing to compute
   std::vector<std::unique_ptr<member>> members_;
   completion done_{};
   std::atomic<std::size_t> unsettled_ = 0;

@@ -75,7 +75,7 @@ public:
       hold();
       leave_to_runtime();
       give_up();
-    } else if (!is_small())
+    } else if (!is_waited_for())
       leave_to_runtime();
     else if (settles_within(0)) // the last rank to come finds all others' tensors there
       conclude();
@@ -155,13 +155,15 @@ private:
     call& whose_;
   };
 
-  /// Whether each of its tensors may go over the board.
-  bool is_small() const {
-    constexpr std::size_t largest_on_board = 65536;
-    return has_tensors() && std::all_of(inputs_.begin(), inputs_.end(), [&](const tensor& each) {
-             const auto at = static_cast<std::size_t>(&each - inputs_.data());
-             return tf().TF_TensorByteSize((each ? each : outputs_[at]).get()) <= largest_on_board;
-           });
+  /// Whether a thread waits for it, and runs the collective meanwhile. That thread does one after another, so
+  /// what is larger is left to the runtime, which fuses tensors and moves them beside the computation.
+  bool is_waited_for() const {
+    constexpr std::size_t most_bytes = std::size_t{4} << 20;
+    std::size_t bytes = 0;
+    for (std::size_t at = 0; at < inputs_.size(); ++at)
+      if (const auto* given = (inputs_[at] ? inputs_[at] : outputs_[at]).get())
+        bytes += tf().TF_TensorByteSize(given);
+    return has_tensors() && bytes <= most_bytes;
   }
 
   bool has_tensors() const {
@@ -186,6 +188,9 @@ private:
       if (has_tensors() && !describe_tensor(what, i))
         return false;
     }
+    if (node_.blocking || is_waited_for())
+      for (auto& what : submissions_)
+        what.told = FARANDOLE_TOLD_WAITING;
     return node_.of.operation != FARANDOLE_ALLTOALL || describe_splits(submissions_.front());
   }
 

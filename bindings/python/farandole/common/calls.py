@@ -59,9 +59,10 @@ class Reductions(Dict[Tuple[int, float, float], Any]):
 
     offered: Tuple[int, ...] = (*_PLAIN, HorovodBasics.Adasum)
 
-    def __init__(self, operation: int, prefix: str) -> None:
+    def __init__(self, operation: int, prefix: str, waits: bool = False) -> None:
         super().__init__()
         self._operation = operation
+        self._waits = waits
         self.prefix = prefix
         self.unscaled: Dict[int, Any] = {}
         """Those without scales once more, by reduction alone: quicker to find."""
@@ -73,7 +74,7 @@ class Reductions(Dict[Tuple[int, float, float], Any]):
         if len(self) >= _REQUESTS_KEPT:
             self.clear()
         try:
-            request = _native.Request(self._operation, self.prefix, op, -1, prescale, postscale)
+            request = _native.Request(self._operation, self.prefix, op, -1, prescale, postscale, self._waits)
         except TypeError:
             raise TypeError(
                 f"{self.prefix} takes numbers as prescale_factor and postscale_factor, not {shown(prescale)} and "
@@ -108,9 +109,15 @@ class Scatters(Reductions):
 class Broadcasts(Dict[int, Any]):
     """What a broadcast asks for, by the global rank that it comes from."""
 
+    def __init__(self, waits: bool = False) -> None:
+        super().__init__()
+        self._waits = waits
+
     def __missing__(self, root_rank: int) -> Any:
         try:
-            request = _native.Request(operations.BROADCAST, "broadcast", HorovodBasics.Sum, root_rank)
+            request = _native.Request(
+                operations.BROADCAST, "broadcast", HorovodBasics.Sum, root_rank, waits=self._waits
+            )
         except TypeError:
             raise TypeError(
                 f"broadcast takes the number of a rank as root_rank, not {shown(root_rank)}; pass an int"
@@ -120,15 +127,19 @@ class Broadcasts(Dict[int, Any]):
 
 
 requests = Reductions(operations.ALLREDUCE, "allreduce")
+_requests_at_once = Reductions(operations.ALLREDUCE, "allreduce", waits=True)
+"""Those "at once" are of callers that wait before they do anything else, and run the collective meanwhile."""
 _grouped_requests = Reductions(operations.ALLREDUCE, "grouped_allreduce")
+_grouped_requests_at_once = Reductions(operations.ALLREDUCE, "grouped_allreduce", waits=True)
 scatters = Scatters(operations.REDUCESCATTER, "reducescatter")
+scatters_at_once = Scatters(operations.REDUCESCATTER, "reducescatter", waits=True)
 grouped_scatters = Scatters(operations.REDUCESCATTER, "grouped_reducescatter")
 broadcasts = Broadcasts()
+broadcasts_at_once = Broadcasts(waits=True)
 ALLGATHER = _native.Request(operations.ALLGATHER, "allgather")
 GROUPED_ALLGATHER = _native.Request(operations.ALLGATHER, "grouped_allgather")
 ALLTOALL = _native.Request(operations.ALLTOALL, "alltoall")
 ALLGATHER_AT_ONCE = _native.Request(operations.ALLGATHER, "allgather", waits=True)
-"""Of callers that wait for it before they do anything else, and may move the bytes meanwhile."""
 ALLTOALL_AT_ONCE = _native.Request(operations.ALLTOALL, "alltoall", waits=True)
 
 
@@ -139,11 +150,25 @@ def reduction(average: Optional[bool], op: Optional[int], prescale: float, posts
     return requests[op, prescale, postscale]
 
 
+def reduction_at_once(average: Optional[bool], op: Optional[int], prescale: float, postscale: float) -> Any:
+    """What an allreduce asks for whose caller waits at once."""
+    if op is None or average is not None:
+        op = handle_average_backwards_compatibility(op, average)
+    return _requests_at_once[op, prescale, postscale]
+
+
 def grouped_reduction(average: Optional[bool], op: Optional[int], prescale: float, postscale: float) -> Any:
     """What a grouped allreduce asks for."""
     if op is None or average is not None:
         op = handle_average_backwards_compatibility(op, average, "grouped_allreduce")
     return _grouped_requests[op, prescale, postscale]
+
+
+def grouped_reduction_at_once(average: Optional[bool], op: Optional[int], prescale: float, postscale: float) -> Any:
+    """What a grouped allreduce asks for whose caller waits at once."""
+    if op is None or average is not None:
+        op = handle_average_backwards_compatibility(op, average, "grouped_allreduce")
+    return _grouped_requests_at_once[op, prescale, postscale]
 
 
 class Seat(NamedTuple):

@@ -7,7 +7,7 @@ import pickle
 from typing import TYPE_CHECKING, Any, List, Optional
 
 from farandole.common import job, object_tags, safe_objects
-from farandole.common.calls import ALLGATHER_AT_ONCE, broadcasts
+from farandole.common.calls import ALLGATHER_AT_ONCE, broadcasts_at_once
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
 
@@ -32,7 +32,7 @@ def broadcast_object(
     is_root = job.where().rank == root_rank
     content = pickled(obj, name, process_set) if is_root else numpy.empty(0, "uint8")
     length = numpy.array([content.size], "int32")
-    request = broadcasts[root_rank]
+    request = broadcasts_at_once[root_rank]
     start(request, f"{name}.sz", length, length, process_set).finish()
     if not is_root:
         content = numpy.empty(int(length[0]), "uint8")

@@ -26,18 +26,23 @@ Function = Callable[..., Any]
 _REDUCED = "average, op, prescale_factor, postscale_factor"
 _SCATTERED = "op, prescale_factor, postscale_factor"
 _REQUESTS: Dict[str, str] = {
-    "allreduce": f"reduction({_REDUCED})",
-    "grouped_allreduce": f"grouped_reduction({_REDUCED})",
+    "allreduce": f"reduction_at_once({_REDUCED})",
+    "allreduce_async": f"reduction({_REDUCED})",
+    "grouped_allreduce": f"grouped_reduction_at_once({_REDUCED})",
+    "grouped_allreduce_async": f"grouped_reduction({_REDUCED})",
     "allgather": "ALLGATHER_AT_ONCE",
     "allgather_async": "ALLGATHER",
     "grouped_allgather": "GROUPED_ALLGATHER",
-    "broadcast": "broadcasts[root_rank]",
+    "broadcast": "broadcasts_at_once[root_rank]",
+    "broadcast_async": "broadcasts[root_rank]",
     "alltoall": "ALLTOALL_AT_ONCE",
     "alltoall_async": "ALLTOALL",
-    "reducescatter": f"scatters[{_SCATTERED}]",
+    "reducescatter": f"scatters_at_once[{_SCATTERED}]",
+    "reducescatter_async": f"scatters[{_SCATTERED}]",
     "grouped_reducescatter": f"grouped_scatters[{_SCATTERED}]",
 }
-"""What an operation asks of the runtime, in names of ``calls``; by the function, or by the operation."""
+"""What an operation asks of the runtime, in names of ``calls``: by the operation, with ``_async`` behind it where the
+caller does not wait at once."""
 
 
 def public_in(package: str, **defaults: Any) -> Callable[[Function], Function]:
@@ -101,7 +106,7 @@ def run_of(package: str, name: str, start: Function, requests: Mapping[str, str]
     """The text that starts an operation; ``given`` is what it hands in instead of the function's own tensor."""
     operation = operation_of(name)
     taken = [each for each, _ in signatures.row(package, name)]
-    request = requests.get(name) or requests[operation]
+    request = ("_async" in name and requests.get(f"{operation}_async")) or requests[operation]
     extras = [each for each in ("splits", "priority") if each in taken]
     return f"{start.__name__}({', '.join([request, 'name', given or taken[0], 'process_set', *extras])})"
 

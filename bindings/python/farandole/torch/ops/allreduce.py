@@ -7,7 +7,13 @@ from typing import Any
 from farandole.common import job as _job
 from farandole.common.arguments import FAILURES
 from farandole.common.basics import HorovodBasics
-from farandole.common.calls import grouped_reduction, handle_average_backwards_compatibility, reduction, requests
+from farandole.common.calls import (
+    grouped_reduction_at_once,
+    handle_average_backwards_compatibility,
+    reduction,
+    reduction_at_once,
+    requests,
+)
 from farandole.common.handles import keep, kept
 from farandole.common.process_sets import ProcessSet
 from farandole.common.wrappers import public_in
@@ -104,7 +110,7 @@ def allreduce(tensor, average, name, compression, op, prescale_factor, postscale
         reduced = HorovodAllreduce.apply(packed, average, name, op, prescale_factor, postscale_factor, process_set)
     else:
         begin = start_in_place if _is_own(compression, context) else start_new
-        request = reduction(average, op, prescale_factor, postscale_factor)
+        request = reduction_at_once(average, op, prescale_factor, postscale_factor)
         reduced = begin(request, name, packed, process_set).finish()
     return compression.decompress(reduced, context)
 
@@ -125,7 +131,7 @@ def grouped_allreduce(tensors, average, name, compression, op, prescale_factor, 
     elif records_gradients(packed):
         reduced = HorovodGroupedAllreduce.apply(*how, *packed)
     else:
-        request = grouped_reduction(average, op, prescale_factor, postscale_factor)
+        request = grouped_reduction_at_once(average, op, prescale_factor, postscale_factor)
         reused = [_is_own(compression, context) for context in contexts]
         reduced = start_group_new(request, name, packed, process_set, reused).finish()
     return [compression.decompress(each, context) for each, context in zip(reduced, contexts)]
