@@ -7,46 +7,48 @@ import re
 from namespaces import Hosts
 
 OPERATIONS = """
+import farandole.numpy as hvd, ml_dtypes, numpy
+
 hvd.init()
 rank, size = hvd.rank(), hvd.size()
 
 # Sums of small integers are exact in any order, so they can be written down.
 for elements in (0, 1, 3, 1000, 300_001):
-    base = torch.arange(elements, dtype=torch.float32) % 97
+    base = numpy.arange(elements, dtype=numpy.float32) % 97
     got = hvd.allreduce(base + rank, op=hvd.Sum, name=f"sum.{elements}")
-    assert torch.equal(got, base * size + size * (size - 1) // 2), f"sum of {elements}"
+    assert numpy.array_equal(got, base * size + size * (size - 1) // 2), f"sum of {elements}"
 
-for dtype in (torch.uint8, torch.int64, torch.float16, torch.bfloat16, torch.float64):
-    got = hvd.allreduce(torch.full((5000,), rank + 1, dtype=dtype), op=hvd.Max, name=f"max.{dtype}")
-    assert torch.equal(got, torch.full((5000,), size, dtype=dtype)), f"max of {dtype}"
+for dtype in (numpy.uint8, numpy.int64, numpy.float16, ml_dtypes.bfloat16, numpy.float64):
+    got = hvd.allreduce(numpy.full(5000, rank + 1, dtype), op=hvd.Max, name=f"max.{dtype.__name__}")
+    assert got.dtype == dtype and numpy.array_equal(got, numpy.full(5000, size, dtype)), f"max of {dtype}"
 
 # Every member rounds alike: all hold the same bits.
-noise = torch.randn(100_003, generator=torch.Generator().manual_seed(rank))
+noise = numpy.random.default_rng(rank).standard_normal(100_003, numpy.float32)
 mine = hvd.allreduce(noise, op=hvd.Average, name="noise")
 everyone = hvd.allgather(mine.reshape(1, -1), name="noises")
-assert all(torch.equal(row, mine) for row in everyone), "members hold different bits"
+assert all(row.tobytes() == mine.tobytes() for row in everyone), "members hold different bits"
 
 # First extents differ, one is empty.
-rows = torch.full((2 * rank, 7), float(rank))
+rows = numpy.full((2 * rank, 7), rank, numpy.float32)
 got = hvd.allgather(rows, name="rows")
-wanted = torch.cat([torch.full((2 * other, 7), float(other)) for other in range(size)])
-assert torch.equal(got, wanted), "allgather"
+wanted = numpy.concatenate([numpy.full((2 * other, 7), other, numpy.float32) for other in range(size)])
+assert numpy.array_equal(got, wanted), "allgather"
 
 for root in range(size):
     for elements in (1, 500_000):
-        tensor = torch.full((elements,), float(rank))
+        tensor = numpy.full(elements, rank, numpy.float32)
         got = hvd.broadcast(tensor, root, name=f"from.{root}.{elements}")
-        assert torch.equal(got, torch.full((elements,), float(root))), f"broadcast from {root}"
+        assert numpy.array_equal(got, numpy.full(elements, root, numpy.float32)), f"broadcast from {root}"
 
 # Many at once, in another order on every member.
 names = [f"many.{number}" for number in range(100)]
 handles = {}
 for name in names if rank % 2 == 0 else reversed(names):
     value = float(name.split(".")[1]) + rank
-    handles[name] = hvd.allreduce_async(torch.full((257,), value), op=hvd.Sum, name=name)
+    handles[name] = hvd.allreduce_async(numpy.full(257, value, numpy.float32), op=hvd.Sum, name=name)
 for name in names:
     wanted = float(name.split(".")[1]) * size + size * (size - 1) // 2
-    assert torch.equal(hvd.synchronize(handles[name]), torch.full((257,), wanted)), name
+    assert numpy.array_equal(hvd.synchronize(handles[name]), numpy.full(257, wanted, numpy.float32)), name
 
 hvd.barrier()
 hvd.shutdown()
@@ -55,14 +57,14 @@ print("all is well")
 
 
 def test_every_operation_gives_the_results_of_one_host(hosts: Hosts) -> None:
-    workers = hosts.job(OPERATIONS)
+    workers = hosts.job(OPERATIONS, header="")
     for worker in workers:
         assert worker.end() == 0, worker.text
         assert "all is well" in worker.text
 
 
 def test_two_members_on_each_host_work_together_with_the_others(hosts: Hosts) -> None:
-    workers = hosts.job(OPERATIONS, per_host=2)
+    workers = hosts.job(OPERATIONS, header="", per_host=2)
     for worker in workers:
         assert worker.end() == 0, worker.text
         assert "all is well" in worker.text
@@ -70,13 +72,14 @@ def test_two_members_on_each_host_work_together_with_the_others(hosts: Hosts) ->
 
 def test_two_levels_give_the_results_of_one(hosts: Hosts) -> None:
     both = {"HOROVOD_HIERARCHICAL_ALLREDUCE": "1", "HOROVOD_HIERARCHICAL_ALLGATHER": "1"}
-    workers = hosts.job(OPERATIONS, per_host=2, settings=both)
+    workers = hosts.job(OPERATIONS, header="", per_host=2, settings=both)
     for worker in workers:
         assert worker.end() == 0, worker.text
         assert "all is well" in worker.text
 
 
 SMALL = """
+import farandole.numpy as hvd, numpy
 from farandole.common import job
 
 hvd.init()
@@ -86,13 +89,14 @@ STEPS = 20
 for elements in (1, 1024, 1025):
     for operation, wanted in ((hvd.Sum, sum(range(size))), (hvd.Average, sum(range(size)) / size), (hvd.Max, size - 1)):
         name = f"{operation}.{elements}"
-        hvd.allreduce(torch.zeros(elements), name=name, op=operation)
+        hvd.allreduce(numpy.zeros(elements, numpy.float32), name=name, op=operation)
         hvd.barrier()
         before = job.runtime.counters()["bundles"]
         for step in range(STEPS):
-            got = hvd.allreduce(torch.full((elements,), float(rank + step)), name=name, op=operation)
+            got = hvd.allreduce(numpy.full(elements, rank + step, numpy.float32), name=name, op=operation)
             scale = size if operation == hvd.Sum else 1
-            assert torch.equal(got, torch.full((elements,), wanted + float(step * scale))), f"{name} in step {step}"
+            exact = numpy.full(elements, wanted + step * scale, numpy.float32)
+            assert numpy.array_equal(got, exact), f"{name} in step {step}"
         # A bundle is counted a moment after its tensors are there.
         bundles = job.runtime.counters()["bundles"] - before
         print(f"{elements} elements: {'bundles' if bundles > STEPS // 2 else 'inline'}")
@@ -101,7 +105,7 @@ for elements in (1, 1024, 1025):
 if rank == 0:
     hvd.join()
 else:
-    got = hvd.allreduce(torch.ones(1), name=f"{hvd.Sum}.1", op=hvd.Sum)
+    got = hvd.allreduce(numpy.ones(1, numpy.float32), name=f"{hvd.Sum}.1", op=hvd.Sum)
     assert got.item() == size - 1
     hvd.join()
 hvd.shutdown()
@@ -111,7 +115,7 @@ print("all is well")
 
 def test_small_tensors_are_reduced_by_rank_0_up_to_the_limit(hosts: Hosts) -> None:
     for settings, largest in (({}, 1024), ({"FARANDOLE_INLINE_LIMIT": "4"}, 1), ({"FARANDOLE_INLINE_LIMIT": "0"}, 0)):
-        for worker in hosts.job(SMALL, settings=settings):
+        for worker in hosts.job(SMALL, header="", settings=settings):
             assert worker.end() == 0, worker.text
             assert "all is well" in worker.text
             for elements in (1, 1024, 1025):
@@ -123,6 +127,7 @@ KILLED = """
 import os
 import signal
 
+import farandole.numpy as hvd, numpy
 from horovod.common.exceptions import HorovodInternalError
 
 hvd.init()
@@ -130,14 +135,14 @@ try:
     for step in range(1_000_000):
         if step == 20 and hvd.rank() == hvd.size() - 1:
             os.kill(os.getpid(), signal.SIGKILL)
-        hvd.allreduce(torch.ones(1_000_000), name="gradient")
+        hvd.allreduce(numpy.ones(1_000_000, numpy.float32), name="gradient")
 except HorovodInternalError as problem:
     print(f"ended: {problem}")
 """
 
 
 def test_a_member_killed_in_the_middle_is_named_on_every_other_host(hosts: Hosts) -> None:
-    workers = hosts.job(KILLED)
+    workers = hosts.job(KILLED, header="")
     killed = len(workers) - 1
     for worker in workers[:killed]:
         problem = worker.read_until(r"^ended: (.*)\n").group(1)

@@ -11,11 +11,12 @@ from namespaces import Hosts
 # Rank 1's request for "early" has come to rank 0 when "both" is done: it comes before it on the same link.
 SCRIPT = """
 import os, time
+import farandole.numpy as hvd, numpy
 from horovod.common.exceptions import HorovodInternalError
 
 hvd.init()
-early = hvd.allreduce_async(torch.ones(4), name="early") if hvd.rank() == 1 else None
-hvd.allreduce(torch.ones(4), name="both")
+early = hvd.allreduce_async(numpy.ones(4, numpy.float32), name="early") if hvd.rank() == 1 else None
+hvd.allreduce(numpy.ones(4, numpy.float32), name="both")
 print("ready", flush=True)
 end = time.monotonic() + 100
 while not os.path.exists("CUT"):
@@ -25,7 +26,7 @@ try:
     if early is not None:
         hvd.synchronize(early)
     else:
-        hvd.allreduce(torch.ones(4), name="WANTED")
+        hvd.allreduce(numpy.ones(4, numpy.float32), name="WANTED")
 except HorovodInternalError as lost:
     print(f"ended {lost.kind}: {lost}", flush=True)
 """
@@ -40,6 +41,7 @@ def test_a_host_that_vanishes_is_noticed_by_its_silence(hosts: Hosts, tmp_path: 
         SCRIPT.replace("CUT", str(cut)).replace("WANTED", wanted),
         settings={"FARANDOLE_LINK_TIMEOUT": "4", "HOROVOD_GLOO_TIMEOUT_SECONDS": "600"},
         rendezvous_settings={"FARANDOLE_LINK_TIMEOUT": "3600"},
+        header="",
     )
     for worker in workers:
         worker.read_until(r"^ready\n")

@@ -26,7 +26,7 @@ def run(ranks: int, tmp_path: Path, script: str, **settings: str) -> subprocess.
 def test_the_report_tells_truly() -> None:
     assert ("    [X] CCL\n" in REPORT) == BUILT
     told = subprocess.run(
-        [sys.executable, "-c", "import horovod.torch as hvd; print(hvd.ccl_built())"],
+        [sys.executable, "-c", "import farandole.numpy as hvd; print(hvd.ccl_built())"],
         check=True,
         capture_output=True,
         text=True,
@@ -37,7 +37,7 @@ def test_the_report_tells_truly() -> None:
 
 @pytest.mark.skipif(BUILT, reason="oneCCL is built in")
 def test_without_it_the_refusal_says_what_to_do(tmp_path: Path) -> None:
-    job = run(2, tmp_path, "import horovod.torch as hvd\nhvd.init()\n", HOROVOD_CPU_OPERATIONS="ccl")
+    job = run(2, tmp_path, "import farandole.numpy as hvd\nhvd.init()\n", HOROVOD_CPU_OPERATIONS="ccl")
     assert job.returncode != 0
     for word in ("libfarandole_ccl.so", "tools/setup --with-ccl", "FARANDOLE_CCL_ROOT", "oneccl-devel"):
         assert word in job.stdout, job.stdout

@@ -86,19 +86,18 @@ def test_discovery_that_goes_wrong_later_is_told_with_its_line_and_the_hosts_sta
 
 BROADCASTS_BEFORE = """
 import os, pathlib, sys
-import torch, horovod.torch as hvd
+import numpy, farandole.numpy as hvd
 
 end = pathlib.Path(sys.argv[1])
 hvd.init()
-model = torch.nn.Linear(2, 1)
-hvd.broadcast_parameters(model.state_dict(), root_rank=0)
-state = hvd.elastic.TorchState(model=model, step=0)
+weight = hvd.broadcast(numpy.ones((1, 2)), root_rank=0, name="weight")
+state = hvd.elastic.NumPyState(weight=weight, step=0)
 
 @hvd.elastic.run
 def train(state):
     print(f"BEGIN slot {os.environ['HOROVOD_RANK']} rank {hvd.rank()} of {hvd.size()} step {state.step} "
           f"pid {os.getpid()}", flush=True)
-    while not int(hvd.allreduce(torch.tensor([int(end.exists())]), op=hvd.Max, name="end")):
+    while not int(hvd.allreduce(numpy.array([int(end.exists())]), op=hvd.Max, name="end")[0]):
         state.step += 1
         state.commit()
 

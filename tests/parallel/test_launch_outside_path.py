@@ -70,6 +70,6 @@ def test_a_lost_rank_fails_the_others_operations_by_its_name(library: Path, tmp_
 
 @pytest.mark.parametrize("file, why", [("", "none is named"), ("libstar.so", "give its full path")])
 def test_a_wrong_library_is_an_error_that_says_what_to_do(tmp_path: Path, file: str, why: str) -> None:
-    job = run(2, file, tmp_path, "import horovod.torch as hvd\nhvd.init()\n")
+    job = run(2, file, tmp_path, "import farandole.numpy as hvd\nhvd.init()\n")
     assert job.returncode != 0
     assert f"FARANDOLE_PATH_LIBRARY={file}" in job.stdout and why in job.stdout
