@@ -179,6 +179,9 @@ print("UNTOUCHED", flush=True)
 
 
 @pytest.mark.parametrize("barrier", [False, True])
-def test_init_leaves_threads_and_their_cores_alone(barrier: bool, tmp_path: Path) -> None:
+def test_init_leaves_threads_and_their_cores_alone(
+    barrier: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     done = run_script(2, tmp_path, UNTOUCHED.format(barrier=barrier))
     assert done.returncode == 0 and done.stdout.count("UNTOUCHED") == 2, done.stdout
