@@ -36,11 +36,13 @@ error allocate_outputs(lane_job& job, result_memory& memory) {
 
 } // namespace
 
+// The lane may have gone before: where the set was started anew, that is the reason.
 lane_job::~lane_job() {
   std::erase_if(operations, [](const pending_ptr& one) { return !one; });
   if (auto runs = operations.empty() ? nullptr : home.lock())
     runs->adopt(std::exchange(operations, {}));
-  settle({error_kind::disconnected, "the generation ended before this operation was run"});
+  const auto why = operations.empty() ? error{} : operations.front()->epoch.refuse();
+  settle(why ? why : error{error_kind::disconnected, "the generation ended before this operation was run"});
 }
 
 void lane_job::settle(const error& how) {
