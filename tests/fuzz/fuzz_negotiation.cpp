@@ -63,7 +63,7 @@ private:
     made.board.on = made.board.one_host = (flags & 2) != 0;
     made.board.area_bytes = cells * cell_footprint;
     made.board.limit_bytes = 64;
-    made.board.notice_bytes = 64;
+    made.board.collective_bytes = 64;
     made.board.footprint = [](std::size_t) { return cell_footprint; };
     made.keeps_sets = (flags & 4) != 0;
     if ((flags & 32) == 0)

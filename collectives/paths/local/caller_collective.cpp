@@ -138,7 +138,7 @@ void caller_collective::take_place() {
 }
 
 notice caller_collective::own_notice() const {
-  notice_place place;
+  notice_place place{board_.arenas() ? 0 : notice_place::no_arena, 0};
   if (shown_place_)
     place = {board_.arenas()->own->offset_of(result_.get()), result_.get_deleter().bytes};
   std::vector<std::int64_t> rows = tensor_.splits;
@@ -151,7 +151,8 @@ caller_collective::state caller_collective::advance() {
   if (!opened_) {
     if (!board_.ready(cell_, round_))
       return state::waits;
-    if ((problem_ = open()))
+    problem_ = open();
+    if (problem_)
       return state::failed;
   }
   switch (collective_->run()) {

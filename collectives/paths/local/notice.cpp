@@ -74,7 +74,8 @@ bool all_placed(const dealing& deal) {
   for (std::uint32_t member = 0; member < deal.members(); ++member) {
     const auto place = deal.all[member].place();
     std::uint64_t end = 0;
-    if (all_for(deal, member) > place.bytes || __builtin_add_overflow(place.at, place.bytes, &end))
+    if (place.at == notice_place::no_arena || all_for(deal, member) > place.bytes ||
+        __builtin_add_overflow(place.at, place.bytes, &end))
       return false;
   }
   return true;

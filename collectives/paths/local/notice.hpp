@@ -22,6 +22,8 @@ constexpr std::size_t notice_words(std::size_t members) {
 
 /// Where a member wants what comes to it.
 struct notice_place {
+  /// As `at`: the member can write into no arena, so none is used.
+  static constexpr std::uint64_t no_arena = ~std::uint64_t{0};
   std::uint64_t at = 0;    ///< in its arena
   std::uint64_t bytes = 0; ///< that it has there; 0: none
 };

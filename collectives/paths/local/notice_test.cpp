@@ -111,6 +111,13 @@ TEST_CASE("a member to whom nothing comes needs no place") {
   CHECK(plan->placed);
 }
 
+TEST_CASE("where a member can write into no arena, none is used") {
+  const notice_place unable{notice_place::no_arena, 0};
+  const auto all = std::vector{of(unable, {0, 2}), of({200, 30}, {0, 1})};
+  for (std::uint32_t rank = 0; rank < 2; ++rank)
+    CHECK_FALSE(plan_rows(operation::alltoall, all, rank, 10)->placed);
+}
+
 TEST_CASE("rows that cannot be are refused, with a member that offers them") {
   const auto told = [](const expected<row_plan>& plan) {
     return !plan && plan.error().text.find("local member ") == 0 &&

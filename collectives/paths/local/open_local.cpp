@@ -56,10 +56,10 @@ error opened_local_path::connect(std::span<const std::string> addresses, std::in
   memory_.window = std::move(*shared);
   connected_ = std::make_unique<local_path>(memory_.window, place, policy_);
   if (layout_.board_bytes > 0) {
+    // They take much address space; a process that has too little goes on without.
     auto arenas = result_arenas::open(*memory_.window, place);
-    if (!arenas)
-      return arenas.error();
-    memory_.board = std::make_shared<board>(memory_.window, place, policy_, std::move(*arenas));
+    memory_.board =
+        std::make_shared<board>(memory_.window, place, policy_, arenas ? std::move(*arenas) : nullptr);
   }
   memory_.window->drop_descriptor();
   return {};
