@@ -40,10 +40,7 @@ private:
     auto& channel = job_.channel;
     const auto step = step_of(chunk);
     channel.enter(local_phase::unpack, step);
-    if (is_last(chunk))
-      if (const auto came = channel.await_all(&member_progress::packed, step + 1); came != arrival::there)
-        return came;
-    if (const auto agreed = channel.commit(is_last(chunk)); agreed != arrival::there)
+    if (const auto agreed = await_output(&member_progress::packed, chunk); agreed != arrival::there)
       return agreed;
     for (; unpacked_ < members(); ++unpacked_) {
       const auto source = (rank() + unpacked_) % members();

@@ -50,6 +50,14 @@ arrival shm_collective::run() {
   return arrival::there;
 }
 
+arrival shm_collective::await_output(shm_channel::counter which, std::size_t chunk) {
+  const bool last = is_last(chunk);
+  if (last)
+    if (const auto came = job_.channel.await_all(which, step_of(chunk) + 1); came != arrival::there)
+      return came;
+  return job_.channel.commit(last);
+}
+
 std::unique_ptr<shm_collective> make_collective(const shm_job& job) {
   switch (job.bundle.operation) {
   case operation::allreduce:

@@ -78,6 +78,9 @@ protected:
     chunk_bytes_ = chunk_bytes;
     chunks_ = bytes == 0 ? 0 : chunks_of(bytes, chunk_bytes);
   }
+  /// Before the outputs of a chunk are written. Before those of the last, all others have come so far: then
+  /// this member waits for nothing any more.
+  arrival await_output(shm_channel::counter which, std::size_t chunk);
   std::uint64_t step_of(std::size_t chunk) const { return job_.first + chunk; }
   bool is_last(std::size_t chunk) const { return chunk + 1 == chunks_; }
   chunk_range chunk_of(const tensor_stream& stream, std::size_t chunk) const {
