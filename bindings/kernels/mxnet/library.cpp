@@ -109,7 +109,7 @@ std::optional<library> library::find(const char* file, std::string& why) {
     return std::nullopt;
   }
   found.make_plain =
-      reinterpret_cast<void (*)(const void*)>(dlsym(loaded, "_ZNK5mxnet7NDArray20Reorder2DefaultAsyncEv"));
+      reinterpret_cast<void (*)(void*)>(dlsym(loaded, "_ZN5mxnet7NDArray5Chunk15Reorder2DefaultEv"));
   return found;
 }
 
@@ -137,12 +137,15 @@ std::optional<description> describe(const library& mxnet, array which, std::stri
   return std::nullopt;
 }
 
-bool share_memory(array one, array other) {
+void* memory_of(array of) {
   // The first member of mxnet::NDArray points to the memory.
-  const void* memories[2];
-  std::memcpy(&memories[0], one, sizeof(void*));
-  std::memcpy(&memories[1], other, sizeof(void*));
-  return memories[0] == memories[1];
+  void* memory = nullptr;
+  std::memcpy(&memory, of, sizeof(memory));
+  return memory;
+}
+
+bool share_memory(array one, array other) {
+  return memory_of(one) == memory_of(other);
 }
 
 array make_like(const library& mxnet, array which, std::int64_t rows) {

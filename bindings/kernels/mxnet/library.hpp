@@ -51,9 +51,10 @@ struct library {
   call_number storage_of;
   int (*device_of)(array, int* type, int* number);
   int (*data_of)(array, void** data);
-  /// mxnet::NDArray::Reorder2DefaultAsync: an operation of the engine that brings the array's memory into
-  /// row-major order, where oneDNN has left it in one of its own. Null in builds without oneDNN.
-  void (*make_plain)(const void* array);
+  /// mxnet::NDArray::Chunk::Reorder2Default: brings an array's memory_of() into row-major order, where oneDNN
+  /// has left it in one of its own; only for an operation of the engine that writes the array. Null in builds
+  /// without oneDNN.
+  void (*make_plain)(void* memory);
 
   /// The functions of the library that was loaded from this file; none, with the reason, if one is missing.
   static std::optional<library> find(const char* file, std::string& why);
@@ -70,6 +71,9 @@ struct description {
 
 /// None, with the reason, for what cannot travel.
 std::optional<description> describe(const library& mxnet, array which, std::string& why);
+
+/// The mxnet::NDArray::Chunk of an array.
+void* memory_of(array of);
 
 /// Whether two arrays are views of one piece of memory, for which the engine keeps one queue.
 bool share_memory(array one, array other);

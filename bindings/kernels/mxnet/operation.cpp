@@ -11,12 +11,16 @@
 namespace farandole::mxnet {
 namespace {
 
-/// mxnet::FnProperty: which thread of the engine runs an operation, which takes it microseconds. kAsync: the
-/// one that pushes it, if its arrays are ready by then.
-constexpr int where_pushed = 4;
-/// kCPUPrioritized: threads of their own, so that no computation is in the way. What has been given a
-/// priority, gradients for one, is pushed before it can run.
-constexpr int beside_computation = 3;
+/// mxnet::FnProperty: which thread of the engine runs an operation. kAsync: the thread that pushes it if its
+/// arrays are ready by then, else the thread that computes.
+constexpr int on_computing_thread = 4;
+/// kCPUPrioritized: threads of their own, beside the computation.
+constexpr int on_prioritized_thread = 3;
+
+/// Waking a prioritized thread takes about 50 microseconds, twice for each operation when the next computation
+/// needs the result. An allreduce of up to so many elements takes no longer than that, so the computing thread
+/// runs it. Larger ones overlap with the computation.
+constexpr std::int64_t most_computing_thread_elements = std::int64_t{1} << 17;
 
 /// What a thread of the engine waits for, and for how long: ranks may begin operations in different orders.
 constexpr std::int64_t most_waited_elements = std::int64_t{1} << 20;
@@ -101,24 +105,22 @@ bool operation::push(std::unique_ptr<operation> self, int priority, std::string&
   std::vector<array> written;
   for (const auto& each : self->members_)
     add_distinct(written, each->target);
-  for (const auto& each : self->members_) {
+  for (const auto& each : self->members_)
     if (each->target != each->source)
-      add_distinct(read, each->source);
-    // Vectors have one order only.
-    if (self->mxnet_.make_plain && each->what.shape.size() > 1)
-      self->mxnet_.make_plain(each->source);
-  }
+      add_distinct(self->may_be_reordered(*each) ? written : read, each->source);
   std::shared_ptr<std::string> told;
   if (engine_is_naive())
     told = self->told_ = std::make_shared<std::string>();
-  self->may_wait_ = priority != 0 && self->elements() <= most_waited_elements;
+  const std::int64_t elements = self->elements();
+  self->may_wait_ = priority != 0 && elements <= most_waited_elements;
+  const bool beside = priority != 0 && elements > most_computing_thread_elements;
   static constexpr device host = {1, 0};
   const library& mxnet = self->mxnet_;
   operation* given = self.release();
   const int refused = mxnet.push(
       &run, given, [](void* which) { delete static_cast<operation*>(which); }, &host, read.data(),
       static_cast<int>(read.size()), written.data(), static_cast<int>(written.size()),
-      priority == 0 ? &where_pushed : &beside_computation, priority, "farandole", false);
+      beside ? &on_prioritized_thread : &on_computing_thread, priority, "farandole", false);
   if (refused != 0)
     why = mxnet.problem();
   else if (told)
@@ -159,6 +161,11 @@ void operation::start() {
   leave();
 }
 
+/// Vectors have one order only.
+bool operation::may_be_reordered(const member& each) const {
+  return mxnet_.make_plain && each.what.shape.size() > 1;
+}
+
 std::int64_t operation::elements() const {
   std::int64_t sum = 0;
   for (const auto& each : members_)
@@ -187,6 +194,8 @@ bool operation::fill(std::vector<farandole_submission>& submissions) {
     next.dimensions = each->what.shape.size();
     next.set = request_.set;
     next.told = may_wait_ ? FARANDOLE_TOLD_WAITING : FARANDOLE_TOLD_CALLBACK;
+    if (may_be_reordered(*each))
+      mxnet_.make_plain(memory_of(each->source));
     void* source = nullptr;
     void* target = nullptr;
     if (mxnet_.data_of(each->source, &source) != 0 || mxnet_.data_of(each->target, &target) != 0) {

@@ -1,7 +1,7 @@
 // A collective, or several as a group, as one operation of MXNet's dependency engine: it runs when its arrays
 // are ready and hands them to the job; the engine hears of its end from whichever thread settles it. So
-// whatever does not depend on its arrays goes on meanwhile. A thread of the engine that has nothing to
-// compute waits for a small operation for a moment, and runs the collective itself.
+// whatever does not depend on its arrays goes on meanwhile. The thread of the engine that starts a small
+// operation waits for it for up to a millisecond, and so runs the collective itself.
 #pragma once
 
 #include <atomic>
@@ -59,6 +59,7 @@ private:
   static void on_settled(void* which);
 
   void start();
+  bool may_be_reordered(const member& each) const;
   std::int64_t elements() const;
   bool settles_soon(farandole_handle* handle) const;
   bool fill(std::vector<farandole_submission>& submissions);
@@ -69,7 +70,7 @@ private:
   const library& mxnet_;
   const farandole_kernel_door& door_;
   const request request_;
-  bool may_wait_ = false; ///< it runs on a thread that has nothing to compute
+  bool may_wait_ = false; ///< the engine's thread waits for the result, for a short time
   std::vector<std::unique_ptr<member>> members_;
   completion done_{};
   std::atomic<std::size_t> unsettled_ = 0;
