@@ -65,10 +65,12 @@ TEST_CASE("members that meet on one core, where each could have its own, move af
   CHECK(skipped(ledger) == 0);
 }
 
-TEST_CASE("members with less than a core each stay where they are") {
+TEST_CASE("members with less than a core each stay where they are, and go on yielding") {
   yield_ledger ledger(false, 4);
-  for (int i = 0; i < 100; ++i)
+  for (int i = 0; i < 100; ++i) {
     CHECK(ledger.saw(switched) == yield_ledger::advice::stay);
+    CHECK(ledger.saw(slice) == yield_ledger::advice::stay);
+  }
   CHECK(skipped(ledger) == 0);
 }
 
