@@ -64,10 +64,9 @@ expected<pending_ptr> door::submit(const set_change& what) {
                  "this rank is adding or removing a process set already; wait for that first"};
   auto operation = pending_ptr::make();
   operation->name = set_change_name;
-  operation->change = what;
   operation->home = weak_from_this();
   known.last = operation;
-  enqueue(operation);
+  enqueue(set_change_request{operation, what});
   return operation;
 }
 
@@ -191,16 +190,12 @@ void door::enter(std::span<const arrival> together) {
 }
 
 void door::withdraw(pending& operation) {
-  if (operation.change)
+  if (operation.name == set_change_name)
     return; // the others may count on it already
-  auto order = pending_ptr::make();
-  order->name = operation.name;
-  order->set = set_;
-  order->withdrawal = true;
   std::lock_guard guard(mutex_);
   // On the board, this member would have to take back a round that others may have read already: it stays.
   if (operation.now() == phase::queued && !ended_)
-    enqueue(std::move(order));
+    enqueue(withdrawal_request{operation.name});
 }
 
 void door::look_after(pending& operation) {
@@ -213,12 +208,9 @@ void door::takes_long(pending& operation) {
 }
 
 void door::tell_of(pending& operation, bool slow) {
-  auto order = pending_ptr::make();
-  order->slow = slow;
-  order->watched = pending_ptr::share(&operation).release();
   std::lock_guard guard(mutex_);
   if (is_on_board(operation.now()) && !ended_)
-    enqueue(std::move(order));
+    enqueue(watch_request{pending_ptr::share(&operation), slow});
 }
 
 void door::close() {
@@ -228,13 +220,15 @@ void door::close() {
   ring_ = nullptr;
 }
 
-void door::enqueue(pending_ptr operation) {
-  auto* raw = operation.release();
-  auto* head = queue_.load(std::memory_order_relaxed);
+void door::enqueue(submission_message message) {
+  auto* added = new queued{std::move(message), queue_.load(std::memory_order_relaxed)};
+  // Once it is in the queue, the loop may take and delete it.
+  bool first = false;
   do
-    raw->next = head;
-  while (!queue_.compare_exchange_weak(head, raw, std::memory_order_release, std::memory_order_relaxed));
-  if (!head && ring_)
+    first = !added->next;
+  while (!queue_.compare_exchange_weak(added->next, added, std::memory_order_release,
+                                       std::memory_order_relaxed));
+  if (first && ring_)
     ring_();
 }
 
@@ -249,10 +243,12 @@ void door::sweep() {
 
 // ---- the loop ------------------------------------------------------------------------------------
 
-std::vector<pending_ptr> door::take_queue() {
-  std::vector<pending_ptr> all;
-  for (auto* raw = queue_.exchange(nullptr, std::memory_order_acquire); raw;)
-    all.push_back(pending_ptr::adopt(std::exchange(raw, raw->next)));
+std::vector<submission_message> door::take_queue() {
+  std::vector<submission_message> all;
+  for (auto* each = queue_.exchange(nullptr, std::memory_order_acquire); each;) {
+    all.push_back(std::move(each->message));
+    delete std::exchange(each, each->next);
+  }
   std::reverse(all.begin(), all.end());
   return all;
 }
@@ -340,7 +336,7 @@ door::attempt door::pending_names(std::vector<std::string>& names) {
   if (!guard.owns_lock())
     return attempt::busy;
   for (const auto& [name, known] : table_) {
-    if (!known.last || known.last->change)
+    if (!known.last || name == set_change_name)
       continue;
     const auto now = known.last->now();
     if (now == phase::queued || (is_on_board(now) && !known.last->try_settle(pending::mover::nobody)))

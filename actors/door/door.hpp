@@ -63,7 +63,7 @@ public:
   // ---- the loop ----
 
   /// Everything queued since the last call, oldest first.
-  std::vector<pending_ptr> take_queue();
+  std::vector<submission_message> take_queue();
   /// What `own` asked for is known as an id from now on: the same name, signature and group may go by it; on
   /// the board if `where` is given.
   void learn(std::uint32_t id, const pending& own, std::shared_ptr<board_seat> where);
@@ -108,6 +108,10 @@ private:
     std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
   };
   using table = std::unordered_map<std::string, entry, text_hash, std::equal_to<>>;
+  struct queued {
+    submission_message message;
+    queued* next = nullptr;
+  };
   struct news {
     std::uint32_t id = 0;
     bool forgotten = false;
@@ -136,7 +140,7 @@ private:
   void leave_all_seats(pending& join);
   static bool leave_board(pending& operation);
   void tell_of(pending& operation, bool slow);
-  void enqueue(pending_ptr operation);
+  void enqueue(submission_message message);
   void post(news* item);
   void read_news();
   void apply(news& item);
@@ -157,7 +161,7 @@ private:
   error ended_;
   std::size_t sweep_at_ = 1024;
 
-  std::atomic<pending*> queue_{nullptr};
+  std::atomic<queued*> queue_{nullptr};
   std::atomic<news*> news_{nullptr};
   std::atomic<std::uint64_t> submitted_{0};
   std::atomic<std::uint64_t> on_board_{0};

@@ -30,7 +30,7 @@ struct doorway {
     if (queued.empty())
       return {};
     REQUIRE(queued.size() == 1);
-    REQUIRE(queued[0].get() == operation.get());
+    REQUIRE(std::get<pending_ptr>(queued[0]).get() == operation.get());
     REQUIRE(operation->claim_and_settle(phase::queued, {}));
     return operation;
   }
@@ -139,11 +139,11 @@ TEST_CASE("who joins takes an open round with it to the leader, ahead of the joi
   const auto join = one.join();
   const auto queued = one.door->take_queue();
   REQUIRE(queued.size() == 2);
-  CHECK(queued[0].get() == open.get());
+  CHECK(std::get<pending_ptr>(queued[0]).get() == open.get());
   CHECK(open->now() == phase::queued);
   CHECK(open->id == 0);
   CHECK(open->left == std::vector<board_round>{{1, 0}});
-  CHECK(queued[1].get() == join.get());
+  CHECK(std::get<pending_ptr>(queued[1]).get() == join.get());
   CHECK(join->left.empty());
 }
 

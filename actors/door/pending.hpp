@@ -1,31 +1,19 @@
 // One operation in flight: what was asked, whose buffers it may touch, and how its caller learns the end.
-// Framework threads, the loop and a lane share it by reference count; its state word says who may settle it.
-//
-//   boarded   it takes part in a round of the fast path
-//     ──(all cells are published, and a framework thread claims it)──▶ claimed ──▶ settled
-//     ──(a thread goes on with the collective that callers run)──▶ moving
-//        ──(it would have to wait)──▶ boarded
-//        ──(it is done)──▶ claimed
-//     ──(this member or another one gives the round up, so it travels by the leader)──▶ queued
-//   boarded, moving ──(another member has given the round up, and the word of it is on its way)──▶ stranded
-//   stranded ──▶ queued, when it travels by the leader; ──▶ claimed, when the generation ends
-//   queued ──(the lane, or the loop when it fails before it was started)──▶ claimed ──▶ settled
-//
-// A waiter sleeps on the word itself, so each change that matters to it also wakes it.
+// Framework threads, the loop and a lane share it by reference count; its phase says who may settle it.
 #pragma once
 
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "actors/door/board_seat.hpp"
+#include "actors/door/phase_word.hpp"
 #include "actors/door/set_epochs.hpp"
 #include "collectives/paths/local/caller_collective.hpp"
 #include "collectives/paths/local/result_memory.hpp"
@@ -37,31 +25,8 @@ namespace farandole {
 
 class door;
 
-enum class phase : std::uint32_t {
-  queued = 0,
-  settled = 1,
-  boarded = 2,
-  claimed = 3,
-  moving = 4,
-  stranded = 5
-};
-
-/// Whether an operation in this phase takes part in a round on the board.
-constexpr bool is_on_board(phase now) {
-  return now == phase::boarded || now == phase::moving || now == phase::stranded;
-}
-
-struct pending {
-  pending() = default;
-  pending(const pending&) = delete;
-  pending& operator=(const pending&) = delete;
-  ~pending();
-
-  /// As it was made, but for what recurs when the same is asked again (name, signature, set, epoch, home).
-  /// For who holds it alone.
-  void renew();
-
-  // What was asked; written before the operation is shared, constant afterwards.
+/// What was asked; written before the operation is shared, constant afterwards.
+struct operation_request {
   std::string name;
   farandole::signature signature;
   const std::byte* input = nullptr;
@@ -74,20 +39,27 @@ struct pending {
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
   bool seatless = false; ///< not for the board: nobody would wait for it there
+  /// Whether its output stands in memory of ours: that goes when the caller has no handle any more, while the
+  /// operation may be kept longer.
+  bool lends = false;
 
   set_epoch epoch; ///< of its set
   /// Where it came in; empty for what never can be taken back.
   std::weak_ptr<farandole::door> home;
+};
+
+struct pending : operation_request, phase_word {
+  pending() = default;
+  pending(const pending&) = delete;
+  pending& operator=(const pending&) = delete;
+
+  /// As it was made, but for what recurs when the same is asked again (name, signature, set, epoch, home).
+  /// For who holds it alone.
+  void renew();
 
   // How it reaches the leader; the door writes these before it queues the operation.
-  std::uint32_t id = 0;             ///< 0: by full request
-  std::vector<board_round> left;    ///< board rounds given up with it
-  std::optional<set_change> change; ///< of the process sets; no tensor
-  bool withdrawal = false;          ///< takes `name` back; no operation of its own
-  pending* watched = nullptr; ///< asks the loop to look after this one, on the board; no operation of its
-                              ///< own. Holds a reference
-  bool slow = false;          ///< of `watched`: somebody waits for it already, and it only takes long
-  pending* next = nullptr;    ///< the door's queue
+  std::uint32_t id = 0;          ///< 0: by full request
+  std::vector<board_round> left; ///< board rounds given up with it
 
   // Where it sits on the board; valid from phase boarded on, until it is queued.
   std::shared_ptr<board_seat> seat;
@@ -100,9 +72,6 @@ struct pending {
   result_memory::block owned;            ///< memory behind outcome.bytes, where the caller gave none
   std::atomic<bool> looked_after{false}; ///< the loop has been asked to
   std::atomic<bool> handed_on{false};    ///< the loop has asked a lane to go on with the collective
-  /// Whether there will be such memory: it goes when the caller has no handle any more, while the operation
-  /// may be kept longer. Constant afterwards.
-  bool lends = false;
 
   /// The problem, for the caller: an epoch that ended with it has then been seen to end.
   const error& told() const {
@@ -111,10 +80,6 @@ struct pending {
     return problem;
   }
 
-  phase now() const { return static_cast<phase>(word_.load(std::memory_order_acquire)); }
-  bool settled() const { return now() == phase::settled; }
-  const std::atomic<std::uint32_t>& word() const { return word_; }
-
   /// Before the operation is shared: it is going to take part in this round of its seat. False, and nothing
   /// has happened, where there is no memory for that now.
   bool take_seat(std::shared_ptr<board_seat> where, std::uint64_t which);
@@ -122,9 +87,6 @@ struct pending {
   void leave_seat();
   /// Publishes its cell.
   void show();
-
-  /// Moves from one phase to another if it is there; wakes waiters when it did.
-  bool advance(phase from, phase to);
 
   /// Ends the operation: the caller must have claimed it (or own it alone). Writes `how`, wakes, calls back.
   void settle(error how);
@@ -159,36 +121,11 @@ struct pending {
   /// Takes memory for an output of which so many rows come from each member.
   error own_output(result_memory& memory, std::vector<std::int64_t> rows);
 
-  /// Waits for a phase other than `seen`, a signal, or `until`; not at all once settled. Spurious returns are
-  /// allowed.
-  void wait_for_change(phase seen, std::chrono::steady_clock::time_point until) const;
-
-  /// While one lives, every change of phase wakes sleepers on word() that got there by another way than
-  /// wait_for_change (futex_waitv with a word of shared memory).
-  class watcher {
-  public:
-    explicit watcher(const pending& watched) : watched_(watched) {
-      watched_.waiters_.fetch_add(1, std::memory_order_seq_cst);
-    }
-    watcher(const watcher&) = delete;
-    watcher& operator=(const watcher&) = delete;
-    ~watcher() { watched_.waiters_.fetch_sub(1, std::memory_order_relaxed); }
-
-  private:
-    const pending& watched_;
-  };
-
   /// Of an operation that lends: one more handle, and one less. It begins with one.
   void hold() { handles_.fetch_add(1, std::memory_order_relaxed); }
   bool let_go();
 
-  /// See handle::on_settled.
-  void on_settled(std::function<void()> callback);
-
 private:
-  std::atomic<std::uint32_t> word_{0};
-  mutable std::atomic<std::uint32_t> waiters_{0};
-  std::atomic<std::function<void()>*> callback_{nullptr};
   std::atomic<std::uint32_t> references_{1};
   std::atomic<std::uint32_t> handles_{1};
   std::atomic<bool> dropped_{false};
@@ -199,7 +136,8 @@ private:
   void end_damaged();
   bool settle_shown();
   bool go_on();
-  void settle_collective(error why);
+  /// Settles what sits on the board; its caller has claimed it.
+  void end_round(error why);
 
   friend class pending_ptr;
 };
@@ -245,5 +183,22 @@ private:
   }
   pending* raw_ = nullptr;
 };
+
+/// What a framework thread hands to the loop through the door's queue: an operation that travels by the
+/// leader, or one of these.
+struct set_change_request {
+  pending_ptr operation; ///< ends when the change has been made
+  set_change change;
+};
+/// Takes an operation back if it has not been scheduled.
+struct withdrawal_request {
+  std::string name;
+};
+/// The loop is to look after an operation on the board.
+struct watch_request {
+  pending_ptr operation;
+  bool slow; ///< somebody waits for it already, and it only takes long
+};
+using submission_message = std::variant<pending_ptr, set_change_request, withdrawal_request, watch_request>;
 
 } // namespace farandole

@@ -36,7 +36,7 @@ void pending::show() {
     collective->show();
   else
     seat->board().publish(seat->cell(), round, input);
-  word_.store(static_cast<std::uint32_t>(phase::boarded), std::memory_order_relaxed);
+  begin(phase::boarded);
 }
 
 caller_tensor pending::tensor() const {
@@ -82,12 +82,8 @@ void pending::end_damaged() {
   seat->board().give_up(seat->cell(), round);
   if (!advance(phase::boarded, phase::claimed))
     return;
-  const error why{error_kind::unknown, printable_name(name) + ": this member's part of shared memory was "
-                                                              "overwritten by another process"};
-  if (collective)
-    settle_collective(why);
-  else
-    settle(why);
+  end_round({error_kind::unknown, printable_name(name) + ": this member's part of shared memory was "
+                                                         "overwritten by another process"});
 }
 
 // All have come. If another member gave the round up before, it failed there, and must not succeed here: the
@@ -102,7 +98,7 @@ bool pending::settle_shown() {
   }
   if (!advance(phase::boarded, phase::claimed))
     return settled();
-  settle(board.collect(seat->cell(), round, output));
+  end_round(board.collect(seat->cell(), round, output));
   return true;
 }
 
@@ -123,17 +119,17 @@ bool pending::go_on() {
   if (next != phase::claimed)
     return settled();
   if (state == caller_collective::state::done) {
-    settle_collective({});
+    end_round({});
   } else {
     seat->board().give_up(seat->cell(), round);
     const auto& why = collective->problem();
-    settle_collective({why.kind, printable_name(name) + ": " + why.text});
+    end_round({why.kind, printable_name(name) + ": " + why.text});
   }
   return true;
 }
 
-void pending::settle_collective(error why) {
-  if (!why) {
+void pending::end_round(error why) {
+  if (collective && !why) {
     seat->add_steps(collective->steps());
     seat->came(collective->result_bytes());
     if (row_of(signature.operation).has_rows()) {
@@ -142,7 +138,8 @@ void pending::settle_collective(error why) {
       outcome.first_dims = collective->first_dims();
     }
   }
-  collective->release();
+  if (collective)
+    collective->release();
   settle(std::move(why));
 }
 
@@ -182,10 +179,7 @@ bool pending::end_on_board(const error& why) {
   // The caller may have moved on meanwhile.
   if (!advance(here, phase::claimed))
     return !is_on_board(now());
-  if (collective)
-    settle_collective(why);
-  else
-    settle(why);
+  end_round(why);
   return true;
 }
 

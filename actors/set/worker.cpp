@@ -40,15 +40,12 @@ void worker_state::begin(worker_setup how) {
 
 void worker_state::drain_door() {
   auto queued = setup_.door->take_queue();
-  if (over_) {
-    for (auto& operation : queued)
-      operation->claim_and_settle(phase::queued, over_);
-    return;
-  }
   requests out;
   std::size_t inline_bytes = 0;
-  for (auto& operation : queued)
-    take(std::move(operation), out, inline_bytes);
+  for (auto& message : queued)
+    std::visit([&](auto& each) { take(std::move(each), out, inline_bytes); }, message);
+  if (over_)
+    return;
   send(std::move(out));
   arm();
 }
@@ -102,25 +99,36 @@ stall_list worker_state::stalled(std::chrono::nanoseconds limit) {
   return all;
 }
 
-void worker_state::take(pending_ptr operation, requests& out, std::size_t& inline_bytes) {
-  if (operation->watched && operation->slow) {
+void worker_state::take(watch_request&& request, requests&, std::size_t&) {
+  if (over_)
+    return;
+  const auto now = self->clock().now();
+  if (request.slow) {
     std::erase_if(slow_, [](const boarded_one& one) { return !one.operation->awaited(); });
-    slow_.push_back({pending_ptr::share(operation->watched), self->clock().now() - slow_wait});
+    slow_.push_back({std::move(request.operation), now - slow_wait});
     return;
   }
-  if (operation->watched) {
-    watched_.push_back({pending_ptr::share(operation->watched), self->clock().now()});
-    if (watched_.size() == 1 || look_interval_ != shortest_look_interval)
-      look_in(shortest_look_interval);
+  watched_.push_back({std::move(request.operation), now});
+  if (watched_.size() == 1 || look_interval_ != shortest_look_interval)
+    look_in(shortest_look_interval);
+}
+
+void worker_state::take(withdrawal_request&& request, requests& out, std::size_t&) {
+  out.withdraw.push_back(std::move(request.name));
+}
+
+void worker_state::take(set_change_request&& request, requests& out, std::size_t&) {
+  if (over_) {
+    request.operation->claim_and_settle(phase::queued, over_);
     return;
   }
-  if (operation->withdrawal) {
-    out.withdraw.push_back(operation->name);
-    return;
-  }
-  if (operation->change) {
-    out.change = operation->change;
-    hold(by_name_, operation->name, std::move(operation));
+  out.change = std::move(request.change);
+  hold(by_name_, request.operation->name, std::move(request.operation));
+}
+
+void worker_state::take(pending_ptr&& operation, requests& out, std::size_t& inline_bytes) {
+  if (over_) {
+    operation->claim_and_settle(phase::queued, over_);
     return;
   }
   out.left.insert(out.left.end(), operation->left.begin(), operation->left.end());

@@ -82,7 +82,10 @@ private:
   using by_name = std::unordered_map<std::string, pending_ptr>;
 
   /// `inline_bytes`: of the tensors that travel in `out` so far.
-  void take(pending_ptr operation, requests& out, std::size_t& inline_bytes);
+  void take(pending_ptr&& operation, requests& out, std::size_t& inline_bytes);
+  void take(set_change_request&& request, requests& out, std::size_t& inline_bytes);
+  void take(withdrawal_request&& request, requests& out, std::size_t& inline_bytes);
+  void take(watch_request&& request, requests& out, std::size_t& inline_bytes);
   void add_value(const pending& operation, requests& out, std::size_t& inline_bytes) const;
   void send(requests what);
   void ask(std::uint32_t id, requests& out);
