@@ -19,15 +19,27 @@ namespace {
 constexpr std::chrono::microseconds shortest_look_interval{20};
 constexpr std::chrono::microseconds longest_look_interval{1000};
 
-// `table[operation->name] = std::move(operation)` would move before it looks: the right side is evaluated
-// first.
-template <class Table>
-void hold(Table& table, const typename Table::key_type& key, pending_ptr&& operation) {
-  table.insert_or_assign(key, std::move(operation));
-}
-
 request full_request(const pending& operation) {
   return {operation.name, operation.signature, operation.group, operation.group_size, operation.seatless};
+}
+
+std::chrono::nanoseconds since_start(caf::actor_clock::time_point when) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(when.time_since_epoch());
+}
+
+void append(requests& out, const bucket_shelf::ids& ids) {
+  out.ids.insert(out.ids.end(), ids.begin(), ids.end());
+}
+
+/// Asks for an id: with its bucket, if the shelf takes it.
+void ask(bucket_shelf& shelf, std::uint32_t id, std::chrono::nanoseconds now, requests& out) {
+  // It is asked for again, so what was asked before has been answered some other way.
+  if (shelf.holds(id))
+    append(out, shelf.let_go(id));
+  if (!shelf.takes(id))
+    out.ids.push_back(id);
+  else if (const auto whole = shelf.put(id, now))
+    out.buckets.push_back(*whole);
 }
 
 } // namespace
@@ -43,7 +55,16 @@ void worker_state::drain_door() {
   requests out;
   std::size_t inline_bytes = 0;
   for (auto& message : queued)
-    std::visit([&](auto& each) { take(std::move(each), out, inline_bytes); }, message);
+    std::visit(for_parts{
+                   [&](pending_ptr& operation) { announce(std::move(operation), out, inline_bytes); },
+                   [&](set_change_request& request) {
+                     out.change = std::move(request.change);
+                     announce(std::move(request.operation), out, inline_bytes);
+                   },
+                   [&](withdrawal_request& request) { out.withdraw.push_back(std::move(request.name)); },
+                   [&](watch_request& request) { watch(std::move(request)); },
+               },
+               message);
   if (over_)
     return;
   send(std::move(out));
@@ -54,13 +75,8 @@ void worker_state::drain_door() {
 void worker_state::look() {
   if (self->clock().now() < next_look_)
     return;
-  std::erase_if(watched_, [this](boarded_one& one) {
-    if (setup_.move && one.operation->can_move() &&
-        !one.operation->handed_on.exchange(true, std::memory_order_acq_rel))
-      setup_.move(one.operation);
-    return one.operation->try_settle(pending::mover::nobody) || !is_on_board(one.operation->now());
-  });
-  if (!watched_.empty())
+  board_.look(setup_.move);
+  if (board_.watches())
     look_in(std::min(2 * look_interval_, longest_look_interval));
 }
 
@@ -70,86 +86,70 @@ void worker_state::look_in(std::chrono::microseconds interval) {
   self->delayed_send(self, interval, look_atom::value);
 }
 
-// Only asks the board: who waits, or look(), settles.
 stall_list worker_state::stalled(std::chrono::nanoseconds limit) {
-  std::erase_if(slow_, [](const boarded_one& one) { return !one.operation->awaited(); });
-  stall_list all;
-  const auto now = self->clock().now();
-  const auto add = [&](const boarded_one& one) {
-    const auto waited = now - one.since;
-    const auto need = one.operation->awaited();
-    if (over_ || waited <= limit || !need)
-      return;
-    auto& seat = *one.operation->seat;
-    stall found{one.operation->name, waited, seat.board().missing(seat.cell(), one.operation->round, *need)};
-    if (!setup_.ranks.empty())
-      for (auto& rank : found.missing)
-        rank = setup_.ranks[static_cast<std::size_t>(rank)];
-    if (!found.missing.empty())
-      all.stalls.push_back(std::move(found));
-  };
-  std::for_each(watched_.begin(), watched_.end(), add);
-  for (const auto& one : slow_) {
-    const bool told = std::any_of(watched_.begin(), watched_.end(), [&one](const boarded_one& other) {
-      return other.operation.get() == one.operation.get();
-    });
-    if (!told)
-      add(one);
-  }
-  return all;
+  if (over_)
+    return {};
+  return {board_.stalled(self->clock().now(), limit, setup_.ranks)};
 }
 
-void worker_state::take(watch_request&& request, requests&, std::size_t&) {
+void worker_state::watch(watch_request request) {
   if (over_)
     return;
   const auto now = self->clock().now();
-  if (request.slow) {
-    std::erase_if(slow_, [](const boarded_one& one) { return !one.operation->awaited(); });
-    slow_.push_back({std::move(request.operation), now - slow_wait});
-    return;
-  }
-  watched_.push_back({std::move(request.operation), now});
-  if (watched_.size() == 1 || look_interval_ != shortest_look_interval)
+  if (request.slow)
+    return board_.add_slow(std::move(request.operation), now - slow_wait);
+  board_.add(std::move(request.operation), now);
+  if (board_.watched() == 1 || look_interval_ != shortest_look_interval)
     look_in(shortest_look_interval);
 }
 
-void worker_state::take(withdrawal_request&& request, requests& out, std::size_t&) {
-  out.withdraw.push_back(std::move(request.name));
-}
-
-void worker_state::take(set_change_request&& request, requests& out, std::size_t&) {
-  if (over_) {
-    request.operation->claim_and_settle(phase::queued, over_);
-    return;
-  }
-  out.change = std::move(request.change);
-  hold(by_name_, request.operation->name, std::move(request.operation));
-}
-
-void worker_state::take(pending_ptr&& operation, requests& out, std::size_t& inline_bytes) {
+void worker_state::announce(pending_ptr operation, requests& out, std::size_t& inline_bytes) {
   if (over_) {
     operation->claim_and_settle(phase::queued, over_);
     return;
   }
   out.left.insert(out.left.end(), operation->left.begin(), operation->left.end());
   if (operation->id != 0) {
-    ask(operation->id, out);
+    ask(shelf_, operation->id, since_start(self->clock().now()), out);
     add_value(*operation, out, inline_bytes);
-    hold(by_id_, operation->id, std::move(operation));
-    return;
-  }
-  if (operation->signature.operation == operation::join)
+  } else if (operation->signature.operation == operation::join) {
     out.join = joined_ = true;
-  else
+  } else if (operation->name != set_change_name) { // which `out.change` asks for
     out.full.push_back(full_request(*operation));
-  hold(by_name_, operation->name, std::move(operation));
+  }
+  operations_.add(std::move(operation));
 }
 
 void worker_state::send(requests what) {
   if (what.must_not_overtake())
-    let_go(shelf_.let_all_go(), what);
+    append(what, shelf_.let_all_go());
   if (!what.empty())
     self->send(setup_.post, outbound{setup_.leader, encode(setup_.self, what)});
+}
+
+void worker_state::tick() {
+  const auto now = self->clock().now();
+  if (!next_tick_ || now < *next_tick_)
+    return;
+  next_tick_.reset();
+  requests out;
+  if (!over_)
+    append(out, shelf_.overdue(since_start(now)));
+  send(std::move(out));
+  arm();
+}
+
+// A tick that is set stays: what came later waits longer, or the tick looks again.
+void worker_state::arm() {
+  const auto wake = shelf_.wake_at();
+  if (!wake || over_)
+    return;
+  const caf::actor_clock::time_point when{
+      std::chrono::duration_cast<caf::actor_clock::time_point::duration>(*wake)};
+  if (next_tick_ && *next_tick_ <= when)
+    return;
+  next_tick_ = when;
+  self->delayed_send(self, when - self->clock().now(), tick_atom::value);
 }
 
 void worker_state::leave(departure how) {
@@ -180,20 +180,42 @@ void worker_state::follow(const envelope& message) {
   for_each_part(*plan,
                 for_parts{
                     [this, &plan](part_tag<schedule_part::assignments>, auto&) { apply_assignments(*plan); },
-                    [this](part_tag<schedule_part::dissolved>, auto& buckets) { dissolve(buckets); },
+                    [this](part_tag<schedule_part::dissolved>, auto& buckets) {
+                      requests out;
+                      for (const auto bucket : buckets)
+                        append(out, shelf_.dissolve(bucket));
+                      send(std::move(out));
+                    },
                     [this](part_tag<schedule_part::forget>, auto& ids) {
                       for (auto id : ids)
                         setup_.door->forget(id);
                     },
-                    [this, &plan](part_tag<schedule_part::retract>, auto&) { apply_retractions(*plan); },
-                    [this, &plan](part_tag<schedule_part::failures>, auto&) { apply_failures(*plan); },
+                    [this](part_tag<schedule_part::retract>, auto& rounds) {
+                      for (const auto& round : rounds)
+                        retract(round);
+                    },
+                    [this](part_tag<schedule_part::failures>, auto& failures) {
+                      for (const auto& failure : failures)
+                        if (auto failed = operations_.take_under_any_key(failure.name))
+                          failed->claim_and_settle(phase::queued, failure.reason);
+                    },
                     [this, &plan](part_tag<schedule_part::ask>, auto&) { answer_questions(*plan); },
                     [this, &plan](part_tag<schedule_part::results>, auto&) { apply_results(*plan); },
                     [this, &plan](part_tag<schedule_part::bundles>, auto&) { run_bundles(*plan); },
-                    [this](part_tag<schedule_part::buckets>, auto& buckets) { plan_buckets(buckets); },
+                    [this](part_tag<schedule_part::buckets>, auto& buckets) {
+                      requests out;
+                      for (const auto& planned : buckets)
+                        append(out, shelf_.add(planned));
+                      send(std::move(out));
+                    },
                     [this](part_tag<schedule_part::joined>, std::int32_t last_rank) {
-                      if (last_rank >= 0)
-                        finish_join(last_rank);
+                      if (last_rank < 0)
+                        return;
+                      joined_ = false;
+                      if (auto join = operations_.take_join()) {
+                        join->outcome.last_rank = last_rank;
+                        join->claim_and_settle(phase::queued, {});
+                      }
                     },
                     [this](part_tag<schedule_part::restarts>, auto& restarts) {
                       if (!restarts.empty())
@@ -221,16 +243,9 @@ void worker_state::end_in_order(const schedule& plan) {
 }
 
 void worker_state::apply_assignments(const schedule& plan) {
-  for (auto& one : plan.assignments) {
-    auto named = by_name_.find(one.name);
-    auto known = by_id_.find(one.id);
-    if (named != by_name_.end()) {
-      known = by_id_.insert_or_assign(one.id, std::move(named->second)).first;
-      by_name_.erase(named);
-    }
-    if (known != by_id_.end())
-      setup_.door->learn(one.id, *known->second, seat_for(one, known->second->signature));
-  }
+  for (auto& one : plan.assignments)
+    if (const auto* known = operations_.assign(one.id, one.name))
+      setup_.door->learn(one.id, *known, seat_for(one, known->signature));
 }
 
 std::shared_ptr<board_seat> worker_state::seat_for(const assignment& what, const signature& own) {
@@ -256,11 +271,6 @@ std::shared_ptr<board_seat> worker_state::seat_for(const assignment& what, const
   return std::make_shared<board_seat>(std::move(board), *cell, setup_.results);
 }
 
-void worker_state::apply_retractions(const schedule& plan) {
-  for (auto& one : plan.retract)
-    retract(one);
-}
-
 // Takes our cell back if we wait on the board in just that round; the tensor then goes to the leader in full.
 void worker_state::retract(board_round what) {
   pending_ptr taken;
@@ -273,65 +283,26 @@ void worker_state::retract(board_round what) {
     return;
   requests out;
   out.full.push_back(full_request(*taken));
-  hold(by_name_, taken->name, std::move(taken));
+  operations_.add_by_name(std::move(taken));
   send(std::move(out));
-}
-
-void worker_state::apply_failures(const schedule& plan) {
-  for (auto& one : plan.failures) {
-    pending_ptr failed;
-    if (auto named = by_name_.find(one.name); named != by_name_.end()) {
-      failed = std::move(named->second);
-      by_name_.erase(named);
-    } else {
-      // Rare enough for a look at every id.
-      for (auto known = by_id_.begin(); known != by_id_.end() && !failed; ++known)
-        if (known->second->name == one.name) {
-          failed = std::move(known->second);
-          by_id_.erase(known);
-          break;
-        }
-    }
-    if (failed)
-      failed->claim_and_settle(phase::queued, one.reason);
-  }
 }
 
 void worker_state::answer_questions(const schedule& plan) {
   requests out;
   for (auto id : plan.ask) {
-    auto known = by_id_.find(id);
-    if (known == by_id_.end())
+    auto operation = operations_.take(id);
+    if (!operation)
       continue;
-    auto operation = std::move(known->second);
-    by_id_.erase(known);
     setup_.door->forget(id);
     out.full.push_back(full_request(*operation));
-    hold(by_name_, operation->name, std::move(operation));
+    operations_.add_by_name(std::move(operation));
   }
   send(std::move(out));
 }
 
-void worker_state::finish_join(std::int32_t last_rank) {
-  joined_ = false;
-  for (auto position = by_name_.begin(); position != by_name_.end(); ++position)
-    if (position->second->signature.operation == operation::join) {
-      auto operation = std::move(position->second);
-      by_name_.erase(position);
-      operation->outcome.last_rank = last_rank;
-      operation->claim_and_settle(phase::queued, {});
-      return;
-    }
-}
-
 // What all had asked for starts and ends; who asked here is told when that has come about on this member.
 void worker_state::change_sets(schedule& plan) {
-  pending_ptr asked;
-  if (auto named = by_name_.find(std::string(set_change_name)); named != by_name_.end()) {
-    asked = std::move(named->second);
-    by_name_.erase(named);
-  }
-  self->send(setup_.sets, sets_changed{std::move(plan.sets), std::move(asked)});
+  self->send(setup_.sets, sets_changed{std::move(plan.sets), operations_.take(std::string(set_change_name))});
 }
 
 // ---- bundles -------------------------------------------------------------------------------------
@@ -342,7 +313,7 @@ void worker_state::run_bundles(const schedule& plan) {
     std::vector<pending_ptr> operations;
     operations.reserve(one.entries.size());
     for (auto& entry : one.entries)
-      operations.push_back(claim(entry.id, entry.name));
+      operations.push_back(operations_.claim(entry.id, entry.name));
     auto job = builder.build(one, std::move(operations), joined_);
     if (!job) {
       self->send(setup_.member, generation_broken{job.error().text});
@@ -351,26 +322,6 @@ void worker_state::run_bundles(const schedule& plan) {
     (*job)->home = setup_.lane;
     self->send(setup_.mover, std::make_shared<std::unique_ptr<lane_job>>(std::move(*job)));
   }
-}
-
-// The operation leaves the table: from here on only who runs it may settle it.
-pending_ptr worker_state::claim(std::uint32_t id, const std::string& name) {
-  pending_ptr found;
-  if (id != 0) {
-    if (auto known = by_id_.find(id); known != by_id_.end()) {
-      found = std::move(known->second);
-      by_id_.erase(known);
-    }
-  } else if (auto named = by_name_.find(name); named != by_name_.end()) {
-    found = std::move(named->second);
-    by_name_.erase(named);
-  }
-  if (found) {
-    auto claimed = found->advance(phase::queued, phase::claimed);
-    assert(claimed && "what the worker holds is queued");
-    static_cast<void>(claimed);
-  }
-  return found;
 }
 
 // ---- the end -------------------------------------------------------------------------------------
@@ -410,7 +361,7 @@ void worker_state::retry() {
       return try_later();
     door_told_ = true;
     drain_door();
-    settle_all(over_);
+    operations_.settle_all(over_);
     if (setup_.settled)
       setup_.settled();
   }
@@ -419,13 +370,6 @@ void worker_state::retry() {
 void worker_state::try_later() {
   if (!std::exchange(retrying_, true))
     self->delayed_send(self, std::chrono::microseconds(50), retry_atom::value);
-}
-
-void worker_state::settle_all(const error& why) {
-  for (auto& [id, operation] : std::exchange(by_id_, {}))
-    operation->claim_and_settle(phase::queued, why);
-  for (auto& [name, operation] : std::exchange(by_name_, {}))
-    operation->claim_and_settle(phase::queued, why);
 }
 
 worker_actor::behavior_type worker(worker_actor::stateful_pointer<worker_state> self, worker_setup how) {

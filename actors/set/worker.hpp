@@ -9,7 +9,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "actors/door/door.hpp"
@@ -21,6 +20,8 @@
 #include "actors/interfaces/stalls.hpp"
 #include "actors/interfaces/worker.hpp"
 #include "actors/kit/log.hpp"
+#include "actors/set/announced_operations.hpp"
+#include "actors/set/board_watch.hpp"
 #include "actors/set/lane.hpp"
 #include "collectives/paths/local/board.hpp"
 #include "collectives/plan/bucket_shelf.hpp"
@@ -79,33 +80,20 @@ struct worker_state {
   void judge(const processes_silent& what);
 
 private:
-  using by_name = std::unordered_map<std::string, pending_ptr>;
-
   /// `inline_bytes`: of the tensors that travel in `out` so far.
-  void take(pending_ptr&& operation, requests& out, std::size_t& inline_bytes);
-  void take(set_change_request&& request, requests& out, std::size_t& inline_bytes);
-  void take(withdrawal_request&& request, requests& out, std::size_t& inline_bytes);
-  void take(watch_request&& request, requests& out, std::size_t& inline_bytes);
+  void announce(pending_ptr operation, requests& out, std::size_t& inline_bytes);
   void add_value(const pending& operation, requests& out, std::size_t& inline_bytes) const;
+  void watch(watch_request request);
   void send(requests what);
-  void ask(std::uint32_t id, requests& out);
-  void let_go(const bucket_shelf::ids& ids, requests& out);
-  void dissolve(const std::vector<std::uint32_t>& buckets);
-  void plan_buckets(const std::vector<bucket>& buckets);
   void arm();
   void look_in(std::chrono::microseconds interval);
   void apply_assignments(const schedule& plan);
-  void apply_retractions(const schedule& plan);
-  void apply_failures(const schedule& plan);
   void answer_questions(const schedule& plan);
   void apply_results(const schedule& plan);
   void run_bundles(const schedule& plan);
   void change_sets(schedule& plan);
   void end_in_order(const schedule& plan);
-  void finish_join(std::int32_t last_rank);
   void retract(board_round what);
-  pending_ptr claim(std::uint32_t id, const std::string& name);
-  void settle_all(const error& why);
   std::chrono::nanoseconds longest_wait();
   std::shared_ptr<board_seat> seat_for(const assignment& what, const signature& own);
   void try_later();
@@ -113,9 +101,8 @@ private:
 
   worker_actor::pointer self;
   worker_setup setup_;
-  std::unordered_map<std::uint32_t, pending_ptr> by_id_;
-  by_name by_name_;
-  bucket_shelf shelf_;                                    ///< of by_id_, what the leader has not heard yet
+  announced_operations operations_;                       ///< that have been announced
+  bucket_shelf shelf_;                                    ///< of these, what the leader has not heard yet
   std::optional<caf::actor_clock::time_point> next_tick_; ///< what comes before is void
   std::vector<board_round> retractions_;                  ///< the door was busy
   bool joined_ = false;                                   ///< zeros stand in for this member
@@ -123,14 +110,9 @@ private:
   std::optional<departed_member> departed_; ///< who ended it in order, until that has been told here
   bool door_told_ = true;                   ///< of over_
   bool retrying_ = false;
-  struct boarded_one {
-    pending_ptr operation;
-    caf::actor_clock::time_point since; ///< it has been there
-  };
-  std::vector<boarded_one> watched_; ///< nobody may come to wait
+  board_watch board_;
   std::chrono::microseconds look_interval_{};
   caf::actor_clock::time_point next_look_; ///< what comes before has been replaced by one that came sooner
-  std::vector<boarded_one> slow_;          ///< waited for, for `slow_wait` at least
   caf::actor_clock::time_point judged_at_; ///< the last time that some member was silent
   std::optional<caf::actor_clock::time_point> asked_since_; ///< then something had been asked of the leader
 };

@@ -18,7 +18,7 @@ void worker_state::add_value(const pending& operation, requests& out, std::size_
 // What the leader has reduced itself.
 void worker_state::apply_results(const schedule& plan) {
   for (const auto& one : plan.results) {
-    auto operation = claim(one.id, {});
+    auto operation = operations_.claim(one.id, {});
     if (!operation || operation->bytes != one.bytes.size()) {
       const auto own = operation ? "has " + std::to_string(operation->bytes) : "is not pending here";
       const auto problem = "the schedule has a result of " + std::to_string(one.bytes.size()) +

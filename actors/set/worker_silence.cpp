@@ -11,17 +11,13 @@ namespace farandole {
 // matters.
 std::chrono::nanoseconds worker_state::longest_wait() {
   const auto now = self->clock().now();
-  if (now - judged_at_ > 2 * setup_.stuck.period() || (by_id_.empty() && by_name_.empty()))
+  if (now - judged_at_ > 2 * setup_.stuck.period() || operations_.empty())
     asked_since_.reset();
   judged_at_ = now;
-  if (!asked_since_ && !(by_id_.empty() && by_name_.empty()))
+  if (!asked_since_ && !operations_.empty())
     asked_since_ = now;
-  auto longest = std::chrono::nanoseconds(asked_since_ ? now - *asked_since_ : now - now);
-  for (const auto* waiting : {&watched_, &slow_})
-    for (const auto& one : *waiting)
-      if (one.operation->awaited())
-        longest = std::max<std::chrono::nanoseconds>(longest, now - one.since);
-  return longest;
+  const std::chrono::nanoseconds asked = asked_since_ ? now - *asked_since_ : now - now;
+  return std::max(asked, board_.longest_wait(now));
 }
 
 void worker_state::judge(const processes_silent& what) {
