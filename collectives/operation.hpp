@@ -34,7 +34,6 @@ struct operation_row {
   bool takes_adasum = false; ///< has an adaptive sum, which needs whole tensors
   bool has_root = false;     ///< one rank is the source; ranks must agree on it
   bool fusible = false;      ///< several tensors may share a bundle
-  bool cacheable = false;    ///< gets an id
   board_use on_board = board_use::none;
   bool takes_zeros = false; ///< goes on while some ranks have joined; the others refuse
 
@@ -51,33 +50,32 @@ inline constexpr operation_row operation_table[operation_count] = {
      .reduces = true,
      .takes_adasum = true,
      .fusible = true,
-     .cacheable = true,
      .on_board = board_use::bytes,
      .takes_zeros = true},
     {.id = operation::allgather,
      .name = "allgather",
      .rows = row_use::gathered,
      .fusible = true,
-     .cacheable = true,
      .on_board = board_use::collective},
     {.id = operation::broadcast,
      .name = "broadcast",
      .has_root = true,
-     .cacheable = true,
      .on_board = board_use::bytes},
-    {.id = operation::barrier, .name = "barrier", .moves_tensor = false, .takes_zeros = true},
+    {.id = operation::barrier,
+     .name = "barrier",
+     .moves_tensor = false,
+     .on_board = board_use::bytes,
+     .takes_zeros = true},
     {.id = operation::join, .name = "join", .moves_tensor = false, .takes_zeros = true},
     {.id = operation::alltoall,
      .name = "alltoall",
      .rows = row_use::dealt,
-     .cacheable = true,
      .on_board = board_use::collective},
     {.id = operation::reducescatter,
      .name = "reducescatter",
      .rows = row_use::segmented,
      .reduces = true,
      .fusible = true,
-     .cacheable = true,
      .on_board = board_use::collective},
 };
 

@@ -3,7 +3,6 @@
 #include <cassert>
 #include <utility>
 
-#include "collectives/operation.hpp"
 
 namespace farandole {
 
@@ -13,7 +12,7 @@ id_registry::id_registry(std::size_t capacity, const board_options& board, bucke
 std::uint32_t id_registry::assign(const cached_tensor& tensor, tally& rows, std::chrono::nanoseconds now,
                                   verdict& result) {
   // Who has joined brought no signature, so it could not use the id.
-  if (!row_of(tensor.signature.operation).cacheable || !rows.joined().none())
+  if (!rows.joined().none())
     return 0;
   std::vector<cached_tensor> evicted;
   const auto* kept = cache_.insert(cached_tensor(tensor), evicted);

@@ -304,17 +304,6 @@ TEST_CASE("the same request twice is one, and another for the same name breaks t
   CHECK(leader.receive(0, full({ask("c", 3)}), 0ns).breach);
 }
 
-TEST_CASE("an operation that never comes again as it was gets no id") {
-  negotiation leader(members(2));
-  auto row = ask("x");
-  row.signature.operation = operation::barrier;
-  leader.receive(0, full({row}), 0ns);
-  const auto out = leader.receive(1, full({row}), 0ns);
-  REQUIRE(out.ready.size() == 1);
-  CHECK(out.ready[0].id == 0);
-  CHECK(out.assignments.empty());
-}
-
 TEST_CASE("the id of a gather is told with the rows of the first member, whoever asked first") {
   negotiation leader(members(2));
   auto two = ask("g", 2), three = ask("g", 3);
