@@ -28,28 +28,22 @@ door::door(std::uint32_t set, std::int32_t size, std::size_t capacity, std::func
     : set_(set), size_(size), capacity_(capacity), ranks_(std::move(ranks)), epoch_(std::move(epoch)),
       board_limit_bytes_(board_limit_bytes), ring_(std::move(ring)) {}
 
-door::~door() {
-  take_queue();
-  for (auto* item = news_.load(); item;)
-    delete std::exchange(item, item->next);
-}
-
 // ---- framework threads ---------------------------------------------------------------------------
 
 expected<pending_ptr> door::submit(const submission& what) {
   std::lock_guard guard(mutex_);
   read_news();
   if (table_.size() >= capacity_)
-    sweep();
+    table_.sweep();
   if (auto problem = check(what))
     return problem;
-  auto* known = look_up(what.name);
-  if (in_flight(known))
+  auto* known = table_.find(what.name);
+  if (known && known->in_flight())
     return error{error_kind::invalid_argument,
                  printable_name(what.name) +
                      ": an operation of this name is already in flight in this process set; wait for it "
                      "(synchronize) or use another name"};
-  const auto come = admit(known ? *known : entry_of(what.name), what, 0, 0);
+  const auto come = admit(known ? *known : table_.at(what.name), what, 0, 0);
   enter({&come, 1});
   return come.operation;
 }
@@ -58,8 +52,8 @@ expected<pending_ptr> door::submit(const set_change& what) {
   std::lock_guard guard(mutex_);
   if (ended_)
     return ended_;
-  auto& known = entry_of(set_change_name);
-  if (in_flight(&known))
+  auto& known = table_.at(set_change_name);
+  if (known.in_flight())
     return error{error_kind::invalid_argument,
                  "this rank is adding or removing a process set already; wait for that first"};
   auto operation = pending_ptr::make();
@@ -74,12 +68,13 @@ expected<std::vector<pending_ptr>> door::submit_group(std::span<const submission
   std::lock_guard guard(mutex_);
   read_news();
   if (table_.size() >= capacity_)
-    sweep();
+    table_.sweep();
   std::unordered_set<std::string_view> names(what.size());
   for (auto& one : what) {
     if (auto problem = check(one))
       return problem;
-    if (in_flight(look_up(one.name)) || !names.insert(one.name).second)
+    const auto* known = table_.find(one.name);
+    if ((known && known->in_flight()) || !names.insert(one.name).second)
       return error{error_kind::invalid_argument,
                    printable_name(one.name) +
                        ": an operation of this name is already in flight in this process "
@@ -89,7 +84,7 @@ expected<std::vector<pending_ptr>> door::submit_group(std::span<const submission
   come.reserve(what.size());
   auto group = number_of(what);
   for (auto& one : what)
-    come.push_back(admit(entry_of(one.name), one, group, static_cast<std::uint32_t>(what.size())));
+    come.push_back(admit(table_.at(one.name), one, group, static_cast<std::uint32_t>(what.size())));
   enter(come);
   std::vector<pending_ptr> all;
   for (auto& each : come)
@@ -111,30 +106,9 @@ error door::check(const submission& what) const {
   return {};
 }
 
-door::entry* door::look_up(std::string_view name) {
-  auto position = table_.find(name);
-  return position == table_.end() ? nullptr : &position->second;
-}
-
-// A name is free again as soon as its last operation is settled; one that sits complete on the board is
-// settled here.
-bool door::in_flight(const entry* known) {
-  if (!known || !known->last)
-    return false;
-  auto& last = *known->last;
-  return !last.settled() && !last.try_settle(pending::mover::nobody);
-}
-
-door::entry& door::entry_of(std::string_view name) {
-  auto position = table_.find(name);
-  if (position == table_.end())
-    position = table_.emplace(std::string(name), entry{}).first;
-  return position->second;
-}
-
 // An operation that asks for this. Names recur from step to step: when nobody else holds the last one of this
 // name any more, it is used again, and with it everything that is the same.
-pending_ptr door::blank(entry& known, const submission& what) {
+pending_ptr door::blank(known_tensor& known, const submission& what) {
   if (known.last && known.last.alone()) {
     known.last->renew();
     if (!(known.last->signature == what.signature))
@@ -151,7 +125,7 @@ pending_ptr door::blank(entry& known, const submission& what) {
   return operation;
 }
 
-door::arrival door::admit(entry& known, const submission& what, std::uint32_t group,
+door::arrival door::admit(known_tensor& known, const submission& what, std::uint32_t group,
                           std::uint32_t group_size) {
   auto operation = blank(known, what);
   operation->input = what.input;
@@ -170,12 +144,12 @@ door::arrival door::admit(entry& known, const submission& what, std::uint32_t gr
 // One operation, or all of a group: on the board together, or all by the leader.
 void door::enter(std::span<const arrival> together) {
   const bool seated = std::all_of(together.begin(), together.end(), [](const arrival& one) {
-    return one.known.seat && one.known.knows(*one.operation) && !one.operation->seatless;
+    return one.known.seat && one.known.matches(*one.operation) && !one.operation->seatless;
   });
   if (seated && sit_down(together))
     return;
   for (const auto& [known, operation] : together) {
-    if (known.knows(*operation) && !known.seat)
+    if (known.matches(*operation) && !known.seat)
       operation->id = known.id;
     else if (known.id != 0)
       stand_up(known, *operation);
@@ -185,8 +159,7 @@ void door::enter(std::span<const arrival> together) {
     }
     enqueue(operation);
   }
-  if (table_.size() >= sweep_at_)
-    sweep();
+  table_.sweep_if_grown();
 }
 
 void door::withdraw(pending& operation) {
@@ -221,94 +194,30 @@ void door::close() {
 }
 
 void door::enqueue(submission_message message) {
-  auto* added = new queued{std::move(message), queue_.load(std::memory_order_relaxed)};
-  // Once it is in the queue, the loop may take and delete it.
-  bool first = false;
-  do
-    first = !added->next;
-  while (!queue_.compare_exchange_weak(added->next, added, std::memory_order_release,
-                                       std::memory_order_relaxed));
-  if (first && ring_)
+  if (queue_.push(std::move(message)) && ring_)
     ring_();
-}
-
-// Names that nobody uses any more: settled, and without an id.
-void door::sweep() {
-  std::erase_if(table_, [](const auto& item) {
-    auto& known = item.second;
-    return known.id == 0 && (!known.last || known.last->settled());
-  });
-  sweep_at_ = std::max<std::size_t>(1024, 2 * table_.size());
 }
 
 // ---- the loop ------------------------------------------------------------------------------------
 
 std::vector<submission_message> door::take_queue() {
-  std::vector<submission_message> all;
-  for (auto* each = queue_.exchange(nullptr, std::memory_order_acquire); each;) {
-    all.push_back(std::move(each->message));
-    delete std::exchange(each, each->next);
-  }
-  std::reverse(all.begin(), all.end());
-  return all;
+  return queue_.take_all();
 }
 
 void door::learn(std::uint32_t id, const pending& own, std::shared_ptr<board_seat> where) {
-  post(new news{id, false, own.name, own.signature, own.group, own.group_size, std::move(where), nullptr});
+  news_.push({id, false, own.name, own.signature, own.group, own.group_size, std::move(where)});
 }
 
 void door::forget(std::uint32_t id) {
-  post(new news{id, true, {}, {}, 0, 0, nullptr, nullptr});
-}
-
-void door::post(news* item) {
-  item->next = news_.load(std::memory_order_relaxed);
-  while (
-      !news_.compare_exchange_weak(item->next, item, std::memory_order_release, std::memory_order_relaxed)) {
-  }
+  news_.push({id, true, {}, {}, 0, 0, nullptr});
 }
 
 // Under the lock.
 void door::read_news() {
-  if (!news_.load(std::memory_order_relaxed))
+  if (news_.seems_empty())
     return;
-  news* oldest = nullptr;
-  for (auto* item = news_.exchange(nullptr, std::memory_order_acquire); item;) {
-    auto* next = item->next;
-    item->next = oldest;
-    oldest = std::exchange(item, next);
-  }
-  while (oldest) {
-    apply(*oldest);
-    delete std::exchange(oldest, oldest->next);
-  }
-}
-
-void door::apply(news& item) {
-  if (item.forgotten)
-    return forget_here(item.id);
-  auto& known = entry_of(item.name);
-  if (known.id != item.id) {
-    names_.erase(known.id);
-    known.id = item.id;
-    known.next_round = 0;
-    names_[known.id] = item.name;
-  }
-  known.signature = std::move(item.signature);
-  known.group = item.group;
-  known.group_size = item.group_size;
-  known.seat = std::move(item.where);
-}
-
-void door::forget_here(std::uint32_t id) {
-  auto named = names_.find(id);
-  if (named == names_.end())
-    return;
-  if (auto position = table_.find(named->second); position != table_.end() && position->second.id == id) {
-    position->second.id = 0;
-    position->second.seat.reset();
-  }
-  names_.erase(named);
+  for (auto& change : news_.take_all())
+    table_.apply(std::move(change));
 }
 
 door::attempt door::end(const error& why) {

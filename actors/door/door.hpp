@@ -15,14 +15,14 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "actors/door/board_seat.hpp"
+#include "actors/door/mailbox.hpp"
 #include "actors/door/pending.hpp"
 #include "actors/door/request_check.hpp"
 #include "actors/door/set_epochs.hpp"
+#include "actors/door/tensor_table.hpp"
 #include "messages/negotiation.hpp"
 
 namespace farandole {
@@ -40,7 +40,6 @@ public:
   door(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring,
        std::vector<std::int32_t> ranks = {}, set_epoch epoch = {},
        std::size_t board_limit_bytes = std::size_t{64} << 10);
-  ~door();
 
   // ---- framework threads ----
 
@@ -89,63 +88,21 @@ public:
   std::uint64_t joins() const { return joins_.load(std::memory_order_relaxed); }
 
 private:
-  struct entry {
-    pending_ptr last;     ///< in flight, or settled and not yet swept
-    std::uint32_t id = 0; ///< 0: not known to the leader, as far as we heard
-    farandole::signature signature;
-    std::uint32_t group = 0;
-    std::uint32_t group_size = 0;
-    std::shared_ptr<board_seat> seat;
-    std::uint64_t next_round = 0;
-
-    bool knows(const pending& operation) const {
-      return id != 0 && group == operation.group && group_size == operation.group_size &&
-             signature == operation.signature;
-    }
-  };
-  struct text_hash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-  };
-  using table = std::unordered_map<std::string, entry, text_hash, std::equal_to<>>;
-  struct queued {
-    submission_message message;
-    queued* next = nullptr;
-  };
-  struct news {
-    std::uint32_t id = 0;
-    bool forgotten = false;
-    std::string name; ///< from here on: of what was learnt
-    farandole::signature signature;
-    std::uint32_t group = 0;
-    std::uint32_t group_size = 0;
-    std::shared_ptr<board_seat> where;
-    news* next = nullptr;
-  };
-
   error check(const submission& what) const;
-  entry* look_up(std::string_view name);
-  static bool in_flight(const entry* known);
-  entry& entry_of(std::string_view name);
   struct arrival {
-    entry& known;
+    known_tensor& known;
     pending_ptr operation;
   };
-  arrival admit(entry& known, const submission& what, std::uint32_t group, std::uint32_t group_size);
+  arrival admit(known_tensor& known, const submission& what, std::uint32_t group, std::uint32_t group_size);
   void enter(std::span<const arrival> together);
-  pending_ptr blank(entry& known, const submission& what);
-  bool wants_no_seat(const entry& known, const pending& operation, told_by told) const;
+  pending_ptr blank(known_tensor& known, const submission& what);
+  bool wants_no_seat(const known_tensor& known, const pending& operation, told_by told) const;
   bool sit_down(std::span<const arrival> together);
-  void stand_up(entry& known, pending& operation);
+  void stand_up(known_tensor& known, pending& operation);
   void leave_all_seats(pending& join);
-  static bool leave_board(pending& operation);
   void tell_of(pending& operation, bool slow);
   void enqueue(submission_message message);
-  void post(news* item);
   void read_news();
-  void apply(news& item);
-  void forget_here(std::uint32_t id);
-  void sweep();
 
   const std::uint32_t set_;
   const std::int32_t size_;
@@ -156,13 +113,11 @@ private:
   std::function<void()> ring_; ///< under the mutex
 
   std::mutex mutex_;
-  table table_;
-  std::unordered_map<std::uint32_t, std::string> names_; ///< of ids
+  tensor_table table_;
   error ended_;
-  std::size_t sweep_at_ = 1024;
 
-  std::atomic<queued*> queue_{nullptr};
-  std::atomic<news*> news_{nullptr};
+  mailbox<submission_message> queue_; ///< to the loop
+  mailbox<assigned_id> news_;         ///< from the loop
   std::atomic<std::uint64_t> submitted_{0};
   std::atomic<std::uint64_t> on_board_{0};
   std::atomic<std::uint64_t> joins_{0};

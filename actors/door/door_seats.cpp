@@ -4,9 +4,24 @@
 
 namespace farandole {
 
+namespace {
+
+/// Waits for a thread that moves its bytes.
+bool leave_board(pending& operation) {
+  constexpr std::chrono::milliseconds slice{100};
+  for (;;) {
+    const auto result = operation.leave_board();
+    if (result != pending::leaving::busy)
+      return result == pending::leaving::left;
+    operation.wait_for_change(phase::moving, std::chrono::steady_clock::now() + slice);
+  }
+}
+
+} // namespace
+
 // Where nobody waits the loop would have to look at the board from time to time, which takes longer than to
 // ask the leader; and a caller that does not go on with its collective at once keeps the others waiting.
-bool door::wants_no_seat(const entry& known, const pending& operation, told_by told) const {
+bool door::wants_no_seat(const known_tensor& known, const pending& operation, told_by told) const {
   if (told == told_by::callback)
     return true;
   const auto use = known.seat ? known.seat->cell().task().use
@@ -47,26 +62,13 @@ void door::leave_all_seats(pending& join) {
   }
 }
 
-// Waits for a thread that moves its bytes.
-bool door::leave_board(pending& operation) {
-  constexpr std::chrono::milliseconds slice{100};
-  for (;;) {
-    const auto result = operation.leave_board();
-    if (result != pending::leaving::busy)
-      return result == pending::leaving::left;
-    operation.wait_for_change(phase::moving, std::chrono::steady_clock::now() + slice);
-  }
-}
-
 // This member will not publish the tensor's next round: the request says so, and the id is forgotten.
-void door::stand_up(entry& known, pending& operation) {
+void door::stand_up(known_tensor& known, pending& operation) {
   if (known.seat)
     operation.left.push_back({known.id, known.next_round});
   else if (operation.signature.operation == operation::join)
     return; // ids without a seat stay good while somebody has joined
-  names_.erase(known.id);
-  known.id = 0;
-  known.seat.reset();
+  table_.forget(known);
 }
 
 door::attempt door::retract(board_round what, pending_ptr& taken) {
@@ -74,18 +76,17 @@ door::attempt door::retract(board_round what, pending_ptr& taken) {
   if (!guard.owns_lock())
     return attempt::busy;
   read_news();
-  auto named = names_.find(what.id);
-  if (named == names_.end())
+  auto* known = table_.find(what.id);
+  if (!known)
     return attempt::done;
-  auto& known = table_.find(named->second)->second;
-  if (known.last && is_on_board(known.last->now()) && known.last->round == what.round) {
-    const auto result = known.last->leave_board();
+  if (known->last && is_on_board(known->last->now()) && known->last->round == what.round) {
+    const auto result = known->last->leave_board();
     if (result == pending::leaving::busy)
       return attempt::busy;
     if (result == pending::leaving::left)
-      taken = known.last;
+      taken = known->last;
   }
-  forget_here(what.id);
+  table_.forget(what.id);
   return attempt::done;
 }
 
