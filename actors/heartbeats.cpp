@@ -40,14 +40,14 @@ void heartbeats_state::beat() {
   if (silent.empty() && !some_are_silent_)
     return;
   some_are_silent_ = !silent.empty();
-  setup_.shared->silent(silent);
+  setup_.shared->silent.set(silent);
   if (some_are_silent_)
     caf::anon_send(setup_.member, processes_silent{std::move(silent)});
 }
 
 void heartbeats_state::look_at_words() {
   if (!words_)
-    words_ = setup_.shared->heartbeats();
+    words_ = setup_.shared->heartbeats.get();
   if (!words_)
     return;
   words_->beat();

@@ -60,7 +60,7 @@ public:
   std::vector<std::int32_t> silent(std::int32_t rank) {
     auto& one = members_[static_cast<std::size_t>(rank)];
     std::vector<std::int32_t> known;
-    for (const auto& each : one.shared->silent())
+    for (const auto& each : one.shared->silent.get())
       known.push_back(each.rank);
     if (!known.empty())
       CHECK(known == one.told);
@@ -85,8 +85,8 @@ private:
     here.shared->members.resize(count);
     here.shared->tree = std::make_shared<relay_tree>(count);
     if (rank < 2 && shares_memory)
-      here.shared->heartbeats(std::make_shared<heartbeat_words>(window_, static_cast<std::uint32_t>(rank),
-                                                                std::vector<std::int32_t>{0, 1}));
+      here.shared->heartbeats.set(std::make_shared<heartbeat_words>(window_, static_cast<std::uint32_t>(rank),
+                                                                    std::vector<std::int32_t>{0, 1}));
     here.post = world_.system().spawn([this, rank](caf::event_based_actor* self) -> caf::behavior {
       return {[this, rank, self](const outbound_to_neighbour& what) {
         ++sent_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(what.rank)];

@@ -206,7 +206,7 @@ void member_state::lost_member(const lost& what) {
 // Framework threads look at it when they commit.
 void member_state::warned(const changed& what) {
   if (what.generation == generation_ && stage_ != stage::out)
-    setup_.shared->changed(2 * what.count + (what.removals_only ? 1 : 0));
+    setup_.shared->changes.set(what.count, what.removals_only);
 }
 
 // Before the welcome the rank means nothing here: a member of a generation that this process missed had
@@ -246,7 +246,7 @@ void member_state::broke(const std::string& reason, error_kind kind) {
   if (stage_ == stage::joining)
     return fail_start({error_kind::unknown, reason});
   const auto silent = lost_another
-                          ? stuck_.behind_failure(setup_.shared->silent(), kind == error_kind::timed_out)
+                          ? stuck_.behind_failure(setup_.shared->silent.get(), kind == error_kind::timed_out)
                           : std::nullopt;
   report(silent ? lost{generation_, silent->rank, stuck_rules::complaint(*silent)} : own);
   over({kind == error_kind::timed_out ? kind : error_kind::unknown, reason});

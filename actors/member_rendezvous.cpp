@@ -97,7 +97,7 @@ void member_state::awaits(const awaited& missing) {
     return;
   setup_.deadline->resume(now(self) - std::chrono::seconds(missing.waited_seconds));
   const auto text = text_of(missing, elastic());
-  setup_.shared->missing(text);
+  setup_.shared->missing.set(text);
   if (!missing.report || !setup_.log)
     return;
   setup_.log->warning("init() has waited " + std::to_string(missing.waited_seconds) + " s, of at most " +

@@ -127,10 +127,10 @@ error member_runtime::join(const member_start& how) {
 
 error member_runtime::did_not_come_together() const {
   const auto patience = join_timeout(values_);
-  const auto missing = standing_->missing();
+  const auto missing = standing_->missing.get();
   const auto place = "rank " + std::to_string(values_.integer(setting::rank)) + " of " +
                      std::to_string(values_.integer(setting::size)) + " on " + host_name();
-  if (const auto unconnected = standing_->unconnected(); !unconnected.empty())
+  if (const auto unconnected = standing_->unconnected.get(); !unconnected.empty())
     return {error_kind::timed_out, "the job did not come together within " + values_.cited(patience) + ": " +
                                        place + " could not connect its data paths (" + unconnected +
                                        "); check that workers reach each other's ports and call init()"};
@@ -154,7 +154,7 @@ void member_runtime::withdraw() {
   if (!alive())
     return;
   caf::anon_send(member_, withdraw_atom::value);
-  standing_->await_change(answer_time);
+  standing_->changes.await(answer_time);
 }
 
 expected<std::shared_ptr<door>> member_runtime::door(std::uint32_t set) const {

@@ -59,10 +59,7 @@ public:
   bool alive() const { return standing_->alive; }
   /// Elastic jobs: how many changes of the members wait for the end of this generation, and whether nobody
   /// waits to come in. Any thread.
-  std::pair<std::uint64_t, bool> membership_change() const {
-    const auto changes = standing_->changes.load();
-    return {changes / 2, changes % 2 == 1};
-  }
+  std::pair<std::uint64_t, bool> membership_change() const { return standing_->changes.waiting(); }
   /// Elastic jobs: tells the rendezvous that this process leaves by plan, and waits until that is a change as
   /// others are. It is none where the rendezvous does not answer: then nothing changes.
   void withdraw();

@@ -51,7 +51,7 @@ void member_state::give_up_neighbours(bool in_order) {
     return;
   neighbours_given_up gone;
   if (in_order) {
-    for (const auto& one : shared.silent())
+    for (const auto& one : shared.silent.get())
       gone.ranks.push_back(one.rank);
   } else {
     const auto below = shared.tree->children(shared.rank);

@@ -131,69 +131,29 @@ void set_table::shut() {
   reap();
 }
 
-std::string standing::name_of(std::int32_t number) const {
+std::string generation_facts::name_of(std::int32_t number) const {
   if (number < 0 || number >= static_cast<std::int32_t>(members.size()))
     return "a member";
   return "rank " + std::to_string(number) + " on " + members[static_cast<std::size_t>(number)].host_name;
 }
 
-void standing::changed(std::uint64_t now_waiting) {
-  std::lock_guard lock(change_guard_);
-  changes = now_waiting;
-  change_came_.notify_all();
+void membership_changes::set(std::uint64_t count, bool removals_only) {
+  std::lock_guard lock(mutex_);
+  word_ = 2 * count + (removals_only ? 1 : 0);
+  came_.notify_all();
 }
 
-void standing::await_change(std::chrono::nanoseconds longest) {
-  std::unique_lock lock(change_guard_);
-  change_came_.wait_for(lock, longest, [this] { return changes != 0; });
-}
-
-void standing::heartbeats(std::shared_ptr<heartbeat_words> words) {
-  std::lock_guard guard(heartbeat_guard_);
-  heartbeats_ = std::move(words);
-}
-
-std::shared_ptr<heartbeat_words> standing::heartbeats() const {
-  std::lock_guard guard(heartbeat_guard_);
-  return heartbeats_;
-}
-
-void standing::silent(std::vector<silence> ranks) {
-  std::lock_guard guard(heartbeat_guard_);
-  silent_ = std::move(ranks);
-}
-
-std::vector<silence> standing::silent() const {
-  std::lock_guard guard(heartbeat_guard_);
-  return silent_;
+void membership_changes::await(std::chrono::nanoseconds longest) {
+  std::unique_lock lock(mutex_);
+  came_.wait_for(lock, longest, [this] { return word_ != 0; });
 }
 
 std::string standing::silence_notice(const std::set<std::int32_t>& ranks) const {
   std::string text;
-  for (const auto& each : silent())
+  for (const auto& each : silent.get())
     if (ranks.contains(each.rank))
       text += "; " + name_of(each.rank) + " " + stuck_rules::complaint(each);
   return text;
-}
-
-void standing::missing(std::string text) {
-  std::lock_guard guard(missing_guard_);
-  missing_ = std::move(text);
-}
-
-void standing::unconnected(std::string text) {
-  std::lock_guard guard(missing_guard_);
-  unconnected_ = std::move(text);
-}
-
-std::string standing::unconnected() const {
-  std::lock_guard guard(missing_guard_);
-  return unconnected_;
-}
-
-std::string standing::missing() const {
-  std::lock_guard guard(missing_guard_);
-  return missing_;
 }
 
 } // namespace farandole

@@ -12,9 +12,11 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/door/door.hpp"
+#include "actors/guarded.hpp"
 #include "actors/set/injected_fault.hpp"
 #include "actors/set/lane.hpp"
 #include "collectives/paths/local/board.hpp"
@@ -38,18 +40,7 @@ struct set_standing {
   std::shared_ptr<lane_thread> lane;     ///< likewise
 
   /// Of this generation, once connected; null where there is none.
-  std::shared_ptr<farandole::board> board() const {
-    std::lock_guard guard(board_guard_);
-    return board_;
-  }
-  void board(std::shared_ptr<farandole::board> connected) {
-    std::lock_guard guard(board_guard_);
-    board_ = std::move(connected);
-  }
-
-private:
-  mutable std::mutex board_guard_; ///< held for a pointer's copy only
-  std::shared_ptr<farandole::board> board_;
+  guarded<std::shared_ptr<farandole::board>> board;
 };
 
 /// The process sets of one member, the global one apart. Thread-safe; its lock is held for moments only.
@@ -97,8 +88,8 @@ private:
   std::vector<set_ptr> retired_;
 };
 
-struct standing {
-  // Set once, before `started` is.
+/// What one generation of this member is, constant once `standing::started` is set.
+struct generation_facts {
   std::int32_t rank = 0;
   std::vector<member> members;
   std::shared_ptr<const relay_tree> tree; ///< who speaks with whom
@@ -106,17 +97,39 @@ struct standing {
   bool elastic = false;                   ///< members may come and go
   bool dynamic_sets = false;              ///< process sets may change after the start
   std::uint64_t generation = 0;
-  std::string object_key;     ///< see object_key.hpp
-  bool must_sync = true;      ///< members do not all stand at the same step with the same state
-  bool joined_late = false;   ///< the job has run without this process
-  bool sets_kept = false;     ///< the process sets are those of the generation before
-  std::vector<kept_set> kept; ///< those, by id; ranks
-  std::shared_ptr<set_standing> global = std::make_shared<set_standing>();
-  set_table sets;
+  std::string object_key;             ///< see object_key.hpp
+  bool must_sync = true;              ///< members do not all stand at the same step with the same state
+  bool joined_late = false;           ///< the job has run without this process
+  bool sets_kept = false;             ///< the process sets are those of the generation before
+  std::vector<kept_set> kept;         ///< those, by id; ranks
   std::shared_ptr<const mpi_job> mpi; ///< null where the job has none
 
   /// "rank 1 on alpha", for people.
   std::string name_of(std::int32_t rank) const;
+};
+
+/// How members wait to change. Any thread.
+class membership_changes {
+public:
+  /// `count` changes wait for the end of this generation; `removals_only`: nobody waits to come in.
+  void set(std::uint64_t count, bool removals_only);
+  /// How many wait, and whether nobody waits to come in.
+  std::pair<std::uint64_t, bool> waiting() const {
+    const auto word = word_.load();
+    return {word / 2, word % 2 == 1};
+  }
+  /// Until some change waits, at most for as long. Framework threads.
+  void await(std::chrono::nanoseconds longest);
+
+private:
+  std::atomic<std::uint64_t> word_{0}; ///< twice the count, plus one for removals only
+  std::mutex mutex_;
+  std::condition_variable came_;
+};
+
+struct standing : generation_facts {
+  std::shared_ptr<set_standing> global = std::make_shared<set_standing>();
+  set_table sets;
 
   /// Kind none: this member is in. Anything else: why it is not.
   std::promise<error> started;
@@ -124,40 +137,22 @@ struct standing {
   std::promise<void> ended;
 
   /// Who has not come yet, as the rendezvous told last; for people. Empty before it has told anything.
-  void missing(std::string text);
-  std::string missing() const;
+  guarded<std::string> missing;
   /// Which member the data paths have not reached yet, and why; for people. Empty: none.
-  void unconnected(std::string text);
-  std::string unconnected() const;
+  guarded<std::string> unconnected;
 
   /// Of the members on this host, once connected; null where they share no memory. From the lane to the loop.
-  void heartbeats(std::shared_ptr<heartbeat_words> words);
-  std::shared_ptr<heartbeat_words> heartbeats() const;
+  guarded<std::shared_ptr<heartbeat_words>> heartbeats;
   /// Members whose processes make no progress, as was seen last. Any thread.
-  void silent(std::vector<silence> ranks);
-  std::vector<silence> silent() const;
+  guarded<std::vector<silence>> silent;
   /// What is known of these members, to follow the error of an operation that has waited for them for too
   /// long. Who makes progress may still be late.
   std::string silence_notice(const std::set<std::int32_t>& ranks) const;
 
   std::atomic<bool> alive{false};
-  /// How members wait to change: twice the number of changes, plus one if nobody waits to come in.
-  std::atomic<std::uint64_t> changes{0};
-  void changed(std::uint64_t now_waiting);
-  /// Until some change waits, at most for as long. Framework threads.
-  void await_change(std::chrono::nanoseconds longest);
+  membership_changes changes;
   std::atomic<std::uint64_t> bundles{0};
   std::atomic<std::uint64_t> bytes_moved{0};
-
-private:
-  mutable std::mutex heartbeat_guard_; ///< held for copies only
-  std::shared_ptr<heartbeat_words> heartbeats_;
-  std::vector<silence> silent_;
-  mutable std::mutex missing_guard_; ///< held for a copy only
-  std::string missing_;
-  std::string unconnected_;
-  std::mutex change_guard_;
-  std::condition_variable change_came_;
 };
 
 } // namespace farandole

@@ -268,7 +268,7 @@ struct growing_tree {
     if (how.place->number == 0)
       setup.paths.meeting_news = [shared = std::weak_ptr(how.shared)](const std::string& missing) {
         if (auto standing = shared.lock())
-          standing->unconnected(missing);
+          standing->unconnected.set(missing);
       };
     setup.self = self();
     setup.leader = leader;
@@ -282,10 +282,10 @@ struct growing_tree {
     setup.connected = [place = std::weak_ptr(how.place), shared = std::weak_ptr(how.shared)](
                           std::shared_ptr<board> connected, std::shared_ptr<heartbeat_words> words) {
       if (auto standing = place.lock())
-        standing->board(std::move(connected));
+        standing->board.set(std::move(connected));
       // The global set's, which all members of this host are in.
       if (auto all = shared.lock(); all && place.lock() == all->global)
-        all->heartbeats(std::move(words));
+        all->heartbeats.set(std::move(words));
     };
     setup.log = how.log;
     actors.mover = parent->spawn(mover, std::move(setup));
@@ -337,7 +337,7 @@ struct growing_tree {
     setup.board_limit_bytes = static_cast<std::size_t>(how.settings.integer(setting::board_limit));
     setup.board = [place = std::weak_ptr(how.place)]() -> std::shared_ptr<board> {
       auto standing = place.lock();
-      return standing ? standing->board() : nullptr;
+      return standing ? standing->board.get() : nullptr;
     };
     if (const auto& lane = how.place->lane) {
       setup.results = lane->results();

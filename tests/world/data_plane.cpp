@@ -76,9 +76,9 @@ public:
     }
     connected_ = true;
     if (auto fast = plane_->board_of(key_, how_, place_))
-      how_.place->board(std::move(fast));
+      how_.place->board.set(std::move(fast));
     if (key_.number == 0)
-      how_.shared->heartbeats(plane_->words_of(key_, how_, place_));
+      how_.shared->heartbeats.set(plane_->words_of(key_, how_, place_));
     how_.ready();
     run_next();
   }

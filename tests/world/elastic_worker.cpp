@@ -346,11 +346,10 @@ void elastic_worker::end_round() {
 void elastic_worker::commit() {
   saved_ = state_;
   progress_ += 2;
-  const auto told = shared_->changes.load();
-  const auto changes = static_cast<std::int64_t>(told / 2);
-  const std::int64_t somebody_comes = changes > 0 && told % 2 == 0 ? 1 : 0;
+  const auto [changes, removals_only] = shared_->changes.waiting();
+  const std::int64_t somebody_comes = changes > 0 && !removals_only ? 1 : 0;
   ask(*shared_->global->door, 0, "elastic.changes", operation::allreduce, reduce_op::max,
-      {changes, somebody_comes}, [this](const asked& what, const error& problem) {
+      {static_cast<std::int64_t>(changes), somebody_comes}, [this](const asked& what, const error& problem) {
         if (problem)
           return failed(problem);
         stage_.log.committed(set(0), state_);
