@@ -127,7 +127,7 @@ std::string how_ranks_agree() {
     const bool tensor = has_tensor(asked);
     text += "|" + cell(asked.name) + said(tensor && !asked.first_dim_free()) + said(asked.first_dim_free()) +
             said(tensor && !asked.has_rows()) + said(asked.has_root) + said(asked.fusible) +
-            said(asked.cacheable) + said(asked.takes_zeros) + "\n";
+            said(asked.id != operation::join) + said(asked.takes_zeros) + "\n";
   }
   return text;
 }
