@@ -26,12 +26,12 @@ constexpr int turn = 2;
 } // namespace
 
 tcp_channel::tcp_channel(descriptor socket, const channel_keys& keys, std::span<const std::byte> early)
-    : socket_(std::move(socket)), sealer_(keys.suite, keys.sealing), opener_(keys.suite, keys.opening),
-      sealed_(std::make_unique_for_overwrite<std::byte[]>(frame_limit)),
-      came_(std::make_unique_for_overwrite<std::byte[]>(frame_limit + small_read)) {
+    : socket_(std::move(socket)), sealer_(keys.suite, keys.sealing),
+      opener_(keys.suite, keys.opening), sealed_{std::make_unique_for_overwrite<std::byte[]>(frame_limit)},
+      came_{std::make_unique_for_overwrite<std::byte[]>(frame_limit + small_read)} {
   assert(early.size() <= small_read);
-  std::copy(early.begin(), early.end(), came_.get());
-  came_to_ = early.size();
+  std::copy(early.begin(), early.end(), came_.bytes.get());
+  came_.to = early.size();
 }
 
 // ---- out -----------------------------------------------------------------------------------------
@@ -40,7 +40,7 @@ void tcp_channel::send(message_phase phase, std::uint64_t sequence, std::span<co
                        message_ticket& ticket) {
   ++ticket.pending;
   sends_.push_back({phase, sequence, bytes.data(), bytes.size(), &ticket});
-  if (sends_.size() == 1 && sealed_from_ == sealed_to_)
+  if (sends_.size() == 1 && sealed_.from == sealed_.to)
     write();
 }
 
@@ -56,14 +56,14 @@ void tcp_channel::say_goodbye(const goodbye& parting) {
 bool tcp_channel::write() {
   bool moved = false;
   for (int chunks = 0; chunks < turn && wants_to_write();) {
-    if (sealed_from_ == sealed_to_) {
-      sealed_from_ = sealed_to_ = 0;
+    if (sealed_.from == sealed_.to) {
+      sealed_.from = sealed_.to = 0;
       while (seal_next())
         moved = true;
       ++chunks;
     }
-    const ssize_t sent =
-        ::send(socket_.get(), &sealed_[sealed_from_], sealed_to_ - sealed_from_, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = ::send(socket_.get(), &sealed_.bytes[sealed_.from], sealed_.to - sealed_.from,
+                                MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0) {
       if (errno == EINTR)
         continue;
@@ -75,7 +75,7 @@ bool tcp_channel::write() {
       break;
     }
     moved = true;
-    sealed_from_ += static_cast<std::size_t>(sent);
+    sealed_.from += static_cast<std::size_t>(sent);
   }
   return moved;
 }
@@ -87,13 +87,13 @@ bool tcp_channel::seal_next() {
   outgoing& next = sends_.front();
   const auto header = chunk_header::of(next.phase, next.sequence, next.left);
   const std::size_t frame = frame_of(header.bytes);
-  if (sealed_to_ + frame > frame_limit)
+  if (sealed_.to + frame > frame_limit)
     return false;
   const auto clear = header.encode();
-  std::copy(clear.begin(), clear.end(), &sealed_[sealed_to_]);
+  std::copy(clear.begin(), clear.end(), &sealed_.bytes[sealed_.to]);
   sealer_.seal(clear, {next.from, header.bytes},
-               {&sealed_[sealed_to_ + chunk_header::size], header.bytes + chunk_tag_bytes});
-  sealed_to_ += frame;
+               {&sealed_.bytes[sealed_.to + chunk_header::size], header.bytes + chunk_tag_bytes});
+  sealed_.to += frame;
   next.from += header.bytes;
   next.left -= header.bytes;
   if (next.left == 0) {
@@ -129,28 +129,28 @@ bool tcp_channel::read() {
 
 /// One system call for each chunk, up to the header of the next.
 bool tcp_channel::fill() {
-  if (came_from_ != 0) {
-    std::memmove(came_.get(), &came_[came_from_], came_to_ - came_from_);
-    came_to_ -= came_from_;
-    came_from_ = 0;
+  if (came_.from != 0) {
+    std::memmove(came_.bytes.get(), &came_.bytes[came_.from], came_.to - came_.from);
+    came_.to -= came_.from;
+    came_.from = 0;
   }
   // Before its header has come, the next chunk is taken for one of the message that has been asked for first.
   std::size_t frame = next_frame_;
-  if (came_to_ < chunk_header::size && !receives_.empty())
+  if (came_.to < chunk_header::size && !receives_.empty())
     frame = frame_of(std::min(receives_.front().left, chunk_bytes_limit));
-  std::size_t wanted = frame + chunk_header::size - std::min(came_to_, frame);
-  wanted = std::min(std::max(wanted, small_read), frame_limit + small_read - came_to_);
+  std::size_t wanted = frame + chunk_header::size - std::min(came_.to, frame);
+  wanted = std::min(std::max(wanted, small_read), frame_limit + small_read - came_.to);
   for (;;) {
-    const ssize_t got = ::recv(socket_.get(), &came_[came_to_], wanted, MSG_DONTWAIT);
+    const ssize_t got = ::recv(socket_.get(), &came_.bytes[came_.to], wanted, MSG_DONTWAIT);
     if (got > 0) {
-      came_to_ += static_cast<std::size_t>(got);
+      came_.to += static_cast<std::size_t>(got);
       return true;
     }
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
       return false;
-    ended_ = true;
+    end_.reached = true;
     if (!heard_goodbye_)
       fail(got == 0 ? "it has closed the connection" : text_of_errno(errno), false);
     return false;
@@ -158,11 +158,11 @@ bool tcp_channel::fill() {
 }
 
 bool tcp_channel::open_next() {
-  const std::size_t there = came_to_ - came_from_;
+  const std::size_t there = came_.to - came_.from;
   next_frame_ = chunk_header::size;
   if (there < next_frame_)
     return false;
-  const std::span<const std::byte, chunk_header::size> clear{&came_[came_from_], chunk_header::size};
+  const std::span<const std::byte, chunk_header::size> clear{&came_.bytes[came_.from], chunk_header::size};
   const auto header = chunk_header::decode(clear);
   if (!header) {
     fail("it sent what is no chunk", true);
@@ -202,12 +202,12 @@ bool tcp_channel::open_next() {
 
 bool tcp_channel::open_in_place(std::span<const std::byte> clear, std::size_t bytes) {
   if (!opened_)
-    opened_ = open_into(&came_[came_from_ + chunk_header::size], clear, bytes);
+    opened_ = open_into(&came_.bytes[came_.from + chunk_header::size], clear, bytes);
   return opened_;
 }
 
 bool tcp_channel::open_into(std::byte* target, std::span<const std::byte> clear, std::size_t bytes) {
-  std::byte* place = &came_[came_from_ + chunk_header::size];
+  std::byte* place = &came_.bytes[came_.from + chunk_header::size];
   if (opened_) {
     std::copy_n(place, bytes, target);
     return true;
@@ -219,13 +219,13 @@ bool tcp_channel::open_into(std::byte* target, std::span<const std::byte> clear,
 }
 
 void tcp_channel::consume(std::size_t bytes) {
-  came_from_ += frame_of(bytes);
+  came_.from += frame_of(bytes);
   next_frame_ = chunk_header::size;
   opened_ = false;
 }
 
 bool tcp_channel::take_or_forget(const chunk_header& header) {
-  const std::byte* place = &came_[came_from_ + chunk_header::size];
+  const std::byte* place = &came_.bytes[came_.from + chunk_header::size];
   if (header.phase == message_phase::goodbye) {
     if (header.left != heard_.size()) {
       fail("it said goodbye in " + std::to_string(header.left) + " bytes", true);
@@ -235,17 +235,17 @@ bool tcp_channel::take_or_forget(const chunk_header& header) {
     heard_goodbye_ = true;
   }
   consume(header.bytes);
-  return !ended_;
+  return !end_.reached;
 }
 
 // ---- the end -------------------------------------------------------------------------------------
 
 void tcp_channel::fail(const std::string& why, bool cheated) {
-  if (broken_.empty()) {
-    broken_ = why;
-    cheated_ = cheated;
+  if (end_.reason.empty()) {
+    end_.reason = why;
+    end_.cheated = cheated;
   }
-  ended_ = ended_ || cheated;
+  end_.reached = end_.reached || cheated;
 }
 
 void tcp_channel::seek_goodbye() {
@@ -256,11 +256,11 @@ void tcp_channel::seek_goodbye() {
 
 void tcp_channel::discard() {
   receives_.clear();
-  while (!closed() && !ended_) {
-    const ssize_t got = ::recv(socket_.get(), came_.get(), frame_limit, MSG_DONTWAIT);
+  while (!closed() && !end_.reached) {
+    const ssize_t got = ::recv(socket_.get(), came_.bytes.get(), frame_limit, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR)
       continue;
-    ended_ = got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
+    end_.reached = got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
     if (got <= 0)
       return;
   }

@@ -41,23 +41,23 @@ public:
   bool read();
   bool wants_to_write() const { return !deaf_peer_ && unsent(); }
   /// Whether bytes of messages are still here, even if they can never be sent.
-  bool unsent() const { return !closed() && (sealed_from_ != sealed_to_ || !sends_.empty()); }
+  bool unsent() const { return !closed() && (sealed_.from != sealed_.to || !sends_.empty()); }
   /// Not while the next message is one that nobody has asked for.
-  bool wants_to_read() const { return !closed() && !ended_ && !early_; }
+  bool wants_to_read() const { return !closed() && !end_.reached && !early_; }
   /// Whether a chunk may have come of which poll() knows nothing any more: read() would take it in.
-  bool holds_chunk() const { return wants_to_read() && came_to_ - came_from_ >= next_frame_; }
+  bool holds_chunk() const { return wants_to_read() && came_.to - came_.from >= next_frame_; }
   /// Whether messages are under way, either way.
   bool pending() const { return !receives_.empty() || unsent(); }
 
   bool heard_goodbye() const { return heard_goodbye_; }
   /// What the peer said, of the length of a goodbye; nothing about it has been checked.
   const goodbye::encoded& heard() const { return heard_; }
-  /// The peer has ended the connection, or it broke. All that came before has been taken in.
-  bool ended() const { return ended_; }
-  /// Why it is useless; empty: it is not.
-  const std::string& broken() const { return broken_; }
-  /// Whether the peer itself broke a rule; otherwise the connection ended.
-  bool cheated() const { return cheated_; }
+  struct connection_end {
+    bool reached = false; ///< the peer has ended the connection, or it broke; all before has been taken in
+    std::string reason;   ///< why the connection is useless; empty: it is not
+    bool cheated = false; ///< the peer itself broke a rule; otherwise the connection ended
+  };
+  const connection_end& end() const { return end_; }
 
   /// From here on messages are taken in and forgotten, whoever has asked for them, until the peer's goodbye.
   void seek_goodbye();
@@ -78,6 +78,11 @@ private:
     const std::byte* from;
     std::size_t left;
     message_ticket* ticket;
+  };
+  struct chunk_buffer { ///< holds [from, to)
+    std::unique_ptr<std::byte[]> bytes;
+    std::size_t from = 0;
+    std::size_t to = 0;
   };
   struct incoming {
     message_phase phase;
@@ -106,13 +111,9 @@ private:
   chunk_cipher opener_;
   std::deque<outgoing> sends_;
   std::deque<incoming> receives_;
-  std::unique_ptr<std::byte[]> sealed_; ///< what goes out next: [sealed_from_, sealed_to_)
-  std::size_t sealed_from_ = 0;
-  std::size_t sealed_to_ = 0;
-  std::unique_ptr<std::byte[]> came_; ///< what has come: [came_from_, came_to_)
-  std::size_t came_from_ = 0;
-  bool opened_ = false; ///< the chunk at came_from_ was opened where it lies
-  std::size_t came_to_ = 0;
+  chunk_buffer sealed_; ///< what goes out next
+  chunk_buffer came_;   ///< what has come
+  bool opened_ = false; ///< the chunk at came_.from was opened where it lies
   std::size_t next_frame_ =
       chunk_header::size; ///< at least so many bytes must come before anything can be opened
   goodbye::encoded last_words_{};
@@ -122,9 +123,7 @@ private:
   bool seeks_goodbye_ = false;
   bool early_ = false;     ///< the next message is one that nobody has asked for
   bool deaf_peer_ = false; ///< nothing more can be sent
-  bool ended_ = false;
-  bool cheated_ = false;
-  std::string broken_;
+  connection_end end_;
 };
 
 } // namespace farandole

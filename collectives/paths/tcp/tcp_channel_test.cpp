@@ -66,7 +66,7 @@ TEST_CASE("channel: what could not be sent before the connection broke stays uns
   CHECK(sealed.pending == 0); // its memory is not needed any more
   pair.other->close();
   pair.one->write();
-  CHECK_FALSE(pair.one->broken().empty());
+  CHECK_FALSE(pair.one->end().reason.empty());
   CHECK_FALSE(pair.one->wants_to_write());
   CHECK(pair.one->unsent());
 }
@@ -136,7 +136,7 @@ TEST_CASE("channel: a chunk that was changed, replayed, reflected or cut ends th
     if (!wire.empty())
       put(pair.sockets[0], wire);
     pair.run();
-    return pair.other->broken();
+    return pair.other->end().reason;
   };
   const std::string unsealed = "what came is not what it sealed";
   CHECK(outcome_of([](ends&, bytes&) {}).empty());
@@ -171,8 +171,8 @@ TEST_CASE("channel: a member that sends another length than was agreed is told s
   pair.other->receive(message_phase::tree, 1, target, receives);
   pair.one->send(message_phase::tree, 1, contents(51), sends);
   pair.run();
-  CHECK(pair.other->broken() == "it sent 51 bytes where 50 were expected");
-  CHECK(pair.other->cheated());
+  CHECK(pair.other->end().reason == "it sent 51 bytes where 50 were expected");
+  CHECK(pair.other->end().cheated);
   CHECK(receives.pending == 1);
 }
 

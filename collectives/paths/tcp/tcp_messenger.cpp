@@ -279,10 +279,10 @@ void tcp_messenger::heed(std::int32_t peer) {
     departure_.hear(peer, channel.heard());
     if (channel.pending())
       departure_.require(peer);
-  } else if (channel.cheated()) {
-    departure_.accuse(peer, channel.broken());
-  } else if (!channel.broken().empty()) {
-    departure_.lose_connection(peer, channel.broken());
+  } else if (channel.end().cheated) {
+    departure_.accuse(peer, channel.end().reason);
+  } else if (!channel.end().reason.empty()) {
+    departure_.lose_connection(peer, channel.end().reason);
   }
 }
 
@@ -320,7 +320,7 @@ void tcp_messenger::tear_down() {
   std::vector<tcp_channel*> told;
   for (const std::int32_t peer : parting.recipients) {
     tcp_channel* channel = channels_[static_cast<std::size_t>(peer)].get();
-    if (channel == nullptr || channel->ended())
+    if (channel == nullptr || channel->end().reached)
       continue;
     channel->say_goodbye(parting.message);
     told.push_back(channel);
