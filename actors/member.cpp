@@ -176,14 +176,14 @@ void member_state::connected() {
   setup_.shared->alive = true;
   const auto below = setup_.shared->tree->children(setup_.shared->rank);
   still_linked_.insert(below.begin(), below.end());
-  if (!std::exchange(start_told_, true))
+  if (!std::exchange(told_.start, true))
     setup_.shared->started.set_value({});
   if (ended_)
     ended_in_order(generation_ended(*ended_));
 }
 
 void member_state::fail_start(error why) {
-  if (!std::exchange(start_told_, true))
+  if (!std::exchange(told_.start, true))
     setup_.shared->started.set_value(why);
   over(why);
 }
@@ -269,7 +269,7 @@ void member_state::report(const lost& what) {
 
 void member_state::down(const caf::down_msg& what) {
   if (post_ && what.source == post_.address()) {
-    if (!std::exchange(end_told_, true))
+    if (!std::exchange(told_.end, true))
       setup_.shared->ended.set_value();
     if (stage_ != stage::out)
       broke("the post of this member ended: " + to_string(what.reason));
@@ -328,7 +328,7 @@ void member_state::drained() {
 }
 
 void member_state::say_farewell() {
-  if (std::exchange(farewell_said_, true))
+  if (std::exchange(told_.farewell, true))
     return;
   address from{generation_, 0, setup_.shared->rank};
   self->send(post_, outbound_to_rendezvous{

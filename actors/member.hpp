@@ -56,6 +56,7 @@ struct member_setup {
   bool heartbeats = true;
 };
 
+/// Has more than 30 methods because each message, and each event of the rendezvous protocol, has one.
 struct member_state {
   static inline const char* name = "member";
 
@@ -107,9 +108,12 @@ private:
   member_actor::pointer self;
   member_setup setup_;
   stage stage_ = stage::joining;
-  bool start_told_ = false;
-  bool end_told_ = false;
-  bool farewell_said_ = false;
+  struct {
+    bool start = false;
+    bool end = false;
+    bool farewell = false;
+    std::string refusal;                  ///< by a rendezvous that this member came back to
+  } told_;                                ///< to whoever waits for it, once each
   std::optional<generation_ended> ended_; ///< in order; while joining, this waits for the connections
   int undrained_ = 2;                     ///< leaving: the global set's lane, and the other sets
   instant leave_until_{};                 ///< leaving: nobody is waited for any longer
@@ -124,7 +128,6 @@ private:
   lost suspect_;                        ///< waiting for the rendezvous' word on it
   stuck_rules stuck_;
   heartbeats_actor heartbeats_; ///< may be null
-  std::string refusal_told_;    ///< by a rendezvous that this member came back to
   redial calls_;                ///< of a rendezvous that went away
 };
 

@@ -87,7 +87,7 @@ void member_state::refused_by(const refused& what) {
   why.consequence = what.culprit >= 0 && what.culprit != setup_.introduce.slot;
   if (!tree_ || what.dismissed)
     return fail_start(why);
-  if (setup_.log && std::exchange(refusal_told_, why.text) != why.text)
+  if (setup_.log && std::exchange(told_.refusal, why.text) != why.text)
     setup_.log->warning(why.text + "; training goes on without it");
 }
 

@@ -53,6 +53,7 @@ struct rendezvous_service {
 /// Starts listening. From any thread but the loop's.
 expected<rendezvous_service> start_rendezvous(caf::actor_system& system, const rendezvous_options& options);
 
+/// Has more than 30 methods because each message of the 20 that it takes has one; `membership` decides.
 struct rendezvous_state {
   static inline const char* name = "rendezvous";
 

@@ -27,6 +27,8 @@ struct crew_options {
   std::optional<blacklist::cooldown> cooldown;
 };
 
+/// Decides which workers of an elastic job run where. Has more than 30 methods because each event of a job
+/// has one, and all of them read and change the same table of workers.
 class crew {
 public:
   using time_point = host_book::time_point;

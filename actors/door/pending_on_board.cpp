@@ -17,8 +17,8 @@ bool pending::take_seat(std::shared_ptr<board_seat> where, std::uint64_t which) 
     return true;
   auto& board = seat->board();
   const auto incoming = row_of(signature.operation).rows == row_use::dealt ? bytes : bytes * board.members();
-  collective = std::make_unique<caller_collective>(board, seat->cell(), round, seat->steps(), tensor(),
-                                                   seat->results(), seat->expects(incoming));
+  collective = std::make_unique<caller_collective>(caller_job{
+      board, seat->cell(), round, seat->steps(), tensor(), seat->results(), seat->expects(incoming)});
   if (collective->prepare())
     return true;
   leave_seat();

@@ -30,6 +30,7 @@
 
 namespace farandole {
 
+/// Has more than 20 fields because a worker meets everything of a member: values that are passed once.
 struct worker_setup {
   std::shared_ptr<farandole::door> door;
   farandole::address self;         ///< generation, set, own global rank

@@ -137,6 +137,7 @@ private:
   pending* pending_ = nullptr;
 };
 
+/// One process's membership in a job: the whole interface, so it has more than 30 methods.
 class runtime {
 public:
   /// Joins the job that the settings name and returns when this member's connections are up; a job of one

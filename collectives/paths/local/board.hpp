@@ -59,7 +59,8 @@ private:
 };
 
 /// Thread-safe across cells. On one cell, one thread at a time publishes, waits and collects, round after
-/// round; the loop may retract meanwhile.
+/// round; the loop may retract meanwhile. Has more than 30 methods because the layout of a cell is known here
+/// alone: seven of them only compute addresses in it.
 class board {
 public:
   /// `rank`: this member's within the set and in the window. `arenas`: where members write into each other's

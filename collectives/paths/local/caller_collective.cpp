@@ -35,12 +35,9 @@ std::vector<std::int64_t> even_rows(std::int64_t rows, std::uint32_t members) {
 
 } // namespace
 
-caller_collective::caller_collective(board& where, const board_cell& cell, std::uint64_t round,
-                                     std::uint64_t first, caller_tensor tensor, result_memory& results,
-                                     std::size_t expected_bytes)
-    : shm_channel(where.rank(), where.members()), board_(where), cell_(cell), round_(round), first_(first),
-      tensor_(std::move(tensor)), results_(results), expected_bytes_(expected_bytes) {
-  assert(cell.task().use == board_use::collective);
+caller_collective::caller_collective(caller_job job)
+    : shm_channel(job.board.rank(), job.board.members()), job_(std::move(job)) {
+  assert(job_.cell.task().use == board_use::collective);
 }
 
 caller_collective::~caller_collective() {
@@ -51,15 +48,16 @@ caller_collective::~caller_collective() {
 // into a place does so until the generation ends.
 void caller_collective::release() {
   if (staged_ && complete_)
-    board_.heap().give_back_when(
-        *staged_, [where = &board_, cell = cell_, last = static_cast<std::uint32_t>(first_ + steps())] {
-          for (std::uint32_t member = 0; member < where->members(); ++member)
-            if (!where->progress(cell, member).released.has_reached(last))
-              return false;
-          return true;
-        });
+    job_.board.heap().give_back_when(*staged_,
+                                     [where = &job_.board, cell = job_.cell,
+                                      last = static_cast<std::uint32_t>(job_.first_step + steps())] {
+                                       for (std::uint32_t member = 0; member < where->members(); ++member)
+                                         if (!where->progress(cell, member).released.has_reached(last))
+                                           return false;
+                                       return true;
+                                     });
   else if (staged_)
-    board_.heap().give_back(*staged_);
+    job_.board.heap().give_back(*staged_);
   staged_.reset();
   if (result_ && shown_place_ && !complete_)
     result_memory::abandon(std::move(result_));
@@ -75,31 +73,31 @@ bool caller_collective::prepare() {
 
 void caller_collective::show() {
   if (!row_of(bundle_.operation).first_dim_free()) {
-    bundle_.parts[0].output = result_ ? result_.get() : tensor_.output;
+    bundle_.parts[0].output = result_ ? result_.get() : job_.tensor.output;
     streams_.lay_out(bundle_, members());
-    collective_ = make_collective({bundle_, streams_, *this, first_, false});
+    collective_ = make_collective({bundle_, streams_, *this, job_.first_step, false});
     collective_->run(); // stages the first chunks; what comes after them waits for all to be shown
   }
-  board_.show(cell_, round_, own_notice());
+  job_.board.show(job_.cell, job_.round, own_notice());
 }
 
 void caller_collective::describe() {
-  const auto& task = cell_.task();
+  const auto& task = job_.cell.task();
   bundle_.operation = task.operation;
   bundle_.dtype = task.dtype;
   bundle_.reduce_op = task.reduce_op;
   bundle_.prescale = task.prescale;
   bundle_.postscale = task.postscale;
   bundle_.root = task.root;
-  bundle_.parts.push_back({tensor_.input, tensor_.output, tensor_.bytes, {}});
+  bundle_.parts.push_back({job_.tensor.input, job_.tensor.output, job_.tensor.bytes, {}});
   if (row_of(task.operation).rows == row_use::segmented)
-    for (const auto rows : even_rows(tensor_.rows, members()))
-      bundle_.sent.push_back(static_cast<std::size_t>(rows) * tensor_.row_bytes);
+    for (const auto rows : even_rows(job_.tensor.rows, members()))
+      bundle_.sent.push_back(static_cast<std::size_t>(rows) * job_.tensor.row_bytes);
 }
 
 /// The most that one collective stages of a member.
 std::size_t caller_collective::most_staged() const {
-  const auto share = board_.staging(rank()).size() / rings;
+  const auto share = job_.board.staging(rank()).size() / rings;
   return std::min(share, ring_slots * most_slot_bytes) / ring_slots / share_alignment * share_alignment *
          ring_slots;
 }
@@ -107,7 +105,7 @@ std::size_t caller_collective::most_staged() const {
 // The size of a slot follows from what all members know before they show anything, so it is alike on all.
 bool caller_collective::take_staging() {
   const auto most_slot = most_staged() / ring_slots;
-  auto wanted = tensor_.bytes;
+  auto wanted = job_.tensor.bytes;
   switch (row_of(bundle_.operation).rows) {
   case row_use::whole:
     break;
@@ -125,31 +123,31 @@ bool caller_collective::take_staging() {
   slots_ = wanted > slot_bytes_ ? ring_slots : 1;
   if (bundle_.operation == operation::broadcast && static_cast<std::uint32_t>(bundle_.root) != rank())
     return true; // it shows nothing of its own
-  staged_ = board_.heap().take(slots_ * slot_bytes_);
+  staged_ = job_.board.heap().take(slots_ * slot_bytes_);
   return staged_.has_value();
 }
 
 void caller_collective::take_place() {
   const bool free_rows = row_of(bundle_.operation).first_dim_free();
-  if (!free_rows || !board_.arenas())
+  if (!free_rows || !job_.board.arenas())
     return;
-  result_ = results_.take(expected_bytes_, board_.arenas()->own);
+  result_ = job_.results.take(job_.expected_bytes, job_.board.arenas()->own);
   shown_place_ = result_ != nullptr;
 }
 
 notice caller_collective::own_notice() const {
-  notice_place place{board_.arenas() ? 0 : notice_place::no_arena, 0};
+  notice_place place{job_.board.arenas() ? 0 : notice_place::no_arena, 0};
   if (shown_place_)
-    place = {board_.arenas()->own->offset_of(result_.get()), result_.get_deleter().bytes};
-  std::vector<std::int64_t> rows = tensor_.splits;
+    place = {job_.board.arenas()->own->offset_of(result_.get()), result_.get_deleter().bytes};
+  std::vector<std::int64_t> rows = job_.tensor.splits;
   if (row_of(bundle_.operation).rows == row_use::gathered)
-    rows.assign(members(), tensor_.rows);
+    rows.assign(members(), job_.tensor.rows);
   return notice(staged_ ? staged_->at : 0, place, rows, members());
 }
 
 caller_collective::state caller_collective::advance() {
   if (!opened_) {
-    if (!board_.ready(cell_, round_))
+    if (!job_.board.ready(job_.cell, job_.round))
       return state::waits;
     problem_ = open();
     if (problem_)
@@ -168,11 +166,11 @@ caller_collective::state caller_collective::advance() {
 }
 
 error caller_collective::open() {
-  auto all = board_.notices(cell_, round_, own_notice());
+  auto all = job_.board.notices(job_.cell, job_.round, own_notice());
   if (!all)
     return all.error();
   for (std::uint32_t member = 0; member < members(); ++member) {
-    const auto staging = board_.staging(member);
+    const auto staging = job_.board.staging(member);
     const auto at = (*all)[member].staged_at();
     const auto needed = slots_ * slot_bytes_;
     if (at > staging.size() || needed > staging.size() - at || at % share_alignment != 0)
@@ -185,29 +183,29 @@ error caller_collective::open() {
     if (auto problem = lay_out_rows(*all))
       return problem;
   constexpr std::size_t many_bytes = worth_moving_bytes;
-  if (std::max(tensor_.bytes, result_bytes_) >= many_bytes)
-    board_.spread(cell_, round_);
+  if (std::max(job_.tensor.bytes, result_bytes_) >= many_bytes)
+    job_.board.spread(job_.cell, job_.round);
   opened_ = true;
   return {};
 }
 
 // Into each other's results where all have a place for them, else through the slots.
 error caller_collective::lay_out_rows(std::span<const notice> all) {
-  auto plan = plan_rows(bundle_.operation, all, rank(), tensor_.row_bytes);
+  auto plan = plan_rows(bundle_.operation, all, rank(), job_.tensor.row_bytes);
   if (!plan)
     return plan.error();
   first_dims_ = plan->rows;
   if (plan->placed) {
     std::vector<placed_copy> copies;
     for (const auto& gift : plan->gifts) {
-      auto* const to = board_.arenas()->views[gift.member].at(gift.at, gift.bytes);
+      auto* const to = job_.board.arenas()->views[gift.member].at(gift.at, gift.bytes);
       if (!to)
         return {error_kind::unknown, "local member " + std::to_string(gift.member) + " has no place for " +
                                          std::to_string(gift.bytes) + " bytes where it says"};
-      copies.push_back({tensor_.input + gift.from, to, gift.bytes});
+      copies.push_back({job_.tensor.input + gift.from, to, gift.bytes});
     }
     result_bytes_ = plan->bytes;
-    collective_ = make_placed_rows({bundle_, streams_, *this, first_, false}, std::move(copies));
+    collective_ = make_placed_rows({bundle_, streams_, *this, job_.first_step, false}, std::move(copies));
     return {};
   }
   if (result_ && std::exchange(shown_place_, false))
@@ -223,18 +221,18 @@ error caller_collective::lay_out_rows(std::span<const notice> all) {
     bundle_.longest = plan->longest;
   }
   streams_.lay_out(bundle_, members());
-  collective_ = make_collective({bundle_, streams_, *this, first_, false});
+  collective_ = make_collective({bundle_, streams_, *this, job_.first_step, false});
   return {};
 }
 
 bool caller_collective::own_segment() {
-  first_dims_ = {even_rows(tensor_.rows, members())[rank()]};
+  first_dims_ = {even_rows(job_.tensor.rows, members())[rank()]};
   result_bytes_ = bundle_.sent[rank()];
-  return tensor_.output || own_result(result_bytes_);
+  return job_.tensor.output || own_result(result_bytes_);
 }
 
 bool caller_collective::own_result(std::size_t bytes) {
-  result_ = results_.take(bytes);
+  result_ = job_.results.take(bytes);
   result_bytes_ = bytes;
   return result_ != nullptr;
 }
@@ -242,13 +240,13 @@ bool caller_collective::own_result(std::size_t bytes) {
 // ---- the channel ---------------------------------------------------------------------------------
 
 std::byte* caller_collective::slot(std::uint32_t member, std::uint64_t step) {
-  auto* const base = bases_.empty() ? board_.staging(rank()).data() + staged_->at : bases_[member];
-  return base + (step - first_) % slots_ * slot_bytes_;
+  auto* const base = bases_.empty() ? job_.board.staging(rank()).data() + staged_->at : bases_[member];
+  return base + (step - job_.first_step) % slots_ * slot_bytes_;
 }
 
 std::byte* caller_collective::own_slot(std::uint64_t step, std::size_t bytes) {
   auto* const own = slot(rank(), step);
-  board_.heap().prefault(static_cast<std::size_t>(own - board_.staging(rank()).data()) + bytes);
+  job_.board.heap().prefault(static_cast<std::size_t>(own - job_.board.staging(rank()).data()) + bytes);
   return own;
 }
 
@@ -256,7 +254,7 @@ arrival caller_collective::await(counter which, std::uint32_t member, std::uint6
   if (!opened_)
     return arrival::later; // for need(): that all are shown
   const auto wanted = static_cast<std::uint32_t>(reached);
-  const auto& theirs = board_.progress(cell_, member).*which;
+  const auto& theirs = job_.board.progress(job_.cell, member).*which;
   if (!theirs.has_reached(wanted)) {
     wait_for({event_of(which), member, wanted});
     return arrival::later;
@@ -270,19 +268,20 @@ arrival caller_collective::await(counter which, std::uint32_t member, std::uint6
 
 // A round begins with slots that nobody reads.
 arrival caller_collective::await_slot(std::uint64_t step) {
-  return step - first_ < slots_ ? arrival::there : shm_channel::await_slot(step);
+  return step - job_.first_step < slots_ ? arrival::there : shm_channel::await_slot(step);
 }
 
 void caller_collective::publish(counter which, std::uint64_t reached) {
-  (board_.progress(cell_, rank()).*which).publish(static_cast<std::uint32_t>(reached));
+  (job_.board.progress(job_.cell, rank()).*which).publish(static_cast<std::uint32_t>(reached));
 }
 
 arrival caller_collective::commit(bool last) {
   if (!opened_)
     return arrival::later; // a root may have staged everything before the others are there
-  if (!std::exchange(begun_, true) && board_.begin_output(cell_, round_) == round_outcome::given_up)
+  if (!std::exchange(begun_, true) &&
+      job_.board.begin_output(job_.cell, job_.round) == round_outcome::given_up)
     return arrival::failed;
-  if (last && board_.complete(cell_, round_) == round_outcome::given_up)
+  if (last && job_.board.complete(job_.cell, job_.round) == round_outcome::given_up)
     return arrival::failed;
   return arrival::there;
 }

@@ -32,12 +32,20 @@ struct caller_tensor {
   std::vector<std::int64_t> splits; ///< alltoall: rows for each member
 };
 
+/// What a caller's collective works on; board and results outlive it.
+struct caller_job {
+  farandole::board& board;
+  const board_cell cell;
+  const std::uint64_t round;
+  const std::uint64_t first_step; ///< alike on all members: the steps that all rounds before have taken
+  const caller_tensor tensor;
+  result_memory& results;
+  const std::size_t expected_bytes; ///< of what comes to this member, where that is known only later
+};
+
 class caller_collective : private shm_channel {
 public:
-  /// `first`: the first step, alike on all members: the steps that all rounds before have taken.
-  /// `expected_bytes`: of what comes to this member, where that is known only later.
-  caller_collective(board& where, const board_cell& cell, std::uint64_t round, std::uint64_t first,
-                    caller_tensor tensor, result_memory& results, std::size_t expected_bytes);
+  explicit caller_collective(caller_job job);
   ~caller_collective() override;
 
   /// Gives back what it holds of shared memory, once the round is complete or given up; need() can be asked
@@ -92,14 +100,7 @@ private:
   void wait_for(const round_need& need) { need_.store(need.packed_word(), std::memory_order_release); }
   std::size_t most_staged() const;
 
-  board& board_;
-  const board_cell cell_;
-  const std::uint64_t round_;
-  const std::uint64_t first_;
-  const caller_tensor tensor_;
-  result_memory& results_;
-  const std::size_t expected_bytes_;
-
+  const caller_job job_;
   work bundle_;
   member_streams streams_;
   std::unique_ptr<shm_collective> collective_;
