@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable
 
-from benchmarks import collectives, elastic, network, operation, report, sets, sweep, training
+from benchmarks import collectives, elastic, mlp, network, operation, report, sets, sweep, training
 
 NETWORKS = ("wire", "sweep")
 
@@ -27,6 +27,9 @@ TABLES: dict[str, Callable[[argparse.Namespace], str]] = {
     "elastic": lambda given: elastic.markdown(elastic.measure(given.rounds, given.horovod_python)),
 }
 """What is measured in so many rounds and comes to one table, by its command."""
+
+PERCEPTRONS = [each.framework.name for each in mlp.FRAMEWORKS]
+TRAINED = [each.name for each in training.FRAMEWORKS] + PERCEPTRONS
 
 
 def parse() -> argparse.Namespace:
@@ -78,7 +81,7 @@ def parse() -> argparse.Namespace:
 
     whole = commands.add_parser("training", help="a small ResNet on two workers in every framework, beside its own")
     whole.add_argument("--rounds", type=int, default=15)
-    whole.add_argument("--only", nargs="+", choices=[each.name for each in training.FRAMEWORKS], metavar="FRAMEWORK")
+    whole.add_argument("--only", nargs="+", choices=TRAINED, metavar="FRAMEWORK")
     whole.add_argument("--horovod-python", default="", metavar="PATH", help="an interpreter that has Horovod")
     whole.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks.md")
     whole.add_argument("--smoke", action="store_true", help="tiny steps, two rounds: does the benchmark itself work?")
@@ -96,6 +99,13 @@ def parse() -> argparse.Namespace:
 
 def train(given: argparse.Namespace) -> int:
     rounds = 2 if given.smoke else given.rounds
+    if not given.only or set(given.only) & set(PERCEPTRONS):
+        table = mlp.markdown(rounds, 20 if given.smoke else 400, given.only)
+        print(table)
+        if given.write and not given.smoke:
+            report.write("training --only keras gluon", table)
+    if given.only and set(given.only) <= set(PERCEPTRONS):
+        return 0
     measured = training.measure(rounds, given.horovod_python, given.smoke, given.only)
     text = training.markdown(measured, rounds)
     print(text)

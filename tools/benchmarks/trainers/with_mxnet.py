@@ -28,9 +28,9 @@ class MxnetTrainer(Trainer):
         if self.hvd is not None:
             self.hvd.init()
         mx.random.seed(1)
-        self.model = _network(mx, self.way.widths)
+        self.model = self.network()
         self.model.initialize(mx.init.Xavier(), ctx=mx.cpu())
-        self.images = mx.nd.random.normal(shape=(self.way.batch, 3, IMAGE, IMAGE))
+        self.images = mx.nd.random.normal(shape=self.images_shape())
         self.labels = mx.nd.array([each % CLASSES for each in range(self.way.batch)])
         self.model(self.images)
         self.model.hybridize(static_alloc=True, static_shape=True)
@@ -43,6 +43,17 @@ class MxnetTrainer(Trainer):
         else:
             self.trainer = mx.gluon.Trainer(parameters, "sgd", options, kvstore=None)
 
+    def network(self) -> Any:
+        """Without parameters yet."""
+        return _network(self.mx, self.way.widths)
+
+    def images_shape(self) -> tuple[int, ...]:
+        """Of a batch."""
+        return (self.way.batch, 3, IMAGE, IMAGE)
+
+    def after_step(self, loss: Any) -> None:
+        """Steps follow one another without waiting."""
+
     def steps(self, count: int) -> float:
         loss = None
         for _ in range(count):
@@ -50,6 +61,7 @@ class MxnetTrainer(Trainer):
                 loss = self.loss(self.model(self.images), self.labels)
             loss.backward()
             self.trainer.step(self.way.batch)
+            self.after_step(loss)
         self.mx.nd.waitall()
         return 0.0 if loss is None else float(loss.mean().asscalar())
 

@@ -106,9 +106,9 @@ def push_group(request: Request, name: Optional[str], arrays: Sequence[NDArray],
 
 def _push_all(request: Request, names: List[str], arrays: Sequence[NDArray], outputs: Sequence[NDArray]) -> None:
     handles = ctypes.c_void_p * len(names)
-    sources = handles(*(each.handle for each in arrays))
-    targets = handles(*(each.handle for each in outputs))
-    text = b"\0".join(_text(name) for name in names)
+    sources = handles(*[each.handle for each in arrays])
+    targets = sources if outputs is arrays else handles(*[each.handle for each in outputs])
+    text = b"\0".join([_text(name) for name in names])
     if not _push(ctypes.byref(request), len(names), text, sources, targets):
         _refused(request, names, arrays, outputs)
 
