@@ -7,6 +7,7 @@ rank that waited is what that rank put there.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import horovod.torch as hvd
 import pytest
@@ -37,6 +38,17 @@ def sit_down(name: str, size: int, elements: int = 8) -> None:
         if hvd.allreduce(seated, name=f"{name}.seated", op=hvd.Min).item() == 1:
             return
     pytest.fail("the tensor never came to the board")
+
+
+def seat_barriers(name: str) -> None:
+    """Brings barriers onto the board, on all ranks."""
+    for _ in range(200):
+        before = on_board()
+        hvd.barrier()
+        seated = torch.tensor([float(on_board() - before == 1)])
+        if hvd.allreduce(seated, name=f"{name}.seated", op=hvd.Min).item() == 1:
+            return
+    pytest.fail("barriers never came to the board")
 
 
 def submit_as_broadcast(tensor: torch.Tensor, name: str) -> None:
@@ -99,3 +111,31 @@ def test_every_round_is_complete_when_one_rank_changes_its_mind(name: str, rank:
         tensor = torch.full((elements,), float(rank + step))
         hvd.allreduce_(tensor, name=name, op=hvd.Sum)
         assert torch.equal(tensor, torch.full((elements,), float(sum(range(size)) + size * step)))
+
+
+def test_nobody_leaves_a_barrier_on_the_board_before_all_have_come(name: str, rank: int, tmp_path: Path) -> None:
+    seat_barriers(name)
+    folder = Path(hvd.broadcast_object(str(tmp_path), name=f"{name}.folder"))
+    for step in range(100):
+        if rank == step % hvd.size():
+            (folder / str(step)).touch()
+        hvd.barrier()
+        assert (folder / str(step)).exists()
+
+
+def test_a_barrier_on_the_board_ends_when_the_others_join(name: str, rank: int, size: int) -> None:
+    seat_barriers(name)
+    if rank == 0:
+        hvd.barrier()
+    assert hvd.join() in range(size)
+    seat_barriers(name)
+
+
+def test_a_barrier_on_the_board_fails_with_its_generation(name: str, rank: int) -> None:
+    seat_barriers(name)
+    if rank == 0:
+        with pytest.raises(hvd.HorovodInternalError, match=r"called shutdown\(\)|shut down"):
+            hvd.barrier()
+    hvd.shutdown()
+    hvd.init()
+    seat_barriers(name)
