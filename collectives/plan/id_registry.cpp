@@ -3,7 +3,6 @@
 #include <cassert>
 #include <utility>
 
-
 namespace farandole {
 
 id_registry::id_registry(std::size_t capacity, const board_options& board, bucket_coordinator buckets)

@@ -17,9 +17,9 @@ constexpr int on_computing_thread = 4;
 /// kCPUPrioritized: threads of their own, beside the computation.
 constexpr int on_prioritized_thread = 3;
 
-/// Waking a prioritized thread takes about 50 microseconds, twice for each operation when the next computation
-/// needs the result. An allreduce of up to so many elements takes no longer than that, so the computing thread
-/// runs it. Larger ones overlap with the computation.
+/// Waking a prioritized thread takes about 50 microseconds, twice for each operation when the next
+/// computation needs the result. An allreduce of up to so many elements takes no longer than that, so the
+/// computing thread runs it. Larger ones overlap with the computation.
 constexpr std::int64_t most_computing_thread_elements = std::int64_t{1} << 17;
 
 /// What a thread of the engine waits for, and for how long: ranks may begin operations in different orders.

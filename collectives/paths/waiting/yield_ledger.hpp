@@ -17,10 +17,10 @@ inline constexpr std::chrono::microseconds wake_up_time{50};
 ///   at once. After a time slice lost, the next waits sleep at once: as many as wake-ups fit into the time
 ///   lost, and twice as many each time in a row. Members that share cores do not learn this: they lose time
 ///   slices to late members, for which everybody has to wait anyway, and once some of them sleep, the others
-///   lose time by their wake-ups, and all go on sleeping (17 µs for 4 B at 4 members on 2 cores instead of 6).
-/// - Where the peer shares this core although another is idle, each meeting takes two switches, and the kernel
-///   leaves both where they are as long as neither sleeps. So one sleep now and then, for a woken thread is
-///   put on an idle core.
+///   lose time by their wake-ups, and all go on sleeping (4 B at 4 members on 2 cores: 17 µs, not 6).
+/// - Where the peer shares this core although another is idle, each meeting takes two switches, and both
+///   stay there as long as neither sleeps. So one sleep now and then, for a woken thread is put on an idle
+///   core.
 ///
 /// Threads that share a ledger may lose each other's updates: it is only a guess.
 class yield_ledger {
