@@ -3,6 +3,7 @@
 #include <cassert>
 #include <utility>
 
+#include "collectives/paths/bundle_bytes.hpp"
 #include "collectives/paths/exchange/message_exchange.hpp"
 
 namespace farandole {
@@ -38,8 +39,8 @@ outcome exchange_path::run(const work& bundle, const limits& until, const piece_
 }
 
 outcome exchange_path::run(const work& bundle, const limits& until, const piece_interludes* around) {
-  if (bundle.operation == operation::allreduce && bundle.reduce_op == reduce_op::adasum && !broken_)
-    if (error problem = why_no_adasum(bundle.dtype, static_cast<std::size_t>(messenger_->members())))
+  if (!broken_)
+    if (error problem = why_not_on_cpu(bundle, static_cast<std::size_t>(messenger_->members())))
       return {problem}; // nothing has been sent: the path remains
   return exchanged(bundle, until, around, [](message_exchange& all) { return all.run(); });
 }

@@ -29,7 +29,7 @@ struct gloo_member {
     for (std::size_t rank = 0; rank < self.size(); ++rank)
       options.global_ranks.push_back(static_cast<std::int32_t>(10 + rank));
     options.probe = std::move(watch);
-    auto opened = gloo_path::open(options);
+    auto opened = open_gloo_path(options);
     if (!opened) {
       problem = opened.error();
       return;
@@ -48,7 +48,7 @@ struct gloo_member {
   error run(const work& bundle) { return run(bundle, self.until()); }
 
   forked_member& self;
-  std::unique_ptr<gloo_path> path;
+  std::unique_ptr<exchange_path> path;
   std::vector<std::string> addresses;
   error problem;
 };

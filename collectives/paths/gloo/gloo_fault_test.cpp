@@ -78,7 +78,7 @@ ending played(operation what, std::size_t count, std::size_t failing) {
   ending told;
   const std::vector<std::string> places = {"here", ""};
   const std::vector<std::string> addresses = {"", packed_addresses(places)};
-  told.connecting = worker.connect(addresses, until);
+  told.connecting = worker.connect(addresses, 0, until);
   told.connected = counted.taken;
   message_staging staging{};
   const bundle_of own(what, count);

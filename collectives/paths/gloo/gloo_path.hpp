@@ -3,22 +3,18 @@
 // (message_exchange.hpp), and so are the bits of the result.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
-#include "collectives/paths/exchange/messenger.hpp"
-#include "collectives/paths/path.hpp"
+#include "collectives/paths/exchange/exchange_path.hpp"
 
 namespace farandole {
 
 struct path_setup;
 
-struct gloo_options {
+struct gloo_options : exchange_options {
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
   std::int32_t rank = 0; ///< within the set
@@ -26,32 +22,10 @@ struct gloo_options {
   std::vector<std::int32_t> global_ranks{0};
   /// Of this member, where the others can reach it.
   std::string ip = "127.0.0.1";
-  /// Longest message of an Adasum.
-  std::size_t adasum_message_bytes = std::size_t{1} << 30;
-  /// Called on the lane when a phase of a piece begins; for tests.
-  std::function<void(message_phase phase, std::size_t piece)> probe;
 };
 
-/// Everything on the lane's thread, open() and the destructor too.
-class gloo_path : public path {
-public:
-  /// Listens, and reaches nobody yet. `unimplemented` where Gloo is missing.
-  static expected<std::unique_ptr<gloo_path>> open(const gloo_options& options);
-  /// Says goodbye and closes.
-  ~gloo_path() override;
-
-  /// Where this member expects each of the others.
-  std::string address() override;
-  error connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until) override;
-
-  std::string_view name() const override { return "gloo"; }
-  outcome run(const work& bundle, const limits& until) override;
-
-private:
-  class state;
-  explicit gloo_path(std::unique_ptr<state> opened);
-  std::unique_ptr<state> state_;
-};
+/// Listens, and reaches nobody yet. `unimplemented` where Gloo is missing.
+expected<std::unique_ptr<exchange_path>> open_gloo_path(const gloo_options& options);
 
 expected<std::unique_ptr<path>> open_gloo(const path_setup& setup);
 

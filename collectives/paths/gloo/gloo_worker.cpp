@@ -51,7 +51,8 @@ std::string gloo_worker::address() const {
   return packed_addresses(addresses);
 }
 
-error gloo_worker::connect(std::span<const std::string> addresses, const limits& until) {
+error gloo_worker::connect(std::span<const std::string> addresses, std::int32_t /*rank: known since open()*/,
+                           const limits& until) {
   assert(addresses.size() == static_cast<std::size_t>(members_) && !goodbyes_.listening() &&
          "a worker connects once");
   const gloo_watch::orders orders{[&until] { return until.abort.raised() || clock::now() >= until.deadline; },

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "collectives/paths/exchange/departure_protocol.hpp"
-#include "collectives/paths/exchange/messenger.hpp"
 #include "collectives/paths/exchange/peer_greeting.hpp"
+#include "collectives/paths/exchange/peer_messenger.hpp"
 #include "collectives/paths/gloo/gloo_goodbyes.hpp"
 #include "collectives/paths/gloo/gloo_mesh.hpp"
 #include "collectives/paths/gloo/gloo_path.hpp"
@@ -26,7 +26,7 @@
 namespace farandole {
 
 /// Used on a thread that blocks SIGPIPE, as lanes do: Gloo writes to connections that may be gone.
-class gloo_worker : public messenger {
+class gloo_worker : public peer_messenger {
 public:
   static expected<std::unique_ptr<gloo_worker>> open(const gloo_options& options);
   /// Over a mesh that listens already.
@@ -37,9 +37,9 @@ public:
   gloo_worker& operator=(const gloo_worker&) = delete;
 
   /// Where this member expects each of the others.
-  std::string address() const;
+  std::string address() const override;
   /// Makes a connection to each member and proves it with a message each way.
-  error connect(std::span<const std::string> addresses, const limits& until);
+  error connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until) override;
 
   std::int32_t rank() const override { return rank_; }
   std::int32_t members() const override { return members_; }
@@ -47,12 +47,12 @@ public:
             message_ticket& ticket) override;
   void receive(std::int32_t peer, message_phase phase, std::span<std::byte> bytes,
                message_ticket& ticket) override;
-  /// Nothing: Gloo has a thread of its own for that.
+  // Gloo has a thread of its own that takes in and sends, and matches messages by their order.
   void look() override {}
+  void begin(std::uint64_t /*sequence*/) override {}
+  error flush(const limits& /*until*/) override { return {}; }
   error wait(const message_ticket& ticket, const limits& until) override;
-
-  /// Ends it for a reason of the caller's own: messages may still be under way from and into its memory.
-  void give_up(const error& reason);
+  void give_up(const error& reason) override;
 
 private:
   using clock = std::chrono::steady_clock;

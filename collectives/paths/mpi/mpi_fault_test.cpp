@@ -17,7 +17,7 @@ constexpr operation all[] = {operation::allreduce, operation::allgather,     ope
 std::vector<error> told(some_members& job, operation what, std::size_t first, std::size_t second) {
   std::vector<error> errors(2);
   const auto deadline = steady_clock::now() + std::chrono::seconds(20);
-  job.run([&](std::size_t rank, mpi_path& path) {
+  job.run([&](std::size_t rank, exchange_path& path) {
     const bundle_of own(what, rank == 0 ? first : second);
     errors[rank] = path.run(own.bundle, job.until(deadline)).error;
     if (errors[rank])

@@ -40,7 +40,8 @@ std::int32_t mpi_messenger::tag(message_phase phase) const {
                                    (sequence << phase_bits) | static_cast<std::uint32_t>(phase));
 }
 
-error mpi_messenger::greet(const limits& until) {
+error mpi_messenger::connect(std::span<const std::string> /*addresses*/, std::int32_t /*rank*/,
+                             const limits& until) {
   message_ticket ticket;
   for (std::int32_t peer = 0; peer < members(); ++peer) {
     if (peer == rank())

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "collectives/paths/exchange/messenger.hpp"
+#include "collectives/paths/exchange/peer_messenger.hpp"
 #include "collectives/paths/mpi/mpi_engine.hpp"
 
 namespace farandole {
@@ -23,20 +23,24 @@ struct mpi_set {
   waiting patience;
 };
 
-class mpi_messenger : public messenger {
+class mpi_messenger : public peer_messenger {
 public:
   explicit mpi_messenger(const mpi_set& set);
   ~mpi_messenger() override;
   mpi_messenger(const mpi_messenger&) = delete;
   mpi_messenger& operator=(const mpi_messenger&) = delete;
 
+  /// None: the job's communicator knows the members.
+  std::string address() const override { return {}; }
   /// Proves that every member is there, and means the same set.
-  error greet(const limits& until);
+  error connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until) override;
 
   std::int32_t rank() const override { return set_.rank; }
   std::int32_t members() const override { return static_cast<std::int32_t>(set_.places.size()); }
-  /// The messages that follow belong to this work.
-  void begin(std::uint64_t sequence) { sequence_ = sequence; }
+  void begin(std::uint64_t sequence) override { sequence_ = sequence; }
+  /// The engine's thread sends.
+  error flush(const limits& /*until*/) override { return {}; }
+  void give_up(const error& /*why*/) override { close(); }
 
   void send(std::int32_t peer, message_phase phase, std::span<const std::byte> bytes,
             message_ticket& ticket) override;
@@ -45,10 +49,10 @@ public:
   void look() override;
   error wait(const message_ticket& ticket, const limits& until) override;
 
+private:
   /// Nothing is sent or received any more.
   void close();
 
-private:
   struct entry {
     mpi_message_ptr message;
     std::byte* target; ///< of a receive

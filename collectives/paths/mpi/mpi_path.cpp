@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "collectives/paths/bundle_bytes.hpp"
 #include "collectives/paths/path_setup.hpp"
 
 namespace farandole {
@@ -13,25 +12,10 @@ constexpr std::size_t longest_message = std::size_t{1} << 30;
 
 } // namespace
 
-mpi_path::mpi_path(const mpi_set& set, std::size_t adasum_message_bytes) : messages_(set) {
-  staging_.adasum_message_bytes = std::min(adasum_message_bytes, longest_message);
-}
-
-error mpi_path::connect(std::span<const std::string> /*addresses*/, std::int32_t /*rank*/,
-                        const limits& until) {
-  return broken_ = messages_.greet(until);
-}
-
-outcome mpi_path::run(const work& bundle, const limits& until) {
-  if (broken_)
-    return {broken_};
-  if (auto problem = why_not_on_cpu(bundle, static_cast<std::size_t>(messages_.members())))
-    return {problem}; // nothing has been sent: the path remains
-  messages_.begin(bundle.sequence);
-  broken_ = message_exchange{messages_, staging_, bundle, until, {}, nullptr}.run();
-  if (broken_)
-    messages_.close();
-  return {broken_};
+std::unique_ptr<exchange_path> make_mpi_path(const mpi_set& set, std::size_t adasum_message_bytes) {
+  exchange_options options;
+  options.adasum_message_bytes = std::min(adasum_message_bytes, longest_message);
+  return std::make_unique<exchange_path>("mpi", std::make_unique<mpi_messenger>(set), options);
 }
 
 // A member's slot is its rank in the job's communicator.
@@ -45,7 +29,7 @@ expected<std::unique_ptr<path>> open_mpi(const path_setup& setup) {
   std::vector<std::int32_t> places;
   for (auto& each : setup.set.members)
     places.push_back(each.slot);
-  return opened_path{std::make_unique<mpi_path>(
+  return opened_path{make_mpi_path(
       mpi_set{job->engine, job->group, setup.set.set, std::move(places), setup.set.rank, setup.wait_policy()},
       setup.options.adasum_message_bytes)};
 }

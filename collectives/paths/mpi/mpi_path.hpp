@@ -3,11 +3,11 @@
 // memory of its own.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 
-#include "collectives/paths/exchange/message_exchange.hpp"
+#include "collectives/paths/exchange/exchange_path.hpp"
 #include "collectives/paths/mpi/mpi_messenger.hpp"
-#include "collectives/paths/path.hpp"
 
 namespace farandole {
 
@@ -19,22 +19,8 @@ struct mpi_job {
   mpi_group group;
 };
 
-class mpi_path : public path {
-public:
-  /// `adasum_message_bytes`: longest message of an Adasum.
-  mpi_path(const mpi_set& set, std::size_t adasum_message_bytes);
-
-  /// Needs no addresses: the job's communicator knows the members.
-  error connect(std::span<const std::string> addresses, std::int32_t rank, const limits& until) override;
-
-  std::string_view name() const override { return "mpi"; }
-  outcome run(const work& bundle, const limits& until) override;
-
-private:
-  mpi_messenger messages_;
-  message_staging staging_{};
-  error broken_;
-};
+/// `adasum_message_bytes`: longest message of an Adasum.
+std::unique_ptr<exchange_path> make_mpi_path(const mpi_set& set, std::size_t adasum_message_bytes);
 
 /// `unimplemented` where this process has no MPI job.
 expected<std::unique_ptr<path>> open_mpi(const path_setup& setup);

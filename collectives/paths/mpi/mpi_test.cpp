@@ -36,7 +36,7 @@ TEST_CASE("mpi: sums have the bits of rank order, whatever their size", "[mpi]")
     reduce(dtype::float32, reduce_op::sum, wanted.data(), pointers, count, 1, 0.5, 3);
     std::vector<std::string> said(3);
     std::vector<bytes> outputs(3, bytes(count * 4));
-    job.run([&](std::size_t rank, mpi_path& path) {
+    job.run([&](std::size_t rank, exchange_path& path) {
       said[rank] = path.run(allreduce_of(inputs[rank], outputs[rank]), job.until()).error.text;
     });
     for (std::size_t rank = 0; rank < 3; ++rank) {
@@ -50,7 +50,7 @@ TEST_CASE("mpi: members meet, rows differ in length and go where they belong", "
   some_members job(3);
   std::vector<std::string> said(3);
   std::vector<bytes> gathered(3, bytes(12)), exchanged(3);
-  job.run([&](std::size_t rank, mpi_path& path) {
+  job.run([&](std::size_t rank, exchange_path& path) {
     said[rank] = path.connect({}, static_cast<std::int32_t>(rank), job.until()).text;
     const bytes own(4 * (rank + 1), static_cast<std::byte>(rank + 1));
     work rows;

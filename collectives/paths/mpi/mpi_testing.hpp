@@ -130,8 +130,8 @@ struct some_members {
       for (std::int32_t each = 0; each < size; ++each)
         places.push_back(each);
       const mpi_group job{static_cast<mpi_handle>(rank), rank, size, 32767, true};
-      paths.push_back(std::make_unique<mpi_path>(
-          mpi_set{engines.back().get(), job, 5, places, rank, waiting::decide(2)}, std::size_t{1} << 20));
+      paths.push_back(make_mpi_path(mpi_set{engines.back().get(), job, 5, places, rank, waiting::decide(2)},
+                                    std::size_t{1} << 20));
     }
   }
   /// Nothing is carried any more into or from the memory of an engine that has ended.
@@ -144,7 +144,7 @@ struct some_members {
     engines.clear();
     world = nullptr;
   }
-  void run(const std::function<void(std::size_t, mpi_path&)>& act) {
+  void run(const std::function<void(std::size_t, exchange_path&)>& act) {
     together(static_cast<std::uint32_t>(paths.size()), [&](std::uint32_t rank) { act(rank, *paths[rank]); });
   }
   limits until(steady_clock::time_point deadline = far()) const {
@@ -154,7 +154,7 @@ struct some_members {
   stand_in mpi;
   abort_token abort;
   std::vector<std::unique_ptr<mpi_engine>> engines;
-  std::vector<std::unique_ptr<mpi_path>> paths;
+  std::vector<std::unique_ptr<exchange_path>> paths;
 };
 
 } // namespace farandole::testing
