@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "actors/interfaces/link.hpp"
 #include "actors/kit/link.hpp"
 #include "actors/kit/loop.hpp"
 #include "messages/membership.hpp"

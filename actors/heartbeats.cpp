@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/interfaces/post.hpp"
 #include "actors/kit/clock.hpp"
 
 namespace farandole {

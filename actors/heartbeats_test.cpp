@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "actors/interfaces/post.hpp"
 #include "tests/world/simulation.hpp"
 
 using namespace farandole;

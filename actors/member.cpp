@@ -4,6 +4,7 @@
 
 #include "actors/object_key.hpp"
 #include "actors/post.hpp"
+#include "actors/set/set_actors.hpp"
 #include "actors/set/set_keeper.hpp"
 #include "collectives/paths/forced_path.hpp"
 #include "messages/drain.hpp"

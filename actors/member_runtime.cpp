@@ -9,6 +9,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "actors/interfaces/generation.hpp"
+#include "actors/member.hpp"
 #include "actors/this_host.hpp"
 #include "collectives/paths/connections/sockets.hpp"
 #include "collectives/paths/mpi/mpi_path.hpp"
@@ -115,7 +117,7 @@ error member_runtime::join(const member_start& how) {
     return problem;
   system_ = std::make_unique<loop_system>();
   auto started = standing_->started.get_future();
-  member_ = system_->get().spawn(member_root, std::move(setup));
+  member_ = caf::actor_cast<caf::actor>(system_->get().spawn(member_root, std::move(setup)));
   while (started.wait_until(how.deadline->until(std::chrono::steady_clock::now())) !=
          std::future_status::ready) {
     if (how.deadline->over(std::chrono::steady_clock::now()))

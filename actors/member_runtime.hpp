@@ -12,11 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "actors/interfaces/member.hpp"
 #include "actors/kit/birth_mark.hpp"
 #include "actors/kit/log.hpp"
 #include "actors/kit/loop.hpp"
-#include "actors/member.hpp"
 #include "actors/mpi_start.hpp"
 #include "actors/standing.hpp"
 #include "elastic/join_deadline.hpp"
@@ -95,7 +93,7 @@ private:
   std::shared_ptr<std::atomic<std::uint64_t>> epoch_;
   std::unique_ptr<mpi_start> mpi_; ///< may serve the rendezvous: goes after the member
   std::unique_ptr<loop_system> system_;
-  member_actor member_;
+  caf::actor member_;
   farandole::known_sets known_sets_;
   std::atomic<bool> left_{false}; ///< one thread alone leaves, and takes the future of standing::ended
 };

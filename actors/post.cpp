@@ -58,14 +58,14 @@ void post_state::call(const rendezvous_call& what) {
 
 // ---- out -----------------------------------------------------------------------------------------
 
-void post_state::send(const outbound& what) {
+void post_state::send(const envelope& message) {
   if (leads())
-    return route(what.message);
-  auto set = sets_.find(what.message.set());
+    return route(message);
+  auto set = sets_.find(message.set());
   auto gathers = set != sets_.end() && set->second.actors.gatherer;
-  if (gathers && what.message.kind() == wire::Envelope::Body::REQUESTS)
-    return route(what.message);
-  send_up(what.message);
+  if (gathers && message.kind() == wire::Envelope::Body::REQUESTS)
+    return route(message);
+  send_up(message);
 }
 
 void post_state::send_up(const envelope& message) {
@@ -371,7 +371,7 @@ post_actor::behavior_type post(post_actor::stateful_pointer<post_state> self, po
   auto& state = self->state;
   state.begin(std::move(how));
   return {
-      [&state](const outbound& what) { state.send(what); },
+      [&state](const envelope& message) { state.send(message); },
       [&state](const outbound_to_rendezvous& what) { state.send_to_rendezvous(what.message); },
       [&state](const outbound_to_neighbour& what) { state.send(what); },
       [&state](const neighbours_given_up& what) { state.give_up(what); },

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "actors/interfaces/envelopes.hpp"
 #include "actors/interfaces/link.hpp"
 #include "actors/interfaces/member.hpp"
 #include "actors/interfaces/post.hpp"
@@ -36,7 +35,7 @@ struct post_state {
   explicit post_state(post_actor::pointer owner) : self(owner) {}
   void begin(post_setup how);
 
-  void send(const outbound& what);
+  void send(const envelope& message);
   void send_to_rendezvous(const envelope& message);
   void send(const outbound_to_neighbour& what);
   void give_up(const neighbours_given_up& what);

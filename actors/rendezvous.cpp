@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/interfaces/link.hpp"
+#include "actors/interfaces/slots.hpp"
 #include "actors/kit/clock.hpp"
 
 namespace farandole {
@@ -175,7 +177,7 @@ void rendezvous_state::take_farewell(link_id link, const farewell& said) {
 
 void rendezvous_state::tell_fate(slot_fate fate) {
   if (fate_watcher_)
-    self->send(fate_watcher_, std::move(fate));
+    caf::anon_send(fate_watcher_, std::move(fate));
 }
 
 void rendezvous_state::step_down(link_id link, std::uint64_t epoch) {

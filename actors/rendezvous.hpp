@@ -17,14 +17,14 @@
 #include <unordered_map>
 #include <utility>
 
-#include "actors/interfaces/link.hpp"
 #include "actors/interfaces/rendezvous.hpp"
-#include "actors/interfaces/slots.hpp"
 #include "actors/kit/link.hpp"
 #include "actors/kit/log.hpp"
 #include "elastic/journal.hpp"
 #include "elastic/membership.hpp"
 #include "elastic/missing_reports.hpp"
+#include "elastic/slot_fate.hpp"
+#include "messages/drain.hpp"
 #include "messages/settings.hpp"
 
 namespace farandole {
@@ -66,8 +66,8 @@ struct rendezvous_state {
   void retired(const slot_retired& what);
   void complete();
   void keep_failed(const std::vector<failed_host>& hosts);
-  void watched_by(const watch_generations& what) { watcher_ = what.who; }
-  void fates_watched_by(const watch_fates& what) { fate_watcher_ = what.who; }
+  void watched_by(const watch_generations& what);
+  void fates_watched_by(const watch_fates& what);
   void answer(const drain_answered& what);
   void overdue();
   void tell_missing();
@@ -114,8 +114,8 @@ private:
   missing_reports reports_;
   std::unordered_map<link_id, caller> links_;
   caf::actor listener_;
-  generation_watcher_actor watcher_;             ///< may be null
-  fate_watcher_actor fate_watcher_;              ///< may be null
+  caf::actor watcher_;                           ///< a generation_watcher_actor; may be null
+  caf::actor fate_watcher_;                      ///< a fate_watcher_actor; may be null
   std::uint64_t launcher_ = 0;                   ///< whose slots these are, where it comes by a link
   std::pair<std::uint64_t, std::uint64_t> kept_; ///< revision and launcher that the journal was told last
   link_id launcher_link_ = 0;                    ///< 0: there is none

@@ -1,9 +1,18 @@
 // What a rendezvous has to do with the launcher: in its own process, or, where it runs apart, by a link.
+#include "actors/interfaces/slots.hpp"
 #include "actors/rendezvous.hpp"
 
 #include <utility>
 
 namespace farandole {
+
+void rendezvous_state::watched_by(const watch_generations& what) {
+  watcher_ = caf::actor_cast<caf::actor>(what.who);
+}
+
+void rendezvous_state::fates_watched_by(const watch_fates& what) {
+  fate_watcher_ = caf::actor_cast<caf::actor>(what.who);
+}
 
 void rendezvous_state::take_slots(link_id link, const slot_report& said) {
   if (said.wire_version != wire_version)
@@ -51,7 +60,7 @@ void rendezvous_state::keep_failed(const std::vector<failed_host>& hosts) {
 void rendezvous_state::tell_launcher() {
   const auto generation = members_.generation();
   if (watcher_)
-    self->send(watcher_, generation_formed{generation, members_.slots()});
+    caf::anon_send(watcher_, generation_formed{generation, members_.slots()});
   if (launcher_link_ != 0)
     tell(launcher_link_,
          encode(address{generation, 0, -1}, formed{generation, members_.epoch(), members_.slots()}));
@@ -73,7 +82,7 @@ void rendezvous_state::take_leaving(link_id link) {
     return;
   carry_out(members_.retire(*slot));
   if (watcher_)
-    self->send(watcher_, slot_leaving{*slot});
+    caf::anon_send(watcher_, slot_leaving{*slot});
   tell_of_leaving(*slot);
 }
 
@@ -90,7 +99,7 @@ void rendezvous_state::take_drain(link_id link, const drain& asked) {
                    std::to_string(wire_version) + ": use the farandole that started it"});
   askers_.insert(link);
   if (watcher_)
-    return self->send(watcher_, drain_asked{link, asked});
+    return caf::anon_send(watcher_, drain_asked{link, asked});
   if (launcher_link_ != 0) {
     auto handed_on = asked;
     handed_on.caller = link;

@@ -4,6 +4,8 @@
 #include <memory>
 #include <vector>
 
+#include "actors/interfaces/link.hpp"
+#include "actors/interfaces/slots.hpp"
 #include "actors/rendezvous.hpp"
 #include "tests/world/simulation.hpp"
 

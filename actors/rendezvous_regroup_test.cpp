@@ -4,6 +4,8 @@
 
 #include <catch2/catch.hpp>
 
+#include "actors/interfaces/link.hpp"
+#include "actors/interfaces/slots.hpp"
 #include "actors/rendezvous.hpp"
 #include "messages/membership.hpp"
 #include "tests/world/simulation.hpp"

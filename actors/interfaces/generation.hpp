@@ -41,9 +41,18 @@ struct member_fault {
   std::string reason;
 };
 
+struct operations_held_up;
+
+/// The part of the member's root that the actors of its process sets see.
 using member_watcher_actor = caf::typed_actor<
     /// A member misbehaved.
-    caf::reacts_to<member_fault>>;
+    caf::reacts_to<member_fault>,
+    /// An actor of the generation broke.
+    caf::reacts_to<generation_broken>,
+    /// The leader has ended the generation in order.
+    caf::reacts_to<generation_ended>,
+    /// Operations wait for a silent member.
+    caf::reacts_to<operations_held_up>>;
 
 } // namespace farandole
 

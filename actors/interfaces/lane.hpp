@@ -3,24 +3,20 @@
 
 #include <caf/all.hpp>
 
-#include <cstdint>
 #include <memory>
 
-#include "actors/interfaces/atoms.hpp"
-#include "actors/interfaces/envelopes.hpp"
-#include "actors/interfaces/generation.hpp"
+#include "actors/kit/envelope_actor.hpp"
 #include "messages/membership.hpp"
 
 namespace farandole {
 
+using drained_atom = caf::atom_constant<caf::atom("drained")>;
+using ready_atom = caf::atom_constant<caf::atom("ready")>;
+
+struct generation_over;
 struct lane_job;
 /// A bundle for the lane. Shared only because messages are copied; the mover takes what is inside.
 using lane_job_ptr = std::shared_ptr<std::unique_ptr<lane_job>>;
-
-/// The leader's own lane, or the one that reports to it, has finished the bundle of this sequence number.
-struct bundle_finished {
-  std::uint64_t sequence = 0;
-};
 
 using mover_actor = caf::typed_actor<
     /// Everybody's introductions.
@@ -39,5 +35,4 @@ using mover_actor = caf::typed_actor<
 } // namespace farandole
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::lane_job_ptr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::bundle_finished)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::introduction)

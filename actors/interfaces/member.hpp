@@ -3,13 +3,24 @@
 
 #include <caf/all.hpp>
 
-#include "actors/interfaces/atoms.hpp"
-#include "actors/interfaces/envelopes.hpp"
-#include "actors/interfaces/generation.hpp"
-#include "actors/interfaces/heartbeats.hpp"
-#include "actors/interfaces/post.hpp"
+#include "actors/kit/envelope_actor.hpp"
 
 namespace farandole {
+
+using call_atom = caf::atom_constant<caf::atom("call")>;
+using drained_atom = caf::atom_constant<caf::atom("drained")>;
+using ready_atom = caf::atom_constant<caf::atom("ready")>;
+using retry_atom = caf::atom_constant<caf::atom("retry")>;
+using withdraw_atom = caf::atom_constant<caf::atom("withdraw")>;
+
+struct generation_broken;
+struct generation_ended;
+struct leave_request;
+struct member_fault;
+struct operations_held_up;
+struct peer_gone;
+struct processes_silent;
+struct rendezvous_gone;
 
 /// The root of one member's tree: speaks with the rendezvous, starts and ends the generation's actors.
 using member_actor = caf::typed_actor<

@@ -4,19 +4,28 @@
 #include <caf/all.hpp>
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 
-#include "actors/interfaces/atoms.hpp"
-#include "actors/interfaces/envelopes.hpp"
-#include "actors/interfaces/lane.hpp"
-#include "actors/interfaces/stalls.hpp"
+#include "actors/kit/envelope_actor.hpp"
 #include "collectives/plan/verdict.hpp"
 
 namespace farandole {
 
+using leave_atom = caf::atom_constant<caf::atom("leave")>;
+using stalled_atom = caf::atom_constant<caf::atom("stalled")>;
+using tick_atom = caf::atom_constant<caf::atom("tick")>;
+
+struct stall_list;
+
 /// What the negotiator decided in one step, for the fusion scheduler to put in order (collectives/plan).
 struct verdict_message {
   std::shared_ptr<const verdict> decided;
+};
+
+/// The leader's own lane, or the one that reports to it, has finished the bundle of this sequence number.
+struct bundle_finished {
+  std::uint64_t sequence = 0;
 };
 
 using negotiator_actor = caf::typed_actor<
@@ -48,3 +57,4 @@ using fusion_scheduler_actor = caf::typed_actor<
 } // namespace farandole
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::verdict_message)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::bundle_finished)

@@ -8,12 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "actors/interfaces/envelopes.hpp"
-#include "actors/interfaces/link.hpp"
+#include "actors/kit/envelope_actor.hpp"
 #include "collectives/plan/relay_tree.hpp"
 #include "messages/welcome.hpp"
 
 namespace farandole {
+
+using close_atom = caf::atom_constant<caf::atom("close")>;
+
+struct link_closed;
+struct link_opened;
+struct link_received;
 
 /// Deliver to the rendezvous.
 struct outbound_to_rendezvous {
@@ -76,8 +81,8 @@ struct rendezvous_call {
 };
 
 using post_actor = caf::typed_actor<
-    /// Send this to a member, or to all.
-    caf::reacts_to<outbound>,
+    /// Send this to the member that it is for, or to all of its set.
+    caf::reacts_to<envelope>,
     /// Send this to the rendezvous, as soon as its link is up.
     caf::reacts_to<outbound_to_rendezvous>,
     /// Send this by a link, or drop it.

@@ -7,13 +7,16 @@
 #include <vector>
 
 #include "actors/door/pending.hpp"
-#include "actors/interfaces/atoms.hpp"
-#include "actors/interfaces/generation.hpp"
-#include "actors/interfaces/heartbeats.hpp"
 #include "messages/error.hpp"
 #include "messages/set_change.hpp"
 
 namespace farandole {
+
+using retry_atom = caf::atom_constant<caf::atom("retry")>;
+
+struct generation_ended;
+struct generation_over;
+struct processes_silent;
 
 /// All members have agreed on a change of the process sets.
 struct sets_changed {

@@ -3,14 +3,28 @@
 
 #include <caf/all.hpp>
 
+#include <cstdint>
 #include <string>
 
-#include "actors/interfaces/atoms.hpp"
-#include "actors/interfaces/link.hpp"
-#include "actors/interfaces/slots.hpp"
 #include "messages/membership.hpp"
 
 namespace farandole {
+
+using link_id = std::uint64_t; ///< see actors/kit/link.hpp
+
+using close_atom = caf::atom_constant<caf::atom("close")>;
+
+struct drain_answered;
+struct hosts_failed;
+struct link_closed;
+struct link_opened;
+struct link_received;
+struct nobody_comes;
+struct slot_exited;
+struct slot_retired;
+struct slot_started;
+struct watch_fates;
+struct watch_generations;
 
 /// INTERNAL: the members that an ended generation's successor waits for, or that have not come back to a
 /// rendezvous which was started again, may have had their time.

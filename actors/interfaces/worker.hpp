@@ -6,14 +6,21 @@
 
 #include <chrono>
 
-#include "actors/interfaces/atoms.hpp"
-#include "actors/interfaces/envelopes.hpp"
-#include "actors/interfaces/generation.hpp"
-#include "actors/interfaces/heartbeats.hpp"
-#include "actors/interfaces/lane.hpp"
-#include "actors/interfaces/stalls.hpp"
+#include "actors/kit/envelope_actor.hpp"
 
 namespace farandole {
+
+using doorbell_atom = caf::atom_constant<caf::atom("doorbell")>;
+using look_atom = caf::atom_constant<caf::atom("look")>;
+using retry_atom = caf::atom_constant<caf::atom("retry")>;
+using stalled_atom = caf::atom_constant<caf::atom("stalled")>;
+using tick_atom = caf::atom_constant<caf::atom("tick")>;
+
+struct bundle_finished;
+struct generation_over;
+struct leave_request;
+struct processes_silent;
+struct stall_list;
 
 using worker_actor = caf::typed_actor<
     /// A framework thread has queued operations at the door.

@@ -20,6 +20,8 @@ namespace farandole {
 
 namespace {
 
+using call_atom = caf::atom_constant<caf::atom("call")>;
+
 using flush_atom = caf::atom_constant<caf::atom("flush")>;
 using connect_deadline_atom = caf::atom_constant<caf::atom("opendue")>;
 using close_deadline_atom = caf::atom_constant<caf::atom("closedue")>;

@@ -1,4 +1,5 @@
 // The listening half of kit/link.hpp: does what connections/handshake_table.hpp decides.
+#include "actors/interfaces/link.hpp"
 #include "actors/kit/clock.hpp"
 #include "actors/kit/link_parts.hpp"
 #include "collectives/paths/connections/handshake_table.hpp"

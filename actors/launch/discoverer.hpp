@@ -12,7 +12,6 @@
 #include <thread>
 #include <vector>
 
-#include "actors/interfaces/atoms.hpp"
 #include "actors/kit/loop.hpp"
 #include "actors/launch/process.hpp"
 #include "actors/launch/slot.hpp"
@@ -30,6 +29,7 @@ struct discovery_result {
 using discovery_owner_actor = caf::typed_actor<caf::reacts_to<discovery_result>>;
 
 using run_atom = caf::atom_constant<caf::atom("run")>;
+using close_atom = caf::atom_constant<caf::atom("close")>;
 using checked_atom = caf::atom_constant<caf::atom("checked")>;
 
 using discoverer_actor = caf::typed_actor<

@@ -16,6 +16,8 @@
 #include <optional>
 #include <random>
 
+#include "actors/interfaces/link.hpp"
+#include "actors/interfaces/slots.hpp"
 #include "actors/kit/loop.hpp"
 #include "actors/launch/elastic_driver.hpp"
 #include "actors/launch/host_driver.hpp"

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "actors/interfaces/link.hpp"
 #include "actors/kit/clock.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "messages/membership.hpp"

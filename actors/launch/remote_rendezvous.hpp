@@ -9,8 +9,6 @@
 #include <map>
 #include <string>
 
-#include "actors/interfaces/atoms.hpp"
-#include "actors/interfaces/link.hpp"
 #include "actors/interfaces/slots.hpp"
 #include "actors/kit/link.hpp"
 #include "actors/kit/log.hpp"
@@ -28,6 +26,13 @@ struct remote_rendezvous_spec {
   std::string patience_setting; ///< "rendezvous timeout = 3600 s"
   logger* log = nullptr;
 };
+
+struct link_closed;
+struct link_opened;
+struct link_received;
+
+using call_atom = caf::atom_constant<caf::atom("call")>;
+using close_atom = caf::atom_constant<caf::atom("close")>;
 
 using remote_rendezvous_actor = caf::typed_actor<
     /// From the host driver.

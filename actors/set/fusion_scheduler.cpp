@@ -8,7 +8,7 @@
 namespace farandole {
 
 fusion_scheduler_actor::behavior_type
-fusion_scheduler_state::start(const set_place& where, const fusion_options& options, outbound_actor post) {
+fusion_scheduler_state::start(const set_place& where, const fusion_options& options, envelope_actor post) {
   where_ = where;
   plan_.emplace(options);
   post_ = std::move(post);
@@ -91,7 +91,7 @@ void fusion_scheduler_state::emit_due() {
 void fusion_scheduler_state::tell(std::int32_t rank, schedule what) {
   const address from{where_.generation, where_.set, where_.leader, rank};
   for (auto& message : messages_of(from, std::move(what)))
-    self_->send(post_, outbound{rank, std::move(message)});
+    self_->send(post_, std::move(message));
 }
 
 void fusion_scheduler_state::arm() {
@@ -108,7 +108,7 @@ std::chrono::nanoseconds fusion_scheduler_state::now() const {
 
 fusion_scheduler_actor::behavior_type
 fusion_scheduler(fusion_scheduler_actor::stateful_pointer<fusion_scheduler_state> self, set_place where,
-                 fusion_options options, outbound_actor post) {
+                 fusion_options options, envelope_actor post) {
   return self->state.start(where, options, std::move(post));
 }
 

@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "actors/interfaces/envelopes.hpp"
 #include "actors/interfaces/negotiation.hpp"
+#include "actors/kit/envelope_actor.hpp"
 #include "actors/set/negotiator.hpp"
 #include "collectives/plan/fusion.hpp"
 
@@ -15,7 +15,7 @@ class fusion_scheduler_state {
 public:
   fusion_scheduler_state(fusion_scheduler_actor::pointer self) : self_(self) {}
   fusion_scheduler_actor::behavior_type start(const set_place& where, const fusion_options& options,
-                                              outbound_actor post);
+                                              envelope_actor post);
 
   static inline const char* name = "fusion_scheduler";
 
@@ -32,13 +32,13 @@ private:
   fusion_scheduler_actor::pointer self_;
   set_place where_;
   std::optional<fusion> plan_;
-  outbound_actor post_;
+  envelope_actor post_;
   std::optional<std::chrono::nanoseconds> armed_; ///< when the next tick comes
   bool ended_ = false;
 };
 
 fusion_scheduler_actor::behavior_type
 fusion_scheduler(fusion_scheduler_actor::stateful_pointer<fusion_scheduler_state> self, set_place where,
-                 fusion_options options, outbound_actor post);
+                 fusion_options options, envelope_actor post);
 
 } // namespace farandole

@@ -29,15 +29,15 @@ class bench {
 public:
   explicit bench(const fusion_options& options = {}) : world_(1) {
     post_ = world_.system().spawn([this](caf::event_based_actor*) -> caf::behavior {
-      return {[this](const outbound& message) {
-        auto what = decode_schedule(message.message, 4);
+      return {[this](const envelope& message) {
+        auto what = decode_schedule(message, 4);
         REQUIRE(what);
-        CHECK(message.message.generation() == 3);
-        sent.push_back({message.rank, *what});
+        CHECK(message.generation() == 3);
+        sent.push_back({message.target(), *what});
       }};
     });
     scheduler_ = world_.system().spawn(fusion_scheduler, set_place{3, 0, 0}, options,
-                                       caf::actor_cast<outbound_actor>(post_));
+                                       caf::actor_cast<envelope_actor>(post_));
   }
   ~bench() {
     caf::anon_send_exit(scheduler_, caf::exit_reason::kill);

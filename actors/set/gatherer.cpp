@@ -47,7 +47,7 @@ void gatherer_state::tick(std::chrono::nanoseconds set_for) {
     return;
   armed_.reset();
   if (auto up = plan_->due(now()); !up.empty())
-    self_->send(setup_.post, outbound{setup_.leader, encode(setup_.self, up)});
+    self_->send(setup_.post, encode(setup_.self, up));
   arm();
 }
 

@@ -9,9 +9,9 @@
 #include <optional>
 #include <string>
 
-#include "actors/interfaces/envelopes.hpp"
 #include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/negotiation.hpp"
+#include "actors/kit/envelope_actor.hpp"
 #include "collectives/plan/relay.hpp"
 
 namespace farandole {
@@ -21,7 +21,7 @@ struct gatherer_setup {
   std::int32_t leader = 0;  ///< global rank
   std::int32_t members = 1; ///< of the whole set
   relay_rules rules;
-  outbound_actor post;
+  envelope_actor post;
   member_watcher_actor watcher;
   /// The set's last schedule has come; where this process is no member of the set.
   std::function<void()> ended = {};

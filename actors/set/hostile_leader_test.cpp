@@ -4,6 +4,8 @@
 
 #include <future>
 
+#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/heartbeats.hpp"
 #include "actors/kit/loop.hpp"
 #include "actors/set/mover.hpp"
 #include "actors/set/set_keeper.hpp"
@@ -110,7 +112,7 @@ TEST_CASE("introductions that come a second time break the set, and the paths st
   const auto tested = system.get().spawn(mover, std::move(setup));
 
   introductions all;
-  post->receive([&](const outbound& own) { all.members.push_back(*decode_introduction(own.message)); });
+  post->receive([&](const envelope& own) { all.members.push_back(*decode_introduction(own)); });
   caf::anon_send(tested, encode({1, 0, 0}, all));
   REQUIRE(connected.get_future().wait_for(30s) == std::future_status::ready);
   const auto* paths = lane->paths();

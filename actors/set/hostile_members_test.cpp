@@ -1,5 +1,6 @@
 // What the leader of a process set is told, by members that have the job's secret and send what no member
 // sends.
+#include "actors/interfaces/stalls.hpp"
 #include "actors/set/hostile_members_testing.hpp"
 #include "actors/set/introducer.hpp"
 #include "actors/set/negotiator.hpp"
@@ -15,7 +16,7 @@ namespace {
 envelope_actor an_introducer(caf::actor_system& system, const caf::actor& ear) {
   return system.spawn(introducer, introducer_setup{from(0),
                                                    {0, 2, 5},
-                                                   caf::actor_cast<outbound_actor>(ear),
+                                                   caf::actor_cast<envelope_actor>(ear),
                                                    caf::actor_cast<member_watcher_actor>(ear)});
 }
 

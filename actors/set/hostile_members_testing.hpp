@@ -10,12 +10,11 @@
 #include <utility>
 #include <vector>
 
-#include "actors/interfaces/atoms.hpp"
-#include "actors/interfaces/envelopes.hpp"
 #include "actors/interfaces/generation.hpp"
-#include "actors/interfaces/lane.hpp"
 #include "actors/interfaces/negotiation.hpp"
+#include "actors/kit/envelope_actor.hpp"
 #include "messages/gathered.hpp"
+#include "messages/membership.hpp"
 #include "messages/negotiation.hpp"
 #include "tests/world/simulation.hpp"
 
@@ -36,7 +35,7 @@ public:
   explicit bench(const maker& make) : world_(1) {
     ear_ = world_.system().spawn([this](caf::event_based_actor*) -> caf::behavior {
       return {[this](const verdict_message& message) { verdicts.push_back(*message.decided); },
-              [this](const outbound& message) { sent.push_back(message.message); },
+              [this](const envelope& message) { sent.push_back(message); },
               [this](const bundle_finished& message) { finished.push_back(message.sequence); },
               [this](const member_fault& fault) { faults.push_back(fault); }};
     });

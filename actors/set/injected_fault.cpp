@@ -4,7 +4,7 @@
 #include <charconv>
 #include <utility>
 
-#include "actors/set/set_tree.hpp"
+#include "actors/interfaces/post.hpp"
 
 namespace farandole {
 
@@ -62,12 +62,11 @@ bool read_part(std::string_view part, injected_fault& target) {
 }
 
 void stand_between(const std::shared_ptr<injected_fault>& fault, caf::actor_system& system,
-                   const set_actors& actors, set_entered& routes) {
+                   const caf::actor_addr& scheduler, set_entered& routes) {
   auto* counted = route_of(fault->at, routes);
   if (!*counted)
     return;
-  const auto victim =
-      fault->actor == "scheduler" ? actors.scheduler.address() : route_of(fault->actor, routes)->address();
+  const auto victim = fault->actor == "scheduler" ? scheduler : route_of(fault->actor, routes)->address();
   *counted = system.spawn(trap, *counted, victim, fault);
 }
 
@@ -93,10 +92,10 @@ expected<std::shared_ptr<injected_fault>> read_fault(std::string_view text) {
 } // namespace
 
 void inject(const injected_faults& faults, caf::actor_system& system, std::uint32_t set, std::int32_t rank,
-            const set_actors& actors, set_entered& routes) {
+            const caf::actor_addr& scheduler, set_entered& routes) {
   for (auto& fault : faults)
     if (fault->set == set && fault->rank == rank && fault->times > 0)
-      stand_between(fault, system, actors, routes);
+      stand_between(fault, system, scheduler, routes);
 }
 
 expected<injected_faults> read_faults(std::string_view text) {

@@ -11,12 +11,11 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/interfaces/post.hpp"
 #include "messages/error.hpp"
 
 namespace farandole {
 
-struct set_actors;
+struct set_entered;
 
 struct injected_fault {
   std::uint32_t set = 1; ///< id
@@ -31,7 +30,7 @@ using injected_faults = std::vector<std::shared_ptr<injected_fault>>;
 
 /// Has those that concern this set and rank stand in for who is counted, in what the post is about to learn.
 void inject(const injected_faults& faults, caf::actor_system& system, std::uint32_t set, std::int32_t rank,
-            const set_actors& actors, set_entered& routes);
+            const caf::actor_addr& scheduler, set_entered& routes);
 
 /// From "set=1,rank=0,actor=worker,at=worker,message=3,times=1", and more behind semicolons.
 expected<injected_faults> read_faults(std::string_view text);

@@ -38,7 +38,7 @@ void introducer_state::tell_all() {
   introductions all;
   for (auto& each : gathered_)
     all.members.push_back(*each);
-  self_->send(setup_.post, outbound{-1, encode(setup_.self, all)});
+  self_->send(setup_.post, encode(setup_.self, all));
 }
 
 envelope_actor::behavior_type introducer(envelope_actor::stateful_pointer<introducer_state> self,

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "actors/interfaces/envelopes.hpp"
 #include "actors/interfaces/generation.hpp"
+#include "actors/kit/envelope_actor.hpp"
 #include "messages/membership.hpp"
 
 namespace farandole {
@@ -15,7 +15,7 @@ namespace farandole {
 struct introducer_setup {
   farandole::address self;
   std::vector<std::int32_t> ranks; ///< global, of all members of the set
-  outbound_actor post;
+  envelope_actor post;
   member_watcher_actor watcher; ///< hears of members that send what cannot be
 };
 

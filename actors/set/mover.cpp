@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "actors/interfaces/generation.hpp"
+
 namespace farandole {
 
 void mover_state::begin(mover_setup how) {
@@ -23,7 +25,7 @@ void mover_state::begin(mover_setup how) {
 }
 
 void mover_state::introduce(const introduction& mine) {
-  self->send(setup_.post, outbound{setup_.leader, encode(setup_.self, mine)});
+  self->send(setup_.post, encode(setup_.self, mine));
 }
 
 // Paths are connected once: a second time they would be under way, or in use.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "actors/interfaces/lane.hpp"
-#include "actors/interfaces/post.hpp"
+#include "actors/kit/envelope_actor.hpp"
 #include "actors/kit/log.hpp"
 #include "actors/set/lane.hpp"
 #include "collectives/paths/data_paths.hpp"
@@ -20,7 +20,7 @@ struct mover_setup {
   path_options paths;
   farandole::address self; ///< generation, set, own global rank
   std::int32_t leader = 0; ///< global rank
-  post_actor post;
+  envelope_actor post;
   std::function<void(error)> broke;  ///< the paths cannot be used; from any thread
   std::function<void()> ready;       ///< connected; from the loop
   std::function<void()> drained;     ///< from the lane's thread

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "actors/interfaces/stalls.hpp"
+
 namespace farandole {
 
 namespace {

@@ -10,7 +10,6 @@
 
 #include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/negotiation.hpp"
-#include "actors/interfaces/stalls.hpp"
 #include "collectives/plan/inline_reduction.hpp"
 #include "collectives/plan/negotiation.hpp"
 

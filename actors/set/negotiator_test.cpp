@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "actors/interfaces/stalls.hpp"
 #include "tests/world/simulation.hpp"
 
 using namespace farandole;

@@ -4,6 +4,10 @@
 #include <string>
 #include <utility>
 
+#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/heartbeats.hpp"
+#include "actors/set/set_actors.hpp"
+
 namespace farandole {
 
 namespace {
@@ -93,6 +97,7 @@ void set_keeper_state::start(const set_event& what, set_epoch epoch, bool again)
     return;
   auto& one = running_[what.number];
   one.place = how.place;
+  one.actors = std::make_shared<set_actors>();
   one.again = again;
   one.ready = !how.takes_part();
   auto started = [system = &self->home_system(), shared = how.shared, place = how.place, post = how.post,
@@ -100,7 +105,7 @@ void set_keeper_state::start(const set_event& what, set_epoch epoch, bool again)
     *known = actors;
     shared->sets.built(place);
     auto routes = actors.entered(place->number, place->ranks);
-    inject(shared->faults, *system, place->id, shared->rank, actors, routes);
+    inject(shared->faults, *system, place->id, shared->rank, actors.scheduler.address(), routes);
     caf::anon_send(post, std::move(routes));
     built();
   };

@@ -21,7 +21,6 @@
 #include <set>
 #include <vector>
 
-#include "actors/interfaces/heartbeats.hpp"
 #include "actors/interfaces/process_sets.hpp"
 #include "actors/set/set_tree.hpp"
 
@@ -48,7 +47,7 @@ struct set_keeper_state {
 private:
   struct running_set {
     std::shared_ptr<set_standing> place;
-    std::shared_ptr<set_actors> actors = std::make_shared<set_actors>();
+    std::shared_ptr<set_actors> actors;
     caf::actor tree;
     error why;               ///< told to end: what becomes of what is pending
     bool last_heard = false; ///< the leader's last schedule for it

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "actors/interfaces/generation.hpp"
 #include "actors/set/set_keeper.hpp"
 
 namespace farandole {
@@ -38,7 +39,7 @@ void set_keeper_state::report_fault(running_set& one, const std::string& reason)
     return abandon(one.place->number, shut_down());
   requests out;
   out.faults.push_back({one.place->number, reason});
-  self->send(pattern_.post, outbound{0, encode(address{pattern_.generation, 0, pattern_.shared->rank}, out)});
+  self->send(pattern_.post, encode(address{pattern_.generation, 0, pattern_.shared->rank}, out));
 }
 
 void set_keeper_state::broke(const set_broken& what) {
@@ -112,7 +113,7 @@ void set_keeper_state::say_last(std::uint32_t number) {
     return;
   schedule last;
   last.end = true;
-  self->send(pattern_.post, outbound{-1, encode(address{pattern_.generation, number, 0}, last)});
+  self->send(pattern_.post, encode(address{pattern_.generation, number, 0}, last));
 }
 
 void set_keeper_state::retry() {

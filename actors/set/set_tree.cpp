@@ -6,11 +6,15 @@
 #include <utility>
 
 #include "actors/door/request_check.hpp"
+#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/heartbeats.hpp"
+#include "actors/interfaces/stalls.hpp"
 #include "actors/set/fusion_scheduler.hpp"
 #include "actors/set/gatherer.hpp"
 #include "actors/set/introducer.hpp"
 #include "actors/set/mover.hpp"
 #include "actors/set/negotiator.hpp"
+#include "actors/set/set_actors.hpp"
 #include "actors/set/stall_watch.hpp"
 #include "actors/set/worker.hpp"
 #include "collectives/paths/forced_path.hpp"
@@ -186,20 +190,17 @@ struct growing_tree {
   }
 
   caf::actor start_scheduler(caf::event_based_actor* parent) {
-    actors.scheduler =
-        parent->spawn(fusion_scheduler, where(), fusion_of(how), caf::actor_cast<outbound_actor>(how.post));
+    actors.scheduler = parent->spawn(fusion_scheduler, where(), fusion_of(how), how.post);
     return caf::actor_cast<caf::actor>(actors.scheduler);
   }
 
   caf::actor start_negotiator(caf::event_based_actor* parent) {
-    actors.negotiator = parent->spawn(negotiator, where(), negotiation_of(how), actors.scheduler,
-                                      caf::actor_cast<member_watcher_actor>(how.member));
+    actors.negotiator = parent->spawn(negotiator, where(), negotiation_of(how), actors.scheduler, how.member);
     return caf::actor_cast<caf::actor>(actors.negotiator);
   }
 
   caf::actor start_introducer(caf::event_based_actor* parent) {
-    introducer_setup setup{self(), how.ranks(), caf::actor_cast<outbound_actor>(how.post),
-                           caf::actor_cast<member_watcher_actor>(how.member)};
+    introducer_setup setup{self(), how.ranks(), how.post, how.member};
     actors.introducer = parent->spawn(introducer, std::move(setup));
     return caf::actor_cast<caf::actor>(actors.introducer);
   }
@@ -211,8 +212,8 @@ struct growing_tree {
     setup.members = static_cast<std::int32_t>(how.ranks().size());
     setup.rules.ranks = ranks_below(how, how.shared->rank);
     setup.rules.branches = branches_of(how);
-    setup.post = caf::actor_cast<outbound_actor>(how.post);
-    setup.watcher = caf::actor_cast<member_watcher_actor>(how.member);
+    setup.post = how.post;
+    setup.watcher = how.member;
     if (!how.takes_part())
       setup.ended = how.ended;
     actors.gatherer = parent->spawn(gatherer, std::move(setup));

@@ -10,19 +10,18 @@
 #include <string>
 #include <vector>
 
-#include "actors/interfaces/envelopes.hpp"
 #include "actors/interfaces/lane.hpp"
 #include "actors/interfaces/member.hpp"
-#include "actors/interfaces/negotiation.hpp"
 #include "actors/interfaces/post.hpp"
 #include "actors/interfaces/process_sets.hpp"
-#include "actors/interfaces/worker.hpp"
 #include "actors/kit/log.hpp"
 #include "actors/kit/supervision.hpp"
 #include "actors/standing.hpp"
 #include "messages/settings.hpp"
 
 namespace farandole {
+
+struct set_actors;
 
 struct set_setup {
   std::shared_ptr<standing> shared;    ///< with rank and members of the job
@@ -53,19 +52,6 @@ struct set_setup {
   bool takes_part() const;
   bool leads() const;
   bool relays() const;
-};
-
-/// The tree's handles, once all have started; null where the child is not on this member.
-struct set_actors {
-  fusion_scheduler_actor scheduler;
-  negotiator_actor negotiator;
-  envelope_actor introducer;
-  mover_actor mover;
-  worker_actor worker;
-  gatherer_actor gatherer;
-
-  /// What the post has to know.
-  set_entered entered(std::uint32_t number, std::vector<std::int32_t> ranks) const;
 };
 
 /// What to give to supervisor(). `started` is called in the supervisor's context when the last child runs.

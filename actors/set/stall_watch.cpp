@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/interfaces/stalls.hpp"
+
 namespace farandole {
 
 namespace {

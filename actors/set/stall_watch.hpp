@@ -7,9 +7,8 @@
 #include <chrono>
 #include <string>
 
-#include "actors/interfaces/member.hpp"
+#include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/negotiation.hpp"
-#include "actors/interfaces/stalls.hpp"
 #include "actors/interfaces/worker.hpp"
 #include "actors/kit/log.hpp"
 #include "collectives/plan/stall.hpp"
@@ -20,7 +19,7 @@ struct stall_watch_setup {
   stall_rules rules;
   negotiator_actor negotiator; ///< null where another member leads
   worker_actor worker;         ///< null where this member only leads
-  member_actor member;         ///< hears that it has waited long enough
+  member_watcher_actor member; ///< hears that it has waited long enough
   logger* log = nullptr;
 };
 

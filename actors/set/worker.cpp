@@ -5,6 +5,9 @@
 #include <utility>
 
 #include "actors/door/request_check.hpp"
+#include "actors/interfaces/heartbeats.hpp"
+#include "actors/interfaces/negotiation.hpp"
+#include "actors/interfaces/stalls.hpp"
 #include "actors/set/bundle_builder.hpp"
 #include "collectives/operation.hpp"
 #include "collectives/plan/departure_report.hpp"
@@ -124,7 +127,7 @@ void worker_state::send(requests what) {
   if (what.must_not_overtake())
     append(what, shelf_.let_all_go());
   if (!what.empty())
-    self->send(setup_.post, outbound{setup_.leader, encode(setup_.self, what)});
+    self->send(setup_.post, encode(setup_.self, what));
 }
 
 void worker_state::tick() {

@@ -12,13 +12,11 @@
 #include <vector>
 
 #include "actors/door/door.hpp"
-#include "actors/interfaces/heartbeats.hpp"
+#include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/lane.hpp"
-#include "actors/interfaces/member.hpp"
-#include "actors/interfaces/post.hpp"
 #include "actors/interfaces/process_sets.hpp"
-#include "actors/interfaces/stalls.hpp"
 #include "actors/interfaces/worker.hpp"
+#include "actors/kit/envelope_actor.hpp"
 #include "actors/kit/log.hpp"
 #include "actors/set/announced_operations.hpp"
 #include "actors/set/board_watch.hpp"
@@ -38,11 +36,11 @@ struct worker_setup {
   std::int32_t rank = 0;           ///< own, within the set
   std::int32_t members = 1;        ///< of the set
   std::vector<std::int32_t> ranks; ///< of a process set: global ranks of its members; none for the global set
-  post_actor post;
+  envelope_actor post;
   mover_actor mover;
   std::shared_ptr<farandole::lane> lane; ///< that the mover feeds; may be null in tests
-  member_actor member; ///< hears of an orderly end of the global set, and of who holds operations up; may be
-                       ///< null in tests
+  member_watcher_actor member; ///< hears of an orderly end of the global set, and of who holds operations up;
+                               ///< may be null in tests
   stuck_rules stuck;
   inline_rules inline_tensors; ///< what travels with the requests
   std::set<std::int32_t>

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "actors/interfaces/heartbeats.hpp"
 #include "actors/set/worker.hpp"
 
 namespace farandole {

@@ -8,14 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "actors/interfaces/atoms.hpp"
-#include "actors/interfaces/envelopes.hpp"
 #include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/heartbeats.hpp"
-#include "actors/interfaces/lane.hpp"
-#include "actors/interfaces/member.hpp"
-#include "actors/interfaces/post.hpp"
-#include "actors/interfaces/worker.hpp"
+#include "actors/interfaces/negotiation.hpp"
+#include "actors/interfaces/stalls.hpp"
 #include "actors/set/worker.hpp"
 #include "tests/world/simulation.hpp"
 
@@ -28,8 +24,8 @@ public:
   explicit worker_bench(worker_setup setup) : world_(1) {
     auto& system = world_.system();
     post_ = system.spawn([this](caf::event_based_actor*) -> caf::behavior {
-      return {[this](const outbound& message) {
-        auto said = decode_requests(message.message);
+      return {[this](const envelope& message) {
+        auto said = decode_requests(message);
         REQUIRE(said);
         sent.push_back(*said);
       }};
@@ -44,9 +40,9 @@ public:
     door_ = std::make_shared<farandole::door>(static_cast<std::int32_t>(setup.self.set), 2, 65536,
                                               [this] { caf::anon_send(worker_, doorbell_atom::value); });
     setup.door = door_;
-    setup.post = caf::actor_cast<post_actor>(post_);
+    setup.post = caf::actor_cast<envelope_actor>(post_);
     setup.mover = caf::actor_cast<mover_actor>(lane_);
-    setup.member = caf::actor_cast<member_actor>(member_);
+    setup.member = caf::actor_cast<member_watcher_actor>(member_);
     from_leader_ = {setup.self.generation, setup.self.set, 0};
     worker_ = system.spawn(worker, std::move(setup));
   }

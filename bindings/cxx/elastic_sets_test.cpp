@@ -117,7 +117,7 @@ TEST_CASE("sets of both kinds go on with the members that are left, under their 
     CHECK(*id == 3);
   all_sets_work(members);
   auto kept = sets_of(members);
-  job.tell(slot_exited{0, "was killed by signal 9"});
+  job.exited(0, "was killed by signal 9");
   for (std::size_t survivor : {1, 2, 3})
     CHECK(ending(*members[survivor]).kind == error_kind::disconnected);
   members.clear();
@@ -138,8 +138,8 @@ TEST_CASE("two sets that shrink to the same ranks stay two, and one that has los
   job.lists = {{0, 1}, {0, 2}, {1, 2}};
   auto members = job.begin(4);
   auto kept = sets_of(members);
-  job.tell(slot_exited{1, "was killed by signal 9"});
-  job.tell(slot_exited{2, "was killed by signal 9"});
+  job.exited(1, "was killed by signal 9");
+  job.exited(2, "was killed by signal 9");
   for (std::size_t survivor : {0, 3})
     CHECK(ending(*members[survivor]).kind == error_kind::disconnected);
   members.clear();
@@ -162,7 +162,7 @@ TEST_CASE("who joins is in the sets by rule, and learns who is in the others") {
   auto members = job.begin(2);
   CHECK(members[0]->process_sets() == table{{0, {0, 1}}, {1, {1}}, {2, {0}}});
   auto kept = sets_of(members);
-  job.tell(slot_started{2});
+  job.started(2);
   auto waiting = job.start(job.first(2));
   told_of(members, 1);
   members.clear();

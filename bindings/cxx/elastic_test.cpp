@@ -9,7 +9,11 @@
 #include <iterator>
 #include <vector>
 
+#include "actors/interfaces/link.hpp"
+#include "actors/kit/link.hpp"
+#include "actors/kit/loop.hpp"
 #include "bindings/cxx/elastic_testing.hpp"
+#include "messages/membership.hpp"
 
 using namespace farandole;
 
@@ -19,7 +23,7 @@ TEST_CASE("survivors of a loss go on in the next generation, in their old order"
   CHECK(counted(members) == 3.0F);
   CHECK(members[0]->must_sync());
   CHECK_FALSE(members[0]->joined_late());
-  job.tell(slot_exited{0, "was killed by signal 9"});
+  job.exited(0, "was killed by signal 9");
   for (std::size_t survivor : {1, 2}) {
     const auto why = ending(*members[survivor]);
     CHECK(why.kind == error_kind::disconnected);
@@ -39,7 +43,7 @@ TEST_CASE("a new member waits, the others hear of it, and all go on together") {
   const elastic_job job(2, 3);
   auto members = job.together({0, 1});
   CHECK(members[0]->membership_change() == std::pair<std::uint64_t, bool>{0, false});
-  job.tell(slot_started{2});
+  job.started(2);
   auto waiting = job.start(2);
   told_of(members, 1);
   CHECK(members[1]->membership_change() == std::pair<std::uint64_t, bool>{1, false});
@@ -57,7 +61,7 @@ TEST_CASE("a new member waits, the others hear of it, and all go on together") {
 TEST_CASE("a slot that is taken out is dismissed, and the others need not sync") {
   const elastic_job job(3, 3);
   auto members = job.together({0, 1, 2});
-  job.tell(slot_retired{1});
+  job.retired(1);
   told_of(members, 1);
   CHECK(members[2]->membership_change() == std::pair<std::uint64_t, bool>{1, true});
   CHECK(counted(members) == 3.0F);
@@ -144,7 +148,7 @@ TEST_CASE("a member that is lost while others first connect sends them to the ne
   auto first = job.start(0), second = job.start(1);
   mute third(job, 2);
   third.await_welcome();
-  job.tell(slot_exited{2, "was killed by signal 9"});
+  job.exited(2, "was killed by signal 9");
   std::vector<member_ptr> members;
   members.push_back(elastic_job::in(first));
   members.push_back(elastic_job::in(second));
@@ -162,8 +166,8 @@ TEST_CASE(
   auto added = std::async(std::launch::async, [&] { return members[1]->add_process_set({1}); });
   REQUIRE(members[0]->add_process_set({1}));
   REQUIRE(added.get());
-  job.tell(slot_started{2});
-  job.tell(slot_started{3});
+  job.started(2);
+  job.started(3);
   mute third(job, 2);
   auto fourth = job.start(3);
   told_of(members, 2);
@@ -175,7 +179,7 @@ TEST_CASE(
     again.push_back(elastic_job::start(how));
   }
   third.await_welcome();
-  job.tell(slot_exited{2, "was killed by signal 9"});
+  job.exited(2, "was killed by signal 9");
   members.clear();
   for (auto& one : again)
     members.push_back(elastic_job::in(one));
@@ -193,7 +197,7 @@ TEST_CASE("a job whose members stay ends when one is lost while others connect, 
   auto first = elastic_job::start(fixed.options_of(0));
   mute second(fixed, 1, 2);
   second.await_welcome();
-  caf::anon_send(fixed.rendezvous(), slot_exited{1, "was killed by signal 9"});
+  fixed.exited(1, "was killed by signal 9");
   const auto why = first.get();
   REQUIRE_FALSE(why);
   CHECK(why.error().kind == error_kind::unknown);
@@ -236,14 +240,14 @@ void come_and_go(std::int32_t guests) {
   const elastic_job job(2, 3);
   auto members = job.together({0, 1});
   for (std::int32_t guest = 2; guest < 2 + guests; ++guest) {
-    job.tell(slot_started{guest});
+    job.started(guest);
     auto coming = job.start(guest);
     told_of(members, 1);
     members.clear();
     members = job.together({0, 1});
     members.push_back(elastic_job::in(coming));
     REQUIRE(counted(members) == 3.0F);
-    job.tell(slot_retired{guest});
+    job.retired(guest);
     told_of(members, 1);
     members.clear();
     auto going = job.start(guest);
@@ -252,7 +256,7 @@ void come_and_go(std::int32_t guests) {
     auto gone = going.get();
     REQUIRE_FALSE(gone);
     REQUIRE(gone.error().kind == error_kind::dismissed);
-    job.tell(slot_exited{guest, "exited with code 0"});
+    job.exited(guest, "exited with code 0");
   }
   CHECK(members[0]->generation() == static_cast<std::uint64_t>(2 * guests + 1));
 }

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "actors/interfaces/slots.hpp"
 #include "bindings/cxx/runtime_testing.hpp"
 
 namespace farandole {
@@ -24,12 +23,7 @@ public:
       : job({.size = size, .elastic = true, .least = 1, .most = most},
             {{"HOROVOD_ELASTIC", "1"}, {"HOROVOD_DYNAMIC_PROCESS_SETS", "1"}}, handshakes) {
     for (std::int32_t slot = 0; slot < size; ++slot)
-      tell(slot_started{slot});
-  }
-
-  template <class Message>
-  void tell(Message what) const {
-    caf::anon_send(rendezvous(), what);
+      started(slot);
   }
 
   starting start(std::int32_t slot) const { return start(options_of(slot)); }

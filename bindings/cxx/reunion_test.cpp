@@ -13,8 +13,12 @@
 #include <optional>
 
 #include "actors/drain_call.hpp"
+#include "actors/interfaces/link.hpp"
+#include "actors/interfaces/slots.hpp"
+#include "actors/kit/loop.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "actors/launch/remote_rendezvous.hpp"
+#include "actors/rendezvous.hpp"
 #include "bindings/cxx/elastic_testing.hpp"
 #include "collectives/paths/connections/sockets.hpp"
 

@@ -5,15 +5,14 @@
 #include <catch2/catch.hpp>
 
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "actors/interfaces/atoms.hpp"
-#include "actors/interfaces/rendezvous.hpp"
-#include "actors/kit/loop.hpp"
-#include "actors/rendezvous.hpp"
 #include "bindings/cxx/farandole.hpp"
+#include "collectives/paths/connections/handshake_table.hpp"
+#include "elastic/membership_rules.hpp"
 
 namespace farandole {
 
@@ -24,19 +23,14 @@ class job {
 public:
   explicit job(std::int32_t size, std::map<std::string, std::string> extra = {})
       : job(membership_rules{.size = size}, std::move(extra)) {}
-  explicit job(membership_rules rules, std::map<std::string, std::string> extra = {},
-               const handshake_limits& handshakes = {})
-      : size_(rules.size), extra_(std::move(extra)) {
-    rendezvous_options how;
-    how.members = rules;
-    how.links.credentials = std::make_shared<const tls_credentials>(secret);
-    how.links.handshakes = handshakes;
-    auto service = start_rendezvous(system_.get(), how);
-    REQUIRE(service);
-    actor_ = service->actor;
-    port_ = service->port;
-  }
-  ~job() { caf::anon_send(actor_, close_atom::value); }
+  explicit job(const membership_rules& rules, std::map<std::string, std::string> extra = {},
+               const handshake_limits& handshakes = {});
+  ~job();
+
+  /// What a host driver tells the rendezvous.
+  void started(std::int32_t slot) const;
+  void exited(std::int32_t slot, const std::string& how) const;
+  void retired(std::int32_t slot) const;
 
   options options_of(std::int32_t rank) const {
     options how;
@@ -50,7 +44,6 @@ public:
     return how;
   }
 
-  const rendezvous_actor& rendezvous() const { return actor_; }
   std::uint16_t port() const { return port_; }
 
   template <class Each>
@@ -84,8 +77,8 @@ public:
 private:
   std::int32_t size_;
   std::map<std::string, std::string> extra_;
-  loop_system system_;
-  rendezvous_actor actor_;
+  struct service;
+  std::unique_ptr<service> service_;
   std::uint16_t port_ = 0;
 };
 

@@ -4,6 +4,9 @@
 #include <cstring>
 #include <deque>
 
+#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/lane.hpp"
+#include "actors/set/set_tree.hpp"
 #include "collectives/plan/fast_path_memory.hpp"
 
 namespace farandole::testing {
@@ -52,7 +55,7 @@ public:
         static_cast<std::int32_t>(std::find(ranks.begin(), ranks.end(), how.shared->rank) - ranks.begin());
     introduction mine;
     mine.rank = how.shared->rank;
-    self->send(how.post, outbound{0, encode(address{key_.generation, key_.number, mine.rank}, mine)});
+    self->send(how.post, encode(address{key_.generation, key_.number, mine.rank}, mine));
     self->set_exit_handler([this](const caf::exit_msg& what) {
       give_up({error_kind::shut_down, "Farandole has been shut down; call init() again to go on"});
       self_->quit(what.reason);
@@ -195,26 +198,28 @@ private:
 data_plane::data_plane(std::uint64_t seed, bool heartbeats, plane_watcher watcher)
     : heartbeats_(heartbeats), watcher_(std::move(watcher)), draw_(seed, plane_stream) {}
 
-mover_actor data_plane::lane(caf::event_based_actor* parent, const set_setup& how,
-                             set_setup::bundle_ended ended, process_id who) {
-  auto spawned = parent->spawn([=, this](caf::stateful_actor<lane_state>* self) {
-    auto& state = self->state;
-    state.begin(self, *this, how, ended, who);
-    return caf::behavior{
-        [&state](const envelope& message) { state.introduced(message); },
-        [&state](ready_atom) { state.connected(); },
-        [&state](const lane_job_ptr& job) { state.run(job); },
-        [&state](const bundle_moved& what) { state.moved(what); },
-        [&state](const bundle_overdue& what) { state.overdue(what); },
-        [&state](retry_atom) { state.lose_patience(); },
-        [&state](drained_atom) { state.drain(); },
-        [&state](const generation_over& what) { state.give_up(what.why); },
-    };
-  });
-  const auto ranks = how.ranks();
-  const auto place = std::find(ranks.begin(), ranks.end(), how.shared->rank) - ranks.begin();
-  places_[who].emplace_back(key_of(how), static_cast<std::int32_t>(place));
-  return caf::actor_cast<mover_actor>(spawned);
+void data_plane::simulate(set_setup& pattern, process_id who) {
+  pattern.simulated_mover = [this, who](caf::event_based_actor* parent, const set_setup& how,
+                                        set_setup::bundle_ended ended) {
+    auto spawned = parent->spawn([=, this](caf::stateful_actor<lane_state>* self) {
+      auto& state = self->state;
+      state.begin(self, *this, how, ended, who);
+      return caf::behavior{
+          [&state](const envelope& message) { state.introduced(message); },
+          [&state](ready_atom) { state.connected(); },
+          [&state](const lane_job_ptr& job) { state.run(job); },
+          [&state](const bundle_moved& what) { state.moved(what); },
+          [&state](const bundle_overdue& what) { state.overdue(what); },
+          [&state](retry_atom) { state.lose_patience(); },
+          [&state](drained_atom) { state.drain(); },
+          [&state](const generation_over& what) { state.give_up(what.why); },
+      };
+    });
+    const auto ranks = how.ranks();
+    const auto place = std::find(ranks.begin(), ranks.end(), how.shared->rank) - ranks.begin();
+    places_[who].emplace_back(key_of(how), static_cast<std::int32_t>(place));
+    return caf::actor_cast<mover_actor>(spawned);
+  };
 }
 
 std::shared_ptr<board> data_plane::board_of(const set_key& set, const set_setup& how, std::int32_t place) {

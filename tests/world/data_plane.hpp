@@ -16,11 +16,14 @@
 #include <utility>
 #include <vector>
 
-#include "actors/interfaces/lane.hpp"
 #include "actors/set/lane.hpp"
-#include "actors/set/set_tree.hpp"
 #include "tests/world/dice.hpp"
 #include "tests/world/simulated_net.hpp"
+
+namespace farandole {
+class heartbeat_words;
+struct set_setup;
+} // namespace farandole
 
 namespace farandole::testing {
 
@@ -58,9 +61,8 @@ public:
   /// their signs of life.
   data_plane(std::uint64_t seed, bool heartbeats, plane_watcher watcher);
 
-  /// The mover of one member: to be given to set_setup::simulated_mover.
-  mover_actor lane(caf::event_based_actor* parent, const set_setup& how, set_setup::bundle_ended ended,
-                   process_id who);
+  /// Makes the movers of this process' sets.
+  void simulate(set_setup& pattern, process_id who);
   /// The board of a member of this set; null: it has none.
   std::shared_ptr<board> board_of(const set_key& set, const set_setup& how, std::int32_t place);
   /// Its heartbeat word, beside the board's; likewise.

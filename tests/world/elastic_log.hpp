@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "actors/interfaces/lane.hpp"
 #include "messages/membership.hpp"
 #include "tests/world/chronicle.hpp"
 #include "tests/world/data_plane.hpp"

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/interfaces/link.hpp"
 #include "actors/launch/remote_rendezvous.hpp"
+#include "actors/rendezvous.hpp"
 
 namespace farandole::testing {
 
@@ -22,7 +24,7 @@ elastic_service::elastic_service(elastic_stage& stage)
   if (apart())
     call_from_launcher();
   else
-    for_launcher_ = caf::actor_cast<caf::actor>(lives_.at(launcher_process).actor);
+    for_launcher_ = lives_.at(launcher_process).actor;
 }
 
 void elastic_service::close() {
@@ -96,7 +98,7 @@ void elastic_service::begin(const std::string& journal_path) {
   const auto service = start_rendezvous(stage_.system, how);
   if (!service)
     return stage_.log.problem("a rendezvous cannot start: " + service.error().text);
-  mine.actor = service->actor;
+  mine.actor = caf::actor_cast<caf::actor>(service->actor);
   stage_.rendezvous_port = service->port;
   latest_ = who;
   if (lives_.size() > 1)

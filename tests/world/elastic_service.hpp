@@ -14,8 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "actors/interfaces/rendezvous.hpp"
-#include "actors/rendezvous.hpp"
 #include "tests/world/dice.hpp"
 #include "tests/world/elastic_worker.hpp"
 #include "tests/world/simulated_disk.hpp"
@@ -64,7 +62,7 @@ public:
 
 private:
   struct life {
-    rendezvous_actor actor;
+    caf::actor actor;
     std::uint64_t epoch = 0;
     std::string journal_path;
     bool runs = true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/interfaces/generation.hpp"
 #include "actors/member.hpp"
 #include "actors/set/set_tree.hpp"
 
@@ -121,14 +122,9 @@ void elastic_worker::init() {
   setup.bind_ip = simulated_net::address_of(me);
   setup.links.simulated = stage_.net.links_of(me);
   setup.heartbeats = stage_.options.heartbeats;
-  setup.simulate = [&stage = stage_, me](set_setup& how) {
-    how.simulated_mover = [&stage, me](caf::event_based_actor* parent, const set_setup& set,
-                                       set_setup::bundle_ended ended) {
-      return stage.plane.lane(parent, set, std::move(ended), me);
-    };
-  };
+  setup.simulate = [&plane = stage_.plane, me](set_setup& how) { plane.simulate(how, me); };
   stage_.log.note([&] { return who() + " says hello, progress " + std::to_string(progress_); });
-  member_ = stage_.system.spawn(member_root, std::move(setup));
+  member_ = caf::actor_cast<caf::actor>(stage_.system.spawn(member_root, std::move(setup)));
   await_start(first_look);
 }
 

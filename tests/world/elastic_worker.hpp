@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "actors/interfaces/member.hpp"
 #include "actors/kit/log.hpp"
 #include "actors/launch/process.hpp"
 #include "actors/standing.hpp"
@@ -159,7 +158,7 @@ private:
   std::shared_ptr<standing> shared_;
   std::future<error> start_;
   std::future<void> end_;
-  member_actor member_;
+  caf::actor member_;
   std::shared_ptr<join_deadline> deadline_; ///< of this init()
   std::optional<start_tries> starts_;       ///< of this init()
   std::int64_t looks_ = 0;                  ///< of callers at operations on the board

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "actors/interfaces/stalls.hpp"
 #include "actors/set/fusion_scheduler.hpp"
 #include "actors/set/gatherer.hpp"
 #include "actors/set/negotiator.hpp"
@@ -99,7 +100,7 @@ private:
     rules.buckets = options.buckets;
     const set_place place{1, 0, 0};
     stage_.scheduler =
-        world_.system().spawn(fusion_scheduler, place, bundling, caf::actor_cast<outbound_actor>(post_));
+        world_.system().spawn(fusion_scheduler, place, bundling, caf::actor_cast<envelope_actor>(post_));
     negotiator_ = world_.system().spawn(negotiator, place, rules, stage_.scheduler,
                                         caf::actor_cast<member_watcher_actor>(watcher_));
     if (options.measured) {
@@ -141,7 +142,7 @@ private:
     setup.members = play_.options().members;
     setup.rules.ranks = tree_.subtree(rank);
     setup.rules.branches = branches_of(rank);
-    setup.post = caf::actor_cast<outbound_actor>(post_);
+    setup.post = caf::actor_cast<envelope_actor>(post_);
     setup.watcher = caf::actor_cast<member_watcher_actor>(watcher_);
     return caf::actor_cast<envelope_actor>(world_.system().spawn(gatherer, std::move(setup)));
   }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/interfaces/atoms.hpp"
 #include "tests/world/simulation.hpp"
 
 namespace farandole::testing {
@@ -32,13 +31,12 @@ void network::disconnect() {
 
 caf::behavior network::behavior(caf::event_based_actor* self) {
   return {
-      [=, this](const outbound& message) { accept(self, message); },
+      [=, this](const envelope& message) { accept(self, message); },
       [=, this](tick_atom, std::uint64_t link) { deliver(self, link); },
   };
 }
 
-void network::accept(caf::event_based_actor* self, const outbound& message) {
-  const auto& what = message.message;
+void network::accept(caf::event_based_actor* self, const envelope& what) {
   const auto from = what.source();
   switch (what.kind()) {
   case wire::Envelope::Body::REQUESTS:
@@ -49,11 +47,8 @@ void network::accept(caf::event_based_actor* self, const outbound& message) {
   case wire::Envelope::Body::GATHERED:
     return put_up(self, from, what);
   default:
-    if (message.rank != what.target())
-      log_.problem("a message for rank " + std::to_string(message.rank) + " says that it is for " +
-                   std::to_string(what.target()));
     count_plans(what);
-    if (message.rank <= 0)
+    if (what.target() <= 0)
       put_down(self, 0, what);
     hand_down(self, 0, what);
   }

@@ -12,7 +12,7 @@
 #include <functional>
 #include <vector>
 
-#include "actors/interfaces/envelopes.hpp"
+#include "actors/kit/envelope_actor.hpp"
 #include "collectives/plan/relay_tree.hpp"
 #include "tests/world/chronicle.hpp"
 #include "tests/world/dice.hpp"
@@ -60,7 +60,7 @@ public:
   void disconnect();
   const traffic& counted() const { return counted_; }
 
-  /// The post of all members: takes `outbound`.
+  /// The post of all members: takes envelopes.
   caf::behavior behavior(caf::event_based_actor* self);
 
 private:
@@ -68,7 +68,7 @@ private:
     std::deque<envelope> in_flight;
     caf::actor_clock::time_point last{};
   };
-  void accept(caf::event_based_actor* self, const outbound& message);
+  void accept(caf::event_based_actor* self, const envelope& what);
   void put_up(caf::event_based_actor* self, std::int32_t rank, const envelope& message);
   void put_down(caf::event_based_actor* self, std::int32_t rank, const envelope& message);
   void put(caf::event_based_actor* self, std::size_t link, const envelope& message);

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/heartbeats.hpp"
+#include "actors/interfaces/stalls.hpp"
 #include "actors/set/worker.hpp"
 #include "collectives/operation.hpp"
 
@@ -30,9 +33,9 @@ player::player(caf::actor_system& system, stage& where, std::int32_t rank, const
   setup.leader = 0;
   setup.rank = rank;
   setup.members = members;
-  setup.post = caf::actor_cast<post_actor>(post);
+  setup.post = caf::actor_cast<envelope_actor>(post);
   setup.mover = caf::actor_cast<mover_actor>(lane_);
-  setup.member = caf::actor_cast<member_actor>(watcher);
+  setup.member = caf::actor_cast<member_watcher_actor>(watcher);
   worker_ = system.spawn(farandole::worker, std::move(setup));
 }
 

@@ -12,7 +12,6 @@
 
 #include "actors/door/door.hpp"
 #include "actors/door/unnamed_calls.hpp"
-#include "actors/interfaces/lane.hpp"
 #include "actors/interfaces/negotiation.hpp"
 #include "actors/interfaces/worker.hpp"
 #include "actors/set/lane.hpp"

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/interfaces/link.hpp"
+#include "actors/interfaces/slots.hpp"
 #include "actors/rendezvous.hpp"
 #include "tests/world/simulation.hpp"
 

@@ -80,7 +80,7 @@ private:
     auto& below = *players_[static_cast<std::size_t>(rank)];
     auto& above = *players_[static_cast<std::size_t>(parent)];
     const auto number = first_child_link + static_cast<link_id>(rank);
-    const auto one = [&](const post_actor& taker, link_id at_taker, std::uint64_t stream) {
+    const auto one = [&](const caf::actor& taker, link_id at_taker, std::uint64_t stream) {
       wires_.push_back(wire(world_.system(), play_.options(), stream, taker, at_taker,
                             [this](std::string text) { stage_.problem(std::move(text)); }));
       return wires_.back();

@@ -4,6 +4,9 @@
 #include <deque>
 #include <utility>
 
+#include "actors/interfaces/generation.hpp"
+#include "tests/world/simulation.hpp"
+
 namespace farandole::testing {
 
 namespace {
@@ -47,7 +50,7 @@ mover_actor set_lane(caf::event_based_actor* parent, const set_setup& how, set_s
     };
     introduction mine;
     mine.rank = rank;
-    self->send(how.post, outbound{0, encode(self_address, mine)});
+    self->send(how.post, encode(self_address, mine));
     return caf::behavior{
         [=, &stage](const envelope& message) {
           auto all = decode_introductions(message);

@@ -2,8 +2,12 @@
 
 #include <algorithm>
 
+#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/heartbeats.hpp"
 #include "actors/post.hpp"
+#include "actors/set/set_actors.hpp"
 #include "actors/set/set_keeper.hpp"
+#include "actors/set/set_tree.hpp"
 #include "tests/world/set_lane.hpp"
 
 namespace farandole::testing {
@@ -52,7 +56,7 @@ set_player::set_player(caf::actor_system& system, set_stage& where, std::int32_t
   trainer_ = system.spawn([this](caf::event_based_actor* self) { return trainer(self); });
   post_setup post_how;
   post_how.member = caf::actor_cast<member_actor>(member_);
-  post_ = system.spawn(farandole::post, std::move(post_how));
+  post_ = caf::actor_cast<caf::actor>(system.spawn(farandole::post, std::move(post_how)));
 }
 
 // As the member does it (member.cpp).
@@ -61,19 +65,20 @@ void set_player::start(std::function<void()> link) {
   how.shared = shared_;
   how.generation = 1;
   how.settings = settings_of(stage_.play.options());
-  how.post = post_;
+  how.post = caf::actor_cast<post_actor>(post_);
   how.member = caf::actor_cast<member_actor>(member_);
   how.simulated_mover = [this](caf::event_based_actor* parent, const set_setup& set,
                                set_setup::bundle_ended ended) {
     return set_lane(parent, set, std::move(ended), stage_);
   };
-  sets_ = system_.spawn(set_keeper, how);
+  const auto sets = system_.spawn(set_keeper, how);
+  sets_ = caf::actor_cast<caf::actor>(sets);
   how.place = shared_->global;
-  how.sets = sets_;
+  how.sets = sets;
   how.ready = [me = member_] { caf::anon_send(me, ready_atom::value); };
   how.drained = [] {};
   auto entered = [this, link = std::move(link)](const set_actors& actors) {
-    worker_ = actors.worker;
+    worker_ = caf::actor_cast<caf::actor>(actors.worker);
     caf::anon_send(post_, generation_entered{1, rank_, stage_.members, stage_.tree, actors.entered(0, {})});
     link();
   };
@@ -87,8 +92,7 @@ void set_player::leave() {
 void set_player::stop() {
   shared_->sets.shut();
   shared_->global->door->close();
-  for (const auto& actor :
-       {tree_, caf::actor_cast<caf::actor>(sets_), caf::actor_cast<caf::actor>(post_), member_, trainer_})
+  for (const auto& actor : {tree_, sets_, post_, member_, trainer_})
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   tree_ = member_ = trainer_ = nullptr;
   sets_ = nullptr;

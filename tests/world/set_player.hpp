@@ -12,10 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "actors/interfaces/post.hpp"
-#include "actors/interfaces/process_sets.hpp"
-#include "actors/interfaces/worker.hpp"
-#include "actors/set/set_tree.hpp"
 #include "actors/standing.hpp"
 #include "tests/world/chronicle.hpp"
 #include "tests/world/dice.hpp"
@@ -48,7 +44,7 @@ public:
   /// Asks the leader to end the job.
   void leave();
   void stop();
-  const post_actor& post() const { return post_; }
+  const caf::actor& post() const { return post_; }
 
 private:
   struct submitted {
@@ -77,9 +73,9 @@ private:
   std::shared_ptr<standing> shared_ = std::make_shared<standing>();
   caf::actor member_;
   caf::actor trainer_;
-  post_actor post_;
-  sets_actor sets_;
-  worker_actor worker_;
+  caf::actor post_;
+  caf::actor sets_;
+  caf::actor worker_;
   caf::actor tree_;
 
   std::size_t step_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/interfaces/link.hpp"
 #include "tests/world/simulated_net.hpp"
 
 namespace farandole::testing {

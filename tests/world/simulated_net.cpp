@@ -5,6 +5,8 @@
 #include <deque>
 #include <optional>
 
+#include "actors/interfaces/link.hpp"
+
 namespace farandole::testing {
 
 namespace {

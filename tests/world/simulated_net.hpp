@@ -17,7 +17,6 @@
 #include <utility>
 #include <vector>
 
-#include "actors/interfaces/link.hpp"
 #include "actors/kit/link.hpp"
 #include "elastic/redial.hpp"
 #include "tests/world/dice.hpp"

@@ -16,6 +16,9 @@
 
 namespace farandole::testing {
 
+/// To a simulated actor, from itself: what it has put off is due.
+using tick_atom = caf::atom_constant<caf::atom("tick")>;
+
 class simulated_scheduler;
 
 /// Processor time of this thread: what others do on this machine is not in it.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tests/world/dice.hpp"
+#include "tests/world/simulation.hpp"
 
 namespace farandole::testing {
 
@@ -19,7 +20,7 @@ constexpr std::uint64_t wire_stream = 301;
 
 } // namespace
 
-caf::actor wire(caf::actor_system& system, const set_options& how, std::uint64_t stream, post_actor taker,
+caf::actor wire(caf::actor_system& system, const set_options& how, std::uint64_t stream, caf::actor taker,
                 link_id number, std::function<void(std::string)> problem) {
   return system.spawn([=, draw = dice(how.seed, wire_stream, stream),
                        taker = std::move(taker)](caf::stateful_actor<wire_state>* self) mutable {

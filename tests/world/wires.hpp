@@ -9,13 +9,12 @@
 #include <string>
 
 #include "actors/interfaces/link.hpp"
-#include "actors/interfaces/post.hpp"
 #include "tests/world/set_play.hpp"
 
 namespace farandole::testing {
 
 /// One direction of a link: a link_actor whose messages arrive at `taker` as those of its link `number`.
-caf::actor wire(caf::actor_system& system, const set_options& how, std::uint64_t stream, post_actor taker,
+caf::actor wire(caf::actor_system& system, const set_options& how, std::uint64_t stream, caf::actor taker,
                 link_id number, std::function<void(std::string)> problem);
 
 } // namespace farandole::testing
