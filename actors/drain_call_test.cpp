@@ -2,7 +2,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "actors/interfaces/link.hpp"
 #include "actors/interfaces/slots.hpp"
 #include "actors/kit/link_testing.hpp"
 #include "actors/rendezvous.hpp"

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "actors/interfaces/link.hpp"
+#include "actors/interfaces/member_watcher.hpp"
 #include "actors/object_key.hpp"
 #include "actors/post.hpp"
 #include "actors/set/set_actors.hpp"

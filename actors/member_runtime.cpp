@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/member_watcher.hpp"
 #include "actors/member.hpp"
 #include "actors/this_host.hpp"
 #include "collectives/paths/connections/sockets.hpp"

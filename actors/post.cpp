@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/interfaces/link.hpp"
 #include "messages/membership.hpp"
 
 namespace farandole {

@@ -12,7 +12,6 @@
 #include <utility>
 #include <vector>
 
-#include "actors/interfaces/link.hpp"
 #include "actors/interfaces/member.hpp"
 #include "actors/interfaces/post.hpp"
 #include "actors/kit/link.hpp"
@@ -20,6 +19,10 @@
 #include "collectives/plan/message_gate.hpp"
 
 namespace farandole {
+
+struct link_closed;
+struct link_opened;
+struct link_received;
 
 struct post_setup {
   member_actor member;

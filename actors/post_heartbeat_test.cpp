@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "actors/interfaces/link.hpp"
 #include "messages/heartbeat.hpp"
 #include "messages/membership.hpp"
 #include "tests/world/simulation.hpp"

@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "actors/interfaces/link.hpp"
 #include "messages/gathered.hpp"
 #include "messages/membership.hpp"
 #include "messages/negotiation.hpp"

@@ -5,13 +5,11 @@
 
 #include <vector>
 
+#include "actors/interfaces/atoms.hpp"
 #include "actors/kit/envelope_actor.hpp"
 #include "messages/heartbeat.hpp"
 
 namespace farandole {
-
-using ready_atom = caf::atom_constant<caf::atom("ready")>;
-using tick_atom = caf::atom_constant<caf::atom("tick")>;
 
 /// Members whose processes have made no progress for longer than a late core explains, ascending.
 struct processes_silent {

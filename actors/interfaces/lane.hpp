@@ -5,15 +5,18 @@
 
 #include <memory>
 
+#include "actors/interfaces/atoms.hpp"
 #include "actors/kit/envelope_actor.hpp"
+#include "messages/error.hpp"
 #include "messages/membership.hpp"
 
 namespace farandole {
 
-using drained_atom = caf::atom_constant<caf::atom("drained")>;
-using ready_atom = caf::atom_constant<caf::atom("ready")>;
+/// The generation is over for this member, and why. What was not started fails with it.
+struct generation_over {
+  error why;
+};
 
-struct generation_over;
 struct lane_job;
 /// A bundle for the lane. Shared only because messages are copied; the mover takes what is inside.
 using lane_job_ptr = std::shared_ptr<std::unique_ptr<lane_job>>;
@@ -34,5 +37,6 @@ using mover_actor = caf::typed_actor<
 
 } // namespace farandole
 
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_over)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::lane_job_ptr)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::introduction)

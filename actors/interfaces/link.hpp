@@ -7,14 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "actors/interfaces/atoms.hpp"
 #include "actors/kit/envelope_actor.hpp"
+#include "actors/kit/link_id.hpp"
 
 namespace farandole {
-
-using close_atom = caf::atom_constant<caf::atom("close")>;
-using cut_atom = caf::atom_constant<caf::atom("cut")>;
-
-using link_id = std::uint64_t; ///< see actors/kit/link.hpp
 
 /// A link is up: both ends have proved that they know the job's secret.
 struct link_opened {

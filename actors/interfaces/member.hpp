@@ -3,15 +3,10 @@
 
 #include <caf/all.hpp>
 
+#include "actors/interfaces/atoms.hpp"
 #include "actors/kit/envelope_actor.hpp"
 
 namespace farandole {
-
-using call_atom = caf::atom_constant<caf::atom("call")>;
-using drained_atom = caf::atom_constant<caf::atom("drained")>;
-using ready_atom = caf::atom_constant<caf::atom("ready")>;
-using retry_atom = caf::atom_constant<caf::atom("retry")>;
-using withdraw_atom = caf::atom_constant<caf::atom("withdraw")>;
 
 struct generation_broken;
 struct generation_ended;

@@ -7,14 +7,11 @@
 #include <cstdint>
 #include <memory>
 
+#include "actors/interfaces/atoms.hpp"
 #include "actors/kit/envelope_actor.hpp"
 #include "collectives/plan/verdict.hpp"
 
 namespace farandole {
-
-using leave_atom = caf::atom_constant<caf::atom("leave")>;
-using stalled_atom = caf::atom_constant<caf::atom("stalled")>;
-using tick_atom = caf::atom_constant<caf::atom("tick")>;
 
 struct stall_list;
 

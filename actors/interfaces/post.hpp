@@ -8,13 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "actors/interfaces/atoms.hpp"
 #include "actors/kit/envelope_actor.hpp"
 #include "collectives/plan/relay_tree.hpp"
 #include "messages/welcome.hpp"
 
 namespace farandole {
-
-using close_atom = caf::atom_constant<caf::atom("close")>;
 
 struct link_closed;
 struct link_opened;

@@ -7,12 +7,11 @@
 #include <vector>
 
 #include "actors/door/pending.hpp"
+#include "actors/interfaces/atoms.hpp"
 #include "messages/error.hpp"
 #include "messages/set_change.hpp"
 
 namespace farandole {
-
-using retry_atom = caf::atom_constant<caf::atom("retry")>;
 
 struct generation_ended;
 struct generation_over;

@@ -6,13 +6,11 @@
 #include <cstdint>
 #include <string>
 
+#include "actors/interfaces/atoms.hpp"
+#include "actors/kit/link_id.hpp"
 #include "messages/membership.hpp"
 
 namespace farandole {
-
-using link_id = std::uint64_t; ///< see actors/kit/link.hpp
-
-using close_atom = caf::atom_constant<caf::atom("close")>;
 
 struct drain_answered;
 struct hosts_failed;

@@ -7,13 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "actors/kit/link_id.hpp"
 #include "elastic/slot_fate.hpp"
 #include "messages/drain.hpp"
 #include "messages/failed_host.hpp"
 
 namespace farandole {
-
-using link_id = std::uint64_t; ///< see actors/kit/link.hpp
 
 /// The process of a slot has ended, and how: "exited with code 3", "was killed by signal 9".
 struct slot_exited {

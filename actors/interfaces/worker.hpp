@@ -6,21 +6,28 @@
 
 #include <chrono>
 
+#include "actors/interfaces/atoms.hpp"
 #include "actors/kit/envelope_actor.hpp"
 
 namespace farandole {
 
-using doorbell_atom = caf::atom_constant<caf::atom("doorbell")>;
-using look_atom = caf::atom_constant<caf::atom("look")>;
-using retry_atom = caf::atom_constant<caf::atom("retry")>;
-using stalled_atom = caf::atom_constant<caf::atom("stalled")>;
-using tick_atom = caf::atom_constant<caf::atom("tick")>;
-
 struct bundle_finished;
+struct generation_broken;
+struct generation_ended;
 struct generation_over;
 struct leave_request;
+struct operations_held_up;
 struct processes_silent;
 struct stall_list;
+
+/// The part of the member's root that the worker sees, and the stall watch beside it.
+using worker_watcher_actor = caf::typed_actor<
+    /// The generation cannot go on.
+    caf::reacts_to<generation_broken>,
+    /// The leader has ended it in order.
+    caf::reacts_to<generation_ended>,
+    /// Operations wait for a silent member.
+    caf::reacts_to<operations_held_up>>;
 
 using worker_actor = caf::typed_actor<
     /// A framework thread has queued operations at the door.

@@ -1,5 +1,6 @@
 #include "actors/kit/link.hpp"
 
+#include "actors/interfaces/link.hpp"
 #include "actors/kit/clock.hpp"
 #include "actors/kit/framing.hpp"
 #include "actors/kit/link_parts.hpp"

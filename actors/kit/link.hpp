@@ -12,6 +12,7 @@
 #include <memory>
 #include <string>
 
+#include "actors/kit/link_id.hpp"
 #include "actors/kit/log.hpp"
 #include "collectives/paths/connections/handshake_table.hpp"
 #include "collectives/paths/connections/tls.hpp"
@@ -19,9 +20,6 @@
 #include "messages/error.hpp"
 
 namespace farandole {
-
-/// Numbers a link within its process; never reused.
-using link_id = std::uint64_t;
 
 struct listening {
   std::uint16_t port = 0;

@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 
-#include "actors/interfaces/link.hpp"
 #include "actors/kit/link.hpp"
 #include "actors/kit/loop.hpp"
 #include "messages/descriptor.hpp"

@@ -16,7 +16,6 @@
 #include <optional>
 #include <random>
 
-#include "actors/interfaces/link.hpp"
 #include "actors/interfaces/slots.hpp"
 #include "actors/kit/loop.hpp"
 #include "actors/launch/elastic_driver.hpp"
@@ -235,7 +234,7 @@ void launcher::start_remote(const launcher_options& options) {
   spec.patience = options.values.duration(setting::rendezvous_timeout);
   spec.patience_setting = options.values.cited(setting::rendezvous_timeout);
   spec.log = &parts_->log;
-  parts_->rendezvous = caf::actor_cast<caf::actor>(parts_->system.get().spawn(remote_rendezvous, spec));
+  parts_->rendezvous = caf::actor_cast<caf::actor>(start_remote_rendezvous(parts_->system.get(), spec));
 }
 
 std::uint16_t launcher::port() const {

@@ -11,10 +11,11 @@
 
 namespace farandole {
 
-remote_rendezvous_actor::behavior_type
-remote_rendezvous(remote_rendezvous_actor::stateful_pointer<remote_rendezvous_state> self,
-                  const remote_rendezvous_spec& spec) {
-  return self->state.begin(spec);
+remote_rendezvous_actor start_remote_rendezvous(caf::actor_system& system,
+                                                const remote_rendezvous_spec& spec) {
+  return system.spawn([spec](remote_rendezvous_actor::stateful_pointer<remote_rendezvous_state> self) {
+    return self->state.begin(spec);
+  });
 }
 
 remote_rendezvous_actor::behavior_type remote_rendezvous_state::begin(const remote_rendezvous_spec& spec) {

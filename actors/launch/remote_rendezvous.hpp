@@ -84,8 +84,7 @@ private:
   bool failed_ = false;
 };
 
-remote_rendezvous_actor::behavior_type
-remote_rendezvous(remote_rendezvous_actor::stateful_pointer<remote_rendezvous_state> self,
-                  const remote_rendezvous_spec& spec);
+remote_rendezvous_actor start_remote_rendezvous(caf::actor_system& system,
+                                                const remote_rendezvous_spec& spec);
 
 } // namespace farandole

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/member_watcher.hpp"
 #include "actors/interfaces/negotiation.hpp"
 #include "actors/kit/envelope_actor.hpp"
 #include "collectives/plan/relay.hpp"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/member_watcher.hpp"
 #include "actors/interfaces/negotiation.hpp"
 #include "actors/kit/envelope_actor.hpp"
 #include "messages/gathered.hpp"

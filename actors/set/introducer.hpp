@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/member_watcher.hpp"
 #include "actors/kit/envelope_actor.hpp"
 #include "messages/membership.hpp"
 

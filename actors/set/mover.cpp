@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "actors/interfaces/generation.hpp"
-
 namespace farandole {
 
 void mover_state::begin(mover_setup how) {

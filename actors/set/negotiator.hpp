@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/member_watcher.hpp"
 #include "actors/interfaces/negotiation.hpp"
 #include "collectives/plan/inline_reduction.hpp"
 #include "collectives/plan/negotiation.hpp"

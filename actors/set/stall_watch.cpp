@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/stalls.hpp"
 
 namespace farandole {

@@ -7,7 +7,6 @@
 #include <chrono>
 #include <string>
 
-#include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/negotiation.hpp"
 #include "actors/interfaces/worker.hpp"
 #include "actors/kit/log.hpp"
@@ -19,7 +18,7 @@ struct stall_watch_setup {
   stall_rules rules;
   negotiator_actor negotiator; ///< null where another member leads
   worker_actor worker;         ///< null where this member only leads
-  member_watcher_actor member; ///< hears that it has waited long enough
+  worker_watcher_actor member; ///< hears that it has waited long enough
   logger* log = nullptr;
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "actors/door/request_check.hpp"
+#include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/heartbeats.hpp"
 #include "actors/interfaces/negotiation.hpp"
 #include "actors/interfaces/stalls.hpp"

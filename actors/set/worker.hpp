@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "actors/door/door.hpp"
-#include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/lane.hpp"
 #include "actors/interfaces/process_sets.hpp"
 #include "actors/interfaces/worker.hpp"
@@ -39,7 +38,7 @@ struct worker_setup {
   envelope_actor post;
   mover_actor mover;
   std::shared_ptr<farandole::lane> lane; ///< that the mover feeds; may be null in tests
-  member_watcher_actor member; ///< hears of an orderly end of the global set, and of who holds operations up;
+  worker_watcher_actor member; ///< hears of an orderly end of the global set, and of who holds operations up;
                                ///< may be null in tests
   stuck_rules stuck;
   inline_rules inline_tensors; ///< what travels with the requests

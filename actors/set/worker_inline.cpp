@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "actors/interfaces/generation.hpp"
 #include "actors/set/worker.hpp"
 
 namespace farandole {

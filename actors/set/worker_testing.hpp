@@ -42,7 +42,7 @@ public:
     setup.door = door_;
     setup.post = caf::actor_cast<envelope_actor>(post_);
     setup.mover = caf::actor_cast<mover_actor>(lane_);
-    setup.member = caf::actor_cast<member_watcher_actor>(member_);
+    setup.member = caf::actor_cast<worker_watcher_actor>(member_);
     from_leader_ = {setup.self.generation, setup.self.set, 0};
     worker_ = system.spawn(worker, std::move(setup));
   }

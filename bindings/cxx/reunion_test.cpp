@@ -13,7 +13,6 @@
 #include <optional>
 
 #include "actors/drain_call.hpp"
-#include "actors/interfaces/link.hpp"
 #include "actors/interfaces/slots.hpp"
 #include "actors/kit/loop.hpp"
 #include "actors/launch/host_driver.hpp"
@@ -51,7 +50,7 @@ public:
     spec.job = job;
     spec.patience = std::chrono::seconds{60};
     spec.patience_setting = "60 s";
-    remote_ = system_.get().spawn(remote_rendezvous, spec);
+    remote_ = start_remote_rendezvous(system_.get(), spec);
     const auto watcher = system_.get().spawn(
         [formed = formed_, leaving = leaving_, ended = ended_, remote = remote_]() -> caf::behavior {
           return {[formed](const generation_formed& what) { *formed = what.generation; },

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import select
@@ -73,10 +74,26 @@ class Job:
         return self.process.returncode
 
     def kill(self) -> None:
-        """All of it, if it still runs."""
+        """Kills the launcher and its group, if they still run. Workers have groups of their own, and one that is
+        stopped keeps the output open, so nothing is read to its end."""
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.communicate()
+            self.process.wait(DEADLINE_S)
+
+    def open_for_reader(self, pipe: Path) -> None:
+        """Lets the process go on that opens this named pipe for reading. Fails where none does so in time."""
+
+        def opened() -> bool:
+            assert self.process.poll() is None, f"the job has ended:\n{self.text}"
+            try:
+                os.close(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+            except OSError as refused:
+                if refused.errno != errno.ENXIO:  # what is said where there is no reader
+                    raise
+                return False
+            return True
+
+        wait_until(opened, f"a process reads {pipe.name}")
 
     def pids(self, count: int) -> List[int]:
         """Process ids that the ranks have said, "pid N" a line."""

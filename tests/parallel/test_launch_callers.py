@@ -26,6 +26,7 @@ operation = {
     "reducescatter": lambda tensor: hvd.reducescatter(tensor, name="x"),
     "broadcast": lambda tensor: hvd.broadcast(tensor, 0, name="x"),
     "alltoall": lambda tensor: hvd.alltoall(tensor, name="x"),
+    "barrier": lambda tensor: hvd.barrier(),
 }[sys.argv[3]]
 tensor = numpy.ones(3 << 18, dtype=numpy.float32)
 done = 0
@@ -52,7 +53,7 @@ def told(text: str) -> int:
     return len(re.findall(r"TOLD \d .*", text))
 
 
-@pytest.mark.parametrize("operation", ["allreduce", "reducescatter", "broadcast", "alltoall"])
+@pytest.mark.parametrize("operation", ["allreduce", "reducescatter", "broadcast", "alltoall", "barrier"])
 @pytest.mark.parametrize("victim", [0, 2])
 def test_a_caller_that_dies_in_a_collective_is_named_to_the_others(
     victim: int, operation: str, launch: Callable[..., Job]
@@ -64,7 +65,7 @@ def test_a_caller_that_dies_in_a_collective_is_named_to_the_others(
         assert re.search(rf"\brank {victim} on \S+", line), job.text
 
 
-@pytest.mark.parametrize("operation", ["allreduce", "alltoall"])
+@pytest.mark.parametrize("operation", ["allreduce", "alltoall", "barrier"])
 def test_a_caller_that_is_stopped_in_a_collective_is_named_after_the_timeout(
     operation: str, launch: Callable[..., Job]
 ) -> None:
@@ -82,37 +83,43 @@ def test_a_caller_that_is_stopped_in_a_collective_is_named_after_the_timeout(
 # Rank 0 is interrupted while it waits for rank 1, which comes when rank 0 has said so.
 INTERRUPTED = """
 tensor = numpy.full(1 << 18, hvd.rank() + 1, dtype=numpy.float32)
+operation = {
+    "allreduce": lambda: (hvd.allreduce(tensor, name="x", op=hvd.Sum) == 3).all(),
+    "barrier": lambda: hvd.barrier() is None,
+}[sys.argv[2]]
 for _ in range(5):
     hvd.allreduce(tensor, name="x", op=hvd.Sum)
+    hvd.barrier()
 if hvd.rank() == 0:
     print("WAITS", flush=True)
     try:
-        hvd.allreduce(tensor, name="x", op=hvd.Sum)
+        operation()
     except KeyboardInterrupt:
         print("INTERRUPTED", flush=True)
 else:
     open(sys.argv[1]).close()
-    assert (hvd.allreduce(tensor, name="x", op=hvd.Sum) == 3).all()
+    assert operation()
     print("CAME", flush=True)
-hvd.barrier()
 for _ in range(5):
-    assert (hvd.allreduce(tensor, name="x", op=hvd.Sum) == 3).all()
+    assert (hvd.allreduce(tensor, name="y", op=hvd.Sum) == 3).all()
+    hvd.barrier()
 print("went on", flush=True)
 """
 
 
+@pytest.mark.parametrize("operation", ["allreduce", "barrier"])
 def test_a_caller_that_is_interrupted_leaves_the_rest_to_another_thread(
-    tmp_path: Path, launch: Callable[..., Job]
+    operation: str, tmp_path: Path, launch: Callable[..., Job]
 ) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    job = launch(2, PRELUDE + INTERRUPTED, str(pipe))
+    job = launch(2, PRELUDE + INTERRUPTED, str(pipe), operation)
     job.read_until(lambda text: "WAITS" in text)
     pid = int(re.findall(r"\[0\]<stdout>:pid (\d+)", job.text)[-1])
     wait_until(lambda: asleep(pid), "rank 0 waits")
     os.kill(pid, signal.SIGINT)
     job.read_until(lambda text: "INTERRUPTED" in text)
-    pipe.open("w").close()  # waits for the reader
+    job.open_for_reader(pipe)
     assert job.end() == 0, job.text
     assert job.text.count("went on") == 2
     assert "CAME" in job.text

@@ -43,7 +43,7 @@ def test_a_warning_names_the_tensor_and_the_rank_that_is_missing(
     job = launch(3, script, str(pipe), flags=QUICK)
     job.read_until(lambda text: re.search(MISSING.format(1, r"allreduce\.grad\.a"), text) is not None)
     assert "stall warning time (HOROVOD_STALL_CHECK_TIME_SECONDS) = 1 s" in job.text
-    pipe.open("w").close()
+    job.open_for_reader(pipe)
     assert job.end() == 0, job.text
     assert job.text.count("went on") == 3
     speakers = set(re.findall(r"\[(\d)\]<stderr>:.*Some ranks have submitted", job.text))
@@ -67,7 +67,7 @@ hvd.barrier()
     wanted = MISSING.format(1, ", ".join([r"allreduce\.part\.\d"] * 6) + ", …")
     job.read_until(lambda text: re.search(wanted, text) is not None)
     assert "have submitted tensors of process set 1 that others have not" in job.text
-    pipe.open("w").close()
+    job.open_for_reader(pipe)
     assert job.end() == 0, job.text
 
 
@@ -86,7 +86,7 @@ stuck()
     told = job.text[job.text.index("told:") :]
     assert "stall shutdown time (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS) = 2 s has passed" in told, job.text
     assert re.search(r"1: \[allreduce\.lonely!\]", told), job.text
-    pipe.open("w").close()
+    job.open_for_reader(pipe)
     job.end()
 
 

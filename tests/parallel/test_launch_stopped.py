@@ -94,7 +94,7 @@ def test_operations_that_wait_for_a_stopped_rank_time_out_and_name_it(
     pid = await_stop(job)
     if manner == "within":
         for rank in others:
-            (tmp_path / f"pipe.{rank}").open("w").close()  # waits for the reader
+            job.open_for_reader(tmp_path / f"pipe.{rank}")
 
     def told(text: str) -> List[str]:
         return [line for rank in others for line in re.findall(rf"TOLD {rank} .*", text)]

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <deque>
 
-#include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/lane.hpp"
 #include "actors/set/set_tree.hpp"
 #include "collectives/plan/fast_path_memory.hpp"

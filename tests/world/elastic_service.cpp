@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/interfaces/link.hpp"
 #include "actors/launch/remote_rendezvous.hpp"
 #include "actors/rendezvous.hpp"
 
@@ -60,7 +59,7 @@ void elastic_service::call_from_launcher() {
       }));
   spec.log = logs_.back().get();
   const running_process scope(stage_.world.all_processes(), launcher_process);
-  for_launcher_ = caf::actor_cast<caf::actor>(stage_.system.spawn(remote_rendezvous, spec));
+  for_launcher_ = caf::actor_cast<caf::actor>(start_remote_rendezvous(stage_.system, spec));
 }
 
 // ---- lives ---------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/member_watcher.hpp"
 #include "actors/member.hpp"
 #include "actors/set/set_tree.hpp"
 

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/stalls.hpp"
 #include "actors/set/fusion_scheduler.hpp"
 #include "actors/set/gatherer.hpp"

@@ -35,7 +35,7 @@ player::player(caf::actor_system& system, stage& where, std::int32_t rank, const
   setup.members = members;
   setup.post = caf::actor_cast<envelope_actor>(post);
   setup.mover = caf::actor_cast<mover_actor>(lane_);
-  setup.member = caf::actor_cast<member_watcher_actor>(watcher);
+  setup.member = caf::actor_cast<worker_watcher_actor>(watcher);
   worker_ = system.spawn(farandole::worker, std::move(setup));
 }
 

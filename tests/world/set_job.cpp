@@ -2,6 +2,7 @@
 
 #include <string_view>
 
+#include "actors/interfaces/link.hpp"
 #include "tests/world/set_player.hpp"
 #include "tests/world/simulation.hpp"
 #include "tests/world/wires.hpp"

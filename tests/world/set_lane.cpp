@@ -4,7 +4,6 @@
 #include <deque>
 #include <utility>
 
-#include "actors/interfaces/generation.hpp"
 #include "tests/world/simulation.hpp"
 
 namespace farandole::testing {

@@ -4,6 +4,8 @@
 
 #include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/heartbeats.hpp"
+#include "actors/interfaces/link.hpp"
+#include "actors/interfaces/member_watcher.hpp"
 #include "actors/post.hpp"
 #include "actors/set/set_actors.hpp"
 #include "actors/set/set_keeper.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/interfaces/link.hpp"
 #include "tests/world/simulated_net.hpp"
 
 namespace farandole::testing {
@@ -65,10 +64,6 @@ void simulated_net::conclude(call what, handshake_verdict verdict) {
            true);
     });
   }
-}
-
-void simulated_net::fail(const call& what, const std::string& reason, bool untrusted) {
-  caf::anon_send(what.owner, link_closed{what.id, reason, untrusted});
 }
 
 // Whoever is hung up on before the link is open dials again until the connect timeout has passed.

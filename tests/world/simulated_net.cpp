@@ -243,6 +243,10 @@ void simulated_net::later(duration when, std::function<void()> what) {
   });
 }
 
+void simulated_net::fail(const call& what, const std::string& reason, bool untrusted) {
+  caf::anon_send(what.owner, link_closed{what.id, reason, untrusted});
+}
+
 void simulated_net::connect(call what) {
   if (ended(what.from))
     return;

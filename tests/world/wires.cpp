@@ -4,6 +4,7 @@
 #include <deque>
 #include <utility>
 
+#include "actors/interfaces/link.hpp"
 #include "tests/world/dice.hpp"
 #include "tests/world/simulation.hpp"
 

@@ -8,7 +8,7 @@
 #include <functional>
 #include <string>
 
-#include "actors/interfaces/link.hpp"
+#include "actors/kit/link_id.hpp"
 #include "tests/world/set_play.hpp"
 
 namespace farandole::testing {

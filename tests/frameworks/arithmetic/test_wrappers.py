@@ -11,7 +11,7 @@ from typing import Any
 import farandole.numpy as hvd
 import pytest
 from farandole.common.parameter_types import types_of
-from farandole.common.wrappers import public_in, wrapper_in
+from farandole.common.wrappers import Wrapper, public_in
 
 
 def test_a_made_function_shows_its_source_and_can_be_pickled() -> None:
@@ -25,11 +25,11 @@ def test_a_traceback_shows_the_line_of_a_made_function() -> None:
     def fail(*_: Any) -> Any:
         raise RuntimeError("no such luck")
 
-    broadcast_async = wrapper_in("numpy", "somewhere")("broadcast_async", fail)
+    broadcast_async = Wrapper("numpy", "somewhere")("broadcast_async", fail)
     with pytest.raises(RuntimeError) as caught:
         broadcast_async(1, 0)
     lines = "".join(traceback.format_exception(caught.type, caught.value, caught.tb))
-    assert "return keep(fail(broadcasts[root_rank], name, tensor, process_set))" in lines
+    assert "return keep(fail(broadcasts[root_rank, False], name, tensor, process_set))" in lines
 
 
 def test_a_function_whose_parameters_are_not_those_of_its_row_is_refused() -> None:
@@ -55,7 +55,7 @@ def test_an_empty_group_is_not_started() -> None:
     def fail(*_: Any) -> Any:
         raise RuntimeError("it was started")
 
-    wrapper = wrapper_in("numpy", "somewhere")
+    wrapper = Wrapper("numpy", "somewhere")
     assert wrapper("grouped_allgather", fail)([]) == ()
     assert wrapper("grouped_allreduce", fail)(()) == []
     with pytest.raises(RuntimeError):
@@ -67,7 +67,7 @@ def test_what_is_handed_in_is_packed_and_what_comes_out_is_restored() -> None:
         return 3 * tensor
 
     half = SimpleNamespace(decompress=lambda tensor, context: (tensor, context))
-    allreduce = wrapper_in(
+    allreduce = Wrapper(
         "jax",
         "somewhere",
         is_call=False,
@@ -79,4 +79,4 @@ def test_what_is_handed_in_is_packed_and_what_comes_out_is_restored() -> None:
 
 def test_a_helper_that_the_module_knows_as_something_else_is_refused() -> None:
     with pytest.raises(AssertionError, match="test_wrappers knows something else as pytest"):
-        wrapper_in("numpy", __name__, pytest=inspect)("broadcast", print)
+        Wrapper("numpy", __name__, pytest=inspect)("broadcast", print)

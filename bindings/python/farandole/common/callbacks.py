@@ -85,9 +85,9 @@ def average_logs(logs: Dict[str, Any]) -> None:
     import numpy
 
     from farandole.common.arrays import start
-    from farandole.common.calls import requests
+    from farandole.common.calls import allreduces
 
-    request = requests[HorovodBasics.Average, 1.0, 1.0]
+    request = allreduces[HorovodBasics.Average, 1.0, 1.0, False]
     started = []
     for name in sorted(logs):
         value = numpy.array(float(logs[name]))

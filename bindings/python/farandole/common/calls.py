@@ -54,36 +54,44 @@ _PLAIN = (
 _REQUESTS_KEPT = 256  # scales that change at every step must not fill the memory
 
 
-class Reductions(Dict[Tuple[int, float, float], Any]):
-    """What one operation asks for, by reduction, prescale and postscale; each is made when it is first asked for."""
+class Reductions(Dict[Tuple[int, float, float, bool], Any]):
+    """What one operation asks for, by reduction, prescale, postscale, and whether its caller waits before it does
+    anything else, and so may run the collective itself; each is made when it is first asked for."""
 
     offered: Tuple[int, ...] = (*_PLAIN, HorovodBasics.Adasum)
 
-    def __init__(self, operation: int, prefix: str, waits: bool = False) -> None:
+    def __init__(self, operation: int, prefix: str) -> None:
         super().__init__()
         self._operation = operation
-        self._waits = waits
         self.prefix = prefix
         self.unscaled: Dict[int, Any] = {}
-        """Those without scales once more, by reduction alone: quicker to find."""
+        """Those without scales whose callers do not wait once more, by reduction alone: quicker to find."""
 
-    def __missing__(self, key: Tuple[int, float, float]) -> Any:
-        op, prescale, postscale = key
+    def __missing__(self, key: Tuple[int, float, float, bool]) -> Any:
+        op, prescale, postscale, waits = key
         if op not in self.offered:
             raise self.refusal(op)
         if len(self) >= _REQUESTS_KEPT:
             self.clear()
         try:
-            request = _native.Request(self._operation, self.prefix, op, -1, prescale, postscale, self._waits)
+            request = _native.Request(self._operation, self.prefix, op, -1, prescale, postscale, waits)
         except TypeError:
             raise TypeError(
                 f"{self.prefix} takes numbers as prescale_factor and postscale_factor, not {shown(prescale)} and "
                 f"{shown(postscale)}"
             ) from None
         self[key] = request
-        if prescale == 1.0 and postscale == 1.0:
+        if prescale == 1.0 and postscale == 1.0 and not waits:
             self.unscaled[op] = request
         return request
+
+    def of(
+        self, average: Optional[bool], op: Optional[int], prescale: float, postscale: float, waits: bool = False
+    ) -> Any:
+        """The request of a caller that may have given ``average``, or neither that nor ``op``."""
+        if op is None or average is not None:
+            op = handle_average_backwards_compatibility(op, average, self.prefix)
+        return self[op, prescale, postscale, waits]
 
     def refusal(self, op: int) -> Exception:
         """What is raised for something that is no reduction."""
@@ -106,69 +114,36 @@ class Scatters(Reductions):
         )
 
 
-class Broadcasts(Dict[int, Any]):
-    """What a broadcast asks for, by the global rank that it comes from."""
+class Broadcasts(Dict[Tuple[int, bool], Any]):
+    """What a broadcast asks for, by the global rank that it comes from, and whether its caller waits."""
 
-    def __init__(self, waits: bool = False) -> None:
-        super().__init__()
-        self._waits = waits
-
-    def __missing__(self, root_rank: int) -> Any:
+    def __missing__(self, key: Tuple[int, bool]) -> Any:
+        root_rank, waits = key
         try:
-            request = _native.Request(
-                operations.BROADCAST, "broadcast", HorovodBasics.Sum, root_rank, waits=self._waits
-            )
+            request = _native.Request(operations.BROADCAST, "broadcast", HorovodBasics.Sum, root_rank, waits=waits)
         except TypeError:
             raise TypeError(
                 f"broadcast takes the number of a rank as root_rank, not {shown(root_rank)}; pass an int"
             ) from None
-        self[root_rank] = request
+        self[key] = request
         return request
 
 
-requests = Reductions(operations.ALLREDUCE, "allreduce")
-_requests_at_once = Reductions(operations.ALLREDUCE, "allreduce", waits=True)
-"""Those "at once" are of callers that wait before they do anything else, and run the collective meanwhile."""
-_grouped_requests = Reductions(operations.ALLREDUCE, "grouped_allreduce")
-_grouped_requests_at_once = Reductions(operations.ALLREDUCE, "grouped_allreduce", waits=True)
+def _gathers(operation: int, prefix: str) -> Tuple[Any, Any]:
+    return _native.Request(operation, prefix), _native.Request(operation, prefix, waits=True)
+
+
+allreduces = Reductions(operations.ALLREDUCE, "allreduce")
+grouped_allreduces = Reductions(operations.ALLREDUCE, "grouped_allreduce")
+reduction = allreduces.of
+grouped_reduction = grouped_allreduces.of
 scatters = Scatters(operations.REDUCESCATTER, "reducescatter")
-scatters_at_once = Scatters(operations.REDUCESCATTER, "reducescatter", waits=True)
 grouped_scatters = Scatters(operations.REDUCESCATTER, "grouped_reducescatter")
 broadcasts = Broadcasts()
-broadcasts_at_once = Broadcasts(waits=True)
-ALLGATHER = _native.Request(operations.ALLGATHER, "allgather")
+allgathers = _gathers(operations.ALLGATHER, "allgather")
+"""By whether the caller waits."""
+alltoalls = _gathers(operations.ALLTOALL, "alltoall")
 GROUPED_ALLGATHER = _native.Request(operations.ALLGATHER, "grouped_allgather")
-ALLTOALL = _native.Request(operations.ALLTOALL, "alltoall")
-ALLGATHER_AT_ONCE = _native.Request(operations.ALLGATHER, "allgather", waits=True)
-ALLTOALL_AT_ONCE = _native.Request(operations.ALLTOALL, "alltoall", waits=True)
-
-
-def reduction(average: Optional[bool], op: Optional[int], prescale: float, postscale: float) -> Any:
-    """What an allreduce asks for."""
-    if op is None or average is not None:
-        op = handle_average_backwards_compatibility(op, average)
-    return requests[op, prescale, postscale]
-
-
-def reduction_at_once(average: Optional[bool], op: Optional[int], prescale: float, postscale: float) -> Any:
-    """What an allreduce asks for whose caller waits at once."""
-    if op is None or average is not None:
-        op = handle_average_backwards_compatibility(op, average)
-    return _requests_at_once[op, prescale, postscale]
-
-
-def grouped_reduction(average: Optional[bool], op: Optional[int], prescale: float, postscale: float) -> Any:
-    """What a grouped allreduce asks for."""
-    if op is None or average is not None:
-        op = handle_average_backwards_compatibility(op, average, "grouped_allreduce")
-    return _grouped_requests[op, prescale, postscale]
-
-
-def grouped_reduction_at_once(average: Optional[bool], op: Optional[int], prescale: float, postscale: float) -> Any:
-    """What a grouped allreduce asks for whose caller waits at once."""
-    if op is None or average is not None:
-        op = handle_average_backwards_compatibility(op, average, "grouped_allreduce")
-    return _grouped_requests_at_once[op, prescale, postscale]
 
 
 class Seat(NamedTuple):

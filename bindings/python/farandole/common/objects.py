@@ -7,7 +7,7 @@ import pickle
 from typing import TYPE_CHECKING, Any, List, Optional
 
 from farandole.common import job, object_tags, safe_objects
-from farandole.common.calls import ALLGATHER_AT_ONCE, broadcasts_at_once
+from farandole.common.calls import allgathers, broadcasts
 from farandole.common.operations import public
 from farandole.common.process_sets import ProcessSet, global_process_set
 
@@ -32,7 +32,7 @@ def broadcast_object(
     is_root = job.where().rank == root_rank
     content = pickled(obj, name, process_set) if is_root else numpy.empty(0, "uint8")
     length = numpy.array([content.size], "int32")
-    request = broadcasts_at_once[root_rank]
+    request = broadcasts[root_rank, True]
     start(request, f"{name}.sz", length, length, process_set).finish()
     if not is_root:
         content = numpy.empty(int(length[0]), "uint8")
@@ -49,8 +49,8 @@ def allgather_object(obj: Any, name: Optional[str] = None, process_set: ProcessS
     name = name or _NAME
     content = pickled(obj, name, process_set)
     length = numpy.array([content.size], "int64")
-    lengths = start_unsized(ALLGATHER_AT_ONCE, f"{name}.sz", length, process_set).finish()
-    gathered = start_unsized(ALLGATHER_AT_ONCE, f"{name}.t", content, process_set).finish()
+    lengths = start_unsized(allgathers[True], f"{name}.sz", length, process_set).finish()
+    gathered = start_unsized(allgathers[True], f"{name}.t", content, process_set).finish()
     parts = numpy.split(gathered, numpy.cumsum(lengths)[:-1])
     return [unpickled(part, name, process_set) for part in parts]  # not one of each rank: some may have joined
 

@@ -59,7 +59,7 @@ def broadcast_named(
         # What arrives must not be written into memory that the framework may still hold.
         target = array if is_root else numpy.empty_like(array)
         sent, received = _as_it_travels(array), _as_it_travels(target)
-        started.append((start(broadcasts[root_rank], name, sent, received, process_set), variable, target))
+        started.append((start(broadcasts[root_rank, False], name, sent, received, process_set), variable, target))
     for call, variable, target in started:
         call.finish()
         if not is_root:

@@ -4,7 +4,7 @@ An adapter writes the body of a function, with the bare names of its parameters;
 of them: their defaults and types, and the documentation. The function stays the one that was written, so a call costs
 nothing more, and tracebacks, debuggers, AutoGraph and Dynamo see its source.
 
-Where tensors are only checked, packed and handed in, ``wrapper_in`` writes the body as well: it makes the function of a
+Where tensors are only checked, packed and handed in, a ``Wrapper`` writes the body as well: it makes the function of a
 short text, as ``dataclasses`` and ``namedtuple`` do. ``inspect.getsource``, debuggers and the module ``traceback`` show
 that text. What single and grouped operations, those that wait, return at once and write in place have in common stands
 in that text once, for all frameworks.
@@ -16,7 +16,7 @@ import linecache
 import sys
 import typing
 from types import FunctionType, ModuleType
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
 
 from farandole.common import arguments, operations, signatures
 from farandole.common.parameter_types import types_of
@@ -26,23 +26,16 @@ Function = Callable[..., Any]
 _REDUCED = "average, op, prescale_factor, postscale_factor"
 _SCATTERED = "op, prescale_factor, postscale_factor"
 _REQUESTS: Dict[str, str] = {
-    "allreduce": f"reduction_at_once({_REDUCED})",
-    "allreduce_async": f"reduction({_REDUCED})",
-    "grouped_allreduce": f"grouped_reduction_at_once({_REDUCED})",
-    "grouped_allreduce_async": f"grouped_reduction({_REDUCED})",
-    "allgather": "ALLGATHER_AT_ONCE",
-    "allgather_async": "ALLGATHER",
+    "allreduce": f"reduction({_REDUCED}, {{waits}})",
+    "grouped_allreduce": f"grouped_reduction({_REDUCED}, {{waits}})",
+    "allgather": "allgathers[{waits}]",
     "grouped_allgather": "GROUPED_ALLGATHER",
-    "broadcast": "broadcasts_at_once[root_rank]",
-    "broadcast_async": "broadcasts[root_rank]",
-    "alltoall": "ALLTOALL_AT_ONCE",
-    "alltoall_async": "ALLTOALL",
-    "reducescatter": f"scatters_at_once[{_SCATTERED}]",
-    "reducescatter_async": f"scatters[{_SCATTERED}]",
-    "grouped_reducescatter": f"grouped_scatters[{_SCATTERED}]",
+    "broadcast": "broadcasts[root_rank, {waits}]",
+    "alltoall": "alltoalls[{waits}]",
+    "reducescatter": f"scatters[{_SCATTERED}, {{waits}}]",
+    "grouped_reducescatter": f"grouped_scatters[{_SCATTERED}, False]",
 }
-"""What an operation asks of the runtime, in names of ``calls``: by the operation, with ``_async`` behind it where the
-caller does not wait at once."""
+"""What an operation asks of the runtime, in names of ``calls``; ``waits`` is whether the caller waits at once."""
 
 
 def public_in(package: str, **defaults: Any) -> Callable[[Function], Function]:
@@ -67,46 +60,58 @@ def public_in(package: str, **defaults: Any) -> Callable[[Function], Function]:
     return decorate
 
 
-def wrapper_in(
-    package: str, module: str, requests: Mapping[str, str] = _REQUESTS, is_call: bool = True, **helpers: Any
-) -> Callable[..., Function]:
-    """Makes a maker of functions that hand tensors in; ``module`` is the module that they belong to.
+class Wrapper:
+    """Makes functions that hand tensors in.
 
-    The maker takes a function's name, and what starts the operation: given a request, the operation's name, the tensor
-    or tensors and the process set, and then the splits or the priority of a function that has such a parameter, that
-    returns a call. The function waits for the call, or, where its own name says that it is asynchronous, keeps it and
-    returns its handle.
-
-    Where the framework makes graphs, the maker takes the module ``traced`` too, whose function of the same name stands
-    in graphs for the operation, and where it differentiates, ``recorded``, which records the operation for that. Both
-    are given what the function itself is given, but for the compressor.
-
+    :param module: the module that they belong to
     :param requests: what each operation asks for, in names of the module or of ``calls``
     :param is_call: whether what starts an operation returns a call; else it returns what comes out
     :param helpers: functions by the names that the text has for them: ``listed(operation, name, tensors)``,
         ``pack(operation, name, compression, tensor)``, ``pack_group``, ``is_tracing()``, ``records_gradients(tensors)``
     """
 
-    helpers.setdefault("listed", arguments.listed)
+    def __init__(
+        self, package: str, module: str, requests: Mapping[str, str] = _REQUESTS, is_call: bool = True, **helpers: Any
+    ) -> None:
+        self._package = package
+        self._module = module
+        self._requests = requests
+        self._is_call = is_call
+        self._helpers = {"listed": arguments.listed, **helpers}
 
-    def make(
-        name: str, start: Function, traced: Optional[ModuleType] = None, recorded: Optional[type] = None
+    def __call__(
+        self, name: str, start: Function, traced: Optional[ModuleType] = None, recorded: Optional[type] = None
     ) -> Function:
-        row = signatures.row(package, name)
-        types = types_of(package, name)
-        parameters = [f"    {each}: {types[each]}{default and f' = {default}'}," for each, default in row]
-        body = _body_of(package, name, start, requests, is_call, traced, recorded)
-        lines = [f"def {name}(", *parameters, f") -> {types['return']}:", *(f"    {line}" for line in body)]
-        return _documented(defined(module, name, "\n".join([*lines, ""]), {**helpers, start.__name__: start}))
+        """Makes the function of this name. ``start``, given a request, the operation's name, the tensor or tensors and
+        the process set, and then the splits or the priority of a function that has such a parameter, returns a call.
+        The function waits for the call, or, where its own name says that it is asynchronous, keeps it and returns its
+        handle.
 
-    return make
+        Where the framework makes graphs, the function of the same name in the module ``traced`` stands in graphs for
+        the operation, and where it differentiates, ``recorded`` records the operation for that. Both are given what the
+        function itself is given, but for the compressor.
+        """
+        row = signatures.row(self._package, name)
+        types = types_of(self._package, name)
+        parameters = [f"    {each}: {types[each]}{default and f' = {default}'}," for each, default in row]
+        body = _body_of(self._package, name, start, self._requests, self._is_call, traced, recorded)
+        lines = [f"def {name}(", *parameters, f") -> {types['return']}:", *(f"    {line}" for line in body)]
+        helpers = {**self._helpers, start.__name__: start}
+        return _documented(defined(self._module, name, "\n".join([*lines, ""]), helpers))
+
+    def both(
+        self, name: str, start: Function, traced: Optional[ModuleType] = None, recorded: Optional[type] = None
+    ) -> Tuple[Function, Function]:
+        """The function that waits, and the asynchronous one beside it."""
+        place = "_" if name.endswith("_") else ""
+        return self(name, start, traced, recorded), self(f"{name.rstrip('_')}_async{place}", start)
 
 
 def run_of(package: str, name: str, start: Function, requests: Mapping[str, str] = _REQUESTS, given: str = "") -> str:
     """The text that starts an operation; ``given`` is what it hands in instead of the function's own tensor."""
     operation = operation_of(name)
     taken = [each for each, _ in signatures.row(package, name)]
-    request = ("_async" in name and requests.get(f"{operation}_async")) or requests[operation]
+    request = requests[operation].format(waits="_async" not in name)
     extras = [each for each in ("splits", "priority") if each in taken]
     return f"{start.__name__}({', '.join([request, 'name', given or taken[0], 'process_set', *extras])})"
 

@@ -1,67 +1,36 @@
-"""How tensors travel: as they are, or in half the bytes."""
+"""Compressors for ``compression=``: none, and conversion to 16 bits."""
 
 from __future__ import annotations
 
-from typing import Any, Tuple
+from typing import Any
 
 import jax.numpy as jnp
 
+from farandole.common.compression import Compressor, HalfPrecision, NoneCompressor
 
-class Compressor:
-    """What a compressor of your own has."""
-
-    @staticmethod
-    def compress(tensor: Any) -> Tuple[Any, Any]:
-        """What travels, and what ``decompress`` needs to know."""
-        raise NotImplementedError
-
-    @staticmethod
-    def decompress(tensor: Any, ctx: Any) -> Any:
-        """What came, as it was before."""
-        raise NotImplementedError
+__all__ = ["BF16Compressor", "Compression", "Compressor", "FP16Compressor", "NoneCompressor"]
 
 
-class NoneCompressor(Compressor):
-    """Tensors travel as they are."""
-
-    @staticmethod
-    def compress(tensor: Any) -> Tuple[Any, Any]:
-        return tensor, None
-
-    @staticmethod
-    def decompress(tensor: Any, ctx: Any) -> Any:
-        return tensor
-
-
-class _Half(Compressor):
-    dtype: Any
-
+class _HalfPrecision(HalfPrecision):
     @classmethod
-    def compress(cls, tensor: Any) -> Tuple[Any, Any]:
-        """Floating-point tensors alone change."""
-        if not jnp.issubdtype(tensor.dtype, jnp.floating):
-            return tensor, tensor.dtype
-        return tensor.astype(cls.dtype), tensor.dtype
-
-    @staticmethod
-    def decompress(tensor: Any, ctx: Any) -> Any:
-        return tensor.astype(ctx)
+    def converts(cls, dtype: Any) -> bool:
+        return jnp.issubdtype(dtype, jnp.floating) and dtype != cls.dtype
 
 
-class FP16Compressor(_Half):
-    """Floating-point tensors travel as float16."""
+class FP16Compressor(_HalfPrecision):
+    """Sends floating-point tensors as float16."""
 
     dtype = jnp.float16
 
 
-class BF16Compressor(_Half):
-    """Floating-point tensors travel as bfloat16, which keeps float32's range."""
+class BF16Compressor(_HalfPrecision):
+    """Sends floating-point tensors as bfloat16, which has the range of float32 and fewer digits."""
 
     dtype = jnp.bfloat16
 
 
 class Compression:
-    """The compressors that come with Farandole."""
+    """The compressors that Farandole provides."""
 
     none = NoneCompressor
     fp16 = FP16Compressor

@@ -45,16 +45,16 @@ def _outside(asked: Asked, request: Any, arrays: List[Any]) -> Sequence[Any]:
 
 def _request(asked: Asked) -> Any:
     if asked.operation == ALLGATHER:
-        return calls.GROUPED_ALLGATHER if asked.grouped else calls.ALLGATHER
+        return calls.GROUPED_ALLGATHER if asked.grouped else calls.allgathers[False]
     if asked.operation == ALLTOALL:
-        return calls.ALLTOALL
+        return calls.alltoalls[False]
     if asked.operation == BROADCAST:
-        return calls.broadcasts[asked.root]
+        return calls.broadcasts[asked.root, False]
     if asked.operation == ALLREDUCE:
         reduction = calls.grouped_reduction if asked.grouped else calls.reduction
         return reduction(None, asked.reduce_op, asked.prescale, asked.postscale)
     scatters = calls.grouped_scatters if asked.grouped else calls.scatters
-    return scatters[asked.reduce_op, asked.prescale, asked.postscale]
+    return scatters[asked.reduce_op, asked.prescale, asked.postscale, False]
 
 
 def as_array(tensor: Any, operation: str, name: Optional[str]) -> Any:

@@ -74,7 +74,7 @@ def _mean(asked: Asked, gradients: Sequence[Any]) -> Tensors:
     return collective(back, tuple(gradients))
 
 
-def _allreduce_backward(asked: Asked, tensors: Sequence[Any], gradients: Sequence[Any]) -> Sequence[Any]:
+def _same_backward(asked: Asked, tensors: Sequence[Any], gradients: Sequence[Any]) -> Sequence[Any]:
     return collective(_back(asked), tuple(gradients))
 
 
@@ -110,14 +110,10 @@ def _reducescatter_backward(asked: Asked, tensors: Sequence[Any], gradients: Seq
     return outgoing
 
 
-def _alltoall_backward(asked: Asked, tensors: Sequence[Any], gradients: Sequence[Any]) -> Sequence[Any]:
-    return collective(_back(asked), tuple(gradients))
-
-
 _BACKWARD = {
-    ALLREDUCE: _allreduce_backward,
+    ALLREDUCE: _same_backward,
     ALLGATHER: _allgather_backward,
     BROADCAST: _broadcast_backward,
-    ALLTOALL: _alltoall_backward,
+    ALLTOALL: _same_backward,
     REDUCESCATTER: _reducescatter_backward,
 }

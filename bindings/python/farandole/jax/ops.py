@@ -14,7 +14,7 @@ from farandole.common.arguments import row_counts
 from farandole.common.calls import handle_average_backwards_compatibility
 from farandole.common.operations import ALLGATHER, ALLREDUCE, ALLTOALL, BROADCAST, REDUCESCATTER
 from farandole.common.process_sets import ProcessSet
-from farandole.common.wrappers import public_in, wrapper_in
+from farandole.common.wrappers import Wrapper, public_in
 from farandole.jax.compression import Compression
 from farandole.jax.entry import as_array
 from farandole.jax.gradients import collective
@@ -52,7 +52,7 @@ def run_alone(asked: Asked, name: Optional[str], tensor: Any, process_set: Proce
     return run_group(asked, name, [tensor], process_set)[0]
 
 
-wrapper = wrapper_in(
+wrapper = Wrapper(
     "jax",
     __name__,
     _REQUESTS,

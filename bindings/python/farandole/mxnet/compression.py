@@ -1,79 +1,36 @@
-"""How gradients travel: as they are, or in half the bytes."""
+"""Compressors for ``compression=``: none, and conversion to 16 bits."""
 
 from __future__ import annotations
 
-from typing import Any, Optional, Tuple
+from typing import Any
 
-import mxnet as mx
 import numpy
 
-_BFLOAT16 = numpy.dtype([("bfloat16", numpy.uint16)])  # what MXNet calls it
+from farandole.common.compression import Compressor, HalfPrecision, NoneCompressor
+
+__all__ = ["BF16Compressor", "Compression", "Compressor", "FP16Compressor", "NoneCompressor"]
 
 
-class Compressor:
-    """What a compressor offers; derive from it to make your own."""
-
-    @staticmethod
-    def compress(tensor: mx.nd.NDArray) -> Tuple[mx.nd.NDArray, Any]:
-        """What travels, and whatever ``decompress`` needs to know."""
-        raise NotImplementedError
-
-    @staticmethod
-    def decompress(tensor: mx.nd.NDArray, ctx: Any) -> mx.nd.NDArray:
-        """What arrived, as it was before."""
-        raise NotImplementedError
+class _HalfPrecision(HalfPrecision):
+    @classmethod
+    def converts(cls, dtype: Any) -> bool:
+        return dtype in (numpy.float32, numpy.float64)
 
 
-class NoneCompressor(Compressor):
-    """Arrays travel as they are."""
+class FP16Compressor(_HalfPrecision):
+    """Sends wider floating-point arrays as float16."""
 
-    @staticmethod
-    def compress(tensor: mx.nd.NDArray) -> Tuple[mx.nd.NDArray, None]:
-        """The array."""
-        return tensor, None
-
-    @staticmethod
-    def decompress(tensor: mx.nd.NDArray, ctx: Any) -> mx.nd.NDArray:
-        """The array."""
-        return tensor
+    dtype = numpy.float16
 
 
-def _narrowed(tensor: mx.nd.NDArray, dtype: Any) -> Tuple[mx.nd.NDArray, Any]:
-    """Wider floating point arrays in another type, with their own; all others as they are."""
-    own = tensor.dtype
-    return (tensor.astype(dtype), own) if own in (numpy.float32, numpy.float64) else (tensor, None)
+class BF16Compressor(_HalfPrecision):
+    """Sends wider floating-point arrays as bfloat16, which has the range of float32 and fewer digits."""
 
-
-class FP16Compressor(Compressor):
-    """Floating point arrays travel as float16."""
-
-    @staticmethod
-    def compress(tensor: mx.nd.NDArray) -> Tuple[mx.nd.NDArray, Optional[Any]]:
-        """The array as float16, and its own type."""
-        return _narrowed(tensor, numpy.float16)
-
-    @staticmethod
-    def decompress(tensor: mx.nd.NDArray, ctx: Optional[Any]) -> mx.nd.NDArray:
-        """The array in its own type."""
-        return tensor if ctx is None else tensor.astype(ctx)
-
-
-class BF16Compressor(Compressor):
-    """Floating point arrays travel as bfloat16: float32's range, fewer digits."""
-
-    @staticmethod
-    def compress(tensor: mx.nd.NDArray) -> Tuple[mx.nd.NDArray, Optional[Any]]:
-        """The array as bfloat16, and its own type."""
-        return _narrowed(tensor, _BFLOAT16)
-
-    @staticmethod
-    def decompress(tensor: mx.nd.NDArray, ctx: Optional[Any]) -> mx.nd.NDArray:
-        """The array in its own type."""
-        return tensor if ctx is None else tensor.astype(ctx)
+    dtype = numpy.dtype([("bfloat16", numpy.uint16)])  # MXNet's name for it
 
 
 class Compression:
-    """The compressors that come with Farandole."""
+    """The compressors that Farandole provides."""
 
     none = NoneCompressor
     fp16 = FP16Compressor

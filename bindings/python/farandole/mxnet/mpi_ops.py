@@ -17,7 +17,7 @@ from farandole.common.arguments import shown
 from farandole.common.calls import handle_average_backwards_compatibility, rows_of_share
 from farandole.common.names import *
 from farandole.common.names import basics as _basics
-from farandole.common.wrappers import public_in, wrapper_in
+from farandole.common.wrappers import Wrapper, public_in
 from farandole.mxnet.arguments import require_array, require_arrays, set_number, splits_of
 from farandole.mxnet.entry import Request, like, push, push_group
 from farandole.mxnet.membership import init, shutdown
@@ -73,9 +73,19 @@ _REQUESTS = {
 # ---- what carries them out
 
 
-def push_new(request: Request, name: Optional[str], tensor: Any, *_: Any) -> Any:
+def _output(request: Request, tensor: Any, process_set: ProcessSet) -> mx.nd.NDArray:
+    if request.operation != operations.REDUCESCATTER:
+        return like(tensor)
+    if not tensor.shape:
+        raise ValueError("a scalar has no rows to be scattered")
+    with mxnet_errors():  # this rank may not be in the set
+        rows = rows_of_share(tensor.shape[0], process_set)
+    return like(tensor, rows or 0)
+
+
+def push_new(request: Request, name: Optional[str], tensor: Any, process_set: ProcessSet, *_: Any) -> Any:
     require_array(request.prefix, name, tensor)
-    output = like(tensor)
+    output = _output(request, tensor, process_set)
     push(request, name, tensor, output)
     return output
 
@@ -86,8 +96,8 @@ def push_in_place(request: Request, name: Optional[str], tensor: Any, *_: Any) -
     return tensor
 
 
-def push_group_new(request: Request, name: Optional[str], tensors: Any, *_: Any) -> Any:
-    outputs = [like(each) for each in tensors]
+def push_group_new(request: Request, name: Optional[str], tensors: Any, process_set: ProcessSet, *_: Any) -> Any:
+    outputs = [_output(request, each, process_set) for each in tensors]
     push_group(request, name, tensors, outputs)
     return outputs
 
@@ -97,27 +107,6 @@ def push_group_in_place(request: Request, name: Optional[str], tensors: Any, *_:
     if len(tensors) > 0:
         push_group(request, name, tensors, tensors)
     return tensors
-
-
-def _share_of(tensor: mx.nd.NDArray, process_set: ProcessSet) -> mx.nd.NDArray:
-    if not tensor.shape:
-        raise ValueError("a scalar has no rows to be scattered")
-    with mxnet_errors():  # this rank may not be in the set
-        rows = rows_of_share(tensor.shape[0], process_set)
-    return like(tensor, rows or 0)
-
-
-def push_scatter(request: Request, name: Optional[str], tensor: Any, process_set: ProcessSet, *_: Any) -> Any:
-    require_array(request.prefix, name, tensor)
-    output = _share_of(tensor, process_set)
-    push(request, name, tensor, output)
-    return output
-
-
-def push_group_scatter(request: Request, name: Optional[str], tensors: Any, process_set: ProcessSet, *_: Any) -> Any:
-    outputs = [_share_of(each, process_set) for each in tensors]
-    push_group(request, name, tensors, outputs)
-    return outputs
 
 
 def wait_for_rows(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet, *_: Any) -> Any:
@@ -137,7 +126,7 @@ def exchange(request: Any, name: Optional[str], tensor: Any, process_set: Proces
     return rows if splits is None else (rows, mx.nd.array(handle.first_dims, ctx=mx.cpu(), dtype="int32"))
 
 
-wrapper = wrapper_in("mxnet", __name__, _REQUESTS, is_call=False, listed=require_arrays)
+wrapper = Wrapper("mxnet", __name__, _REQUESTS, is_call=False, listed=require_arrays)
 
 allreduce = wrapper("allreduce", push_new)
 allreduce_ = wrapper("allreduce_", push_in_place)
@@ -148,8 +137,8 @@ grouped_allgather = wrapper("grouped_allgather", wait_for_all_rows)
 broadcast = wrapper("broadcast", push_new)
 broadcast_ = wrapper("broadcast_", push_in_place)
 alltoall = wrapper("alltoall", exchange)
-reducescatter = wrapper("reducescatter", push_scatter)
-grouped_reducescatter = wrapper("grouped_reducescatter", push_group_scatter)
+reducescatter = wrapper("reducescatter", push_new)
+grouped_reducescatter = wrapper("grouped_reducescatter", push_group_new)
 
 
 @public_in("mxnet")

@@ -10,11 +10,11 @@ import numpy
 
 from farandole.common.arguments import listed, member_name, require_process_set, row_counts
 from farandole.common.arrays import contiguous, in_place, start, start_group, start_unsized
-from farandole.common.calls import ALLTOALL_AT_ONCE, Call, rows_of_share
+from farandole.common.calls import Call, alltoalls, rows_of_share
 from farandole.common.process_sets import ProcessSet
-from farandole.common.wrappers import public_in, wrapper_in
+from farandole.common.wrappers import Wrapper, public_in
 
-wrapper = wrapper_in("numpy", __name__)
+wrapper = Wrapper("numpy", __name__)
 
 
 def start_new(request: Any, name: Optional[str], tensor: Any, process_set: ProcessSet) -> Any:
@@ -74,22 +74,14 @@ def _arrays(operation: str, name: Optional[str], tensors: Any) -> List[Any]:
     return [contiguous(each) for each in listed(operation, name, tensors)]
 
 
-allreduce = wrapper("allreduce", start_new)
-allreduce_async = wrapper("allreduce_async", start_new)
-allreduce_ = wrapper("allreduce_", start_in_place)
-allreduce_async_ = wrapper("allreduce_async_", start_in_place)
-grouped_allreduce = wrapper("grouped_allreduce", start_group_new)
-grouped_allreduce_async = wrapper("grouped_allreduce_async", start_group_new)
-grouped_allreduce_ = wrapper("grouped_allreduce_", start_group_in_place)
-grouped_allreduce_async_ = wrapper("grouped_allreduce_async_", start_group_in_place)
-allgather = wrapper("allgather", start_gather)
-allgather_async = wrapper("allgather_async", start_gather)
-grouped_allgather = wrapper("grouped_allgather", start_group_gather)
-grouped_allgather_async = wrapper("grouped_allgather_async", start_group_gather)
-broadcast = wrapper("broadcast", start_new)
-broadcast_async = wrapper("broadcast_async", start_new)
-broadcast_ = wrapper("broadcast_", start_in_place)
-broadcast_async_ = wrapper("broadcast_async_", start_in_place)
+allreduce, allreduce_async = wrapper.both("allreduce", start_new)
+allreduce_, allreduce_async_ = wrapper.both("allreduce_", start_in_place)
+grouped_allreduce, grouped_allreduce_async = wrapper.both("grouped_allreduce", start_group_new)
+grouped_allreduce_, grouped_allreduce_async_ = wrapper.both("grouped_allreduce_", start_group_in_place)
+allgather, allgather_async = wrapper.both("allgather", start_gather)
+grouped_allgather, grouped_allgather_async = wrapper.both("grouped_allgather", start_group_gather)
+broadcast, broadcast_async = wrapper.both("broadcast", start_new)
+broadcast_, broadcast_async_ = wrapper.both("broadcast_", start_in_place)
 alltoall_async = wrapper("alltoall_async", start_exchange)
 reducescatter = wrapper("reducescatter", start_scatter)
 reducescatter_async = wrapper("reducescatter_async", start_scatter)
@@ -99,5 +91,5 @@ grouped_reducescatter_async = wrapper("grouped_reducescatter_async", start_group
 
 @public_in("numpy")
 def alltoall(tensor, splits, name, process_set):
-    rows, received_splits = start_exchange(ALLTOALL_AT_ONCE, name, tensor, process_set, splits).finish()
+    rows, received_splits = start_exchange(alltoalls[True], name, tensor, process_set, splits).finish()
     return rows if splits is None else (rows, received_splits)

@@ -1,81 +1,39 @@
-"""How tensors travel."""
+"""Compressors for ``compression=``: none, and conversion to 16 bits."""
 
 from __future__ import annotations
 
-from typing import Any, Tuple
+from typing import Any
 
+from farandole.common.compression import Compressor, HalfPrecision, NoneCompressor
 from farandole.tensorflow.kernels import tf
 
-
-class Compressor:
-    """What a compressor offers; derive from it to make your own."""
-
-    @staticmethod
-    def compress(tensor: Any) -> Tuple[Any, Any]:
-        """What travels, and whatever ``decompress`` needs to know."""
-        raise NotImplementedError
-
-    @staticmethod
-    def decompress(tensor: Any, ctx: Any) -> Any:
-        """What arrived, as it was before."""
-        raise NotImplementedError
+__all__ = ["BF16Compressor", "Compression", "Compressor", "FP16Compressor", "NoneCompressor"]
 
 
-class NoneCompressor(Compressor):
-    """Tensors travel as they are."""
-
-    @staticmethod
-    def compress(tensor: Any) -> Tuple[Any, Any]:
-        """The tensor."""
-        return tensor, None
-
-    @staticmethod
-    def decompress(tensor: Any, ctx: Any) -> Any:
-        """The tensor."""
-        return tensor
-
-
-class _Narrower(Compressor):
-    """Floating point tensors travel in another type; all others as they are."""
-
-    travels_as: Any
-
+class _HalfPrecision(HalfPrecision):
     @classmethod
-    def _narrow(cls, tensor: Any) -> Tuple[Any, Any]:
-        if not tensor.dtype.is_floating or tensor.dtype == cls.travels_as:
-            return tensor, None
-        return tf.cast(tensor, cls.travels_as), tensor.dtype
+    def converts(cls, dtype: Any) -> bool:
+        return dtype.is_floating and dtype != cls.dtype
 
     @staticmethod
-    def decompress(tensor: Any, ctx: Any) -> Any:
-        """The tensor in its own type."""
-        return tensor if ctx is None else tf.cast(tensor, ctx)
+    def convert(tensor: Any, dtype: Any) -> Any:
+        return tf.cast(tensor, dtype)
 
 
-class FP16Compressor(_Narrower):
-    """Floating point tensors travel as float16."""
+class FP16Compressor(_HalfPrecision):
+    """Sends floating-point tensors as float16."""
 
-    travels_as = tf.float16
-
-    @staticmethod
-    def compress(tensor: Any) -> Tuple[Any, Any]:
-        """The tensor in 16 bits, and its own type."""
-        return FP16Compressor._narrow(tensor)
+    dtype = tf.float16
 
 
-class BF16Compressor(_Narrower):
-    """Floating point tensors travel as bfloat16, which keeps float32's range."""
+class BF16Compressor(_HalfPrecision):
+    """Sends floating-point tensors as bfloat16, which has the range of float32 and fewer digits."""
 
-    travels_as = tf.bfloat16
-
-    @staticmethod
-    def compress(tensor: Any) -> Tuple[Any, Any]:
-        """The tensor in 16 bits, and its own type."""
-        return BF16Compressor._narrow(tensor)
+    dtype = tf.bfloat16
 
 
 class Compression:
-    """The compressors that there are."""
+    """The compressors that Farandole provides."""
 
     none = NoneCompressor
     fp16 = FP16Compressor

@@ -120,7 +120,7 @@ class Exchange:
         alone = len(asked) == 1
         if isinstance(message, Allgather):
             if alone:
-                return entry.start_unsized(calls.ALLGATHER, name, tensors[0], self._process_set)
+                return entry.start_unsized(calls.allgathers[False], name, tensors[0], self._process_set)
             return entry.start_group(calls.GROUPED_ALLGATHER, name, tensors, None, self._process_set)
         # Whatever a compressor sends stays as it is, but for a gradient that may be overwritten.
         targets = [

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from farandole.common.compression import Compressor, NoneCompressor
 from farandole.torch.compression.error_feedback import MIN_ELEMENTS, ErrorFeedback
 from farandole.torch.compression.gradient import Allgather, Allreduce, GradientCompressor, Reduction, check
-from farandole.torch.compression.halves import BF16Compressor, Compressor, FP16Compressor, NoneCompressor
+from farandole.torch.compression.halves import BF16Compressor, FP16Compressor
 from farandole.torch.compression.measured import MeasuredCompressor
 from farandole.torch.compression.own import own
 from farandole.torch.compression.powersgd import PowerSGDCompressor

@@ -7,7 +7,7 @@ from typing import Any, Tuple
 import torch
 
 from farandole.common.arguments import pack
-from farandole.torch.compression.halves import Compressor
+from farandole.common.compression import Compressor
 from farandole.torch.compression.wire import Metered, bytes_of
 
 

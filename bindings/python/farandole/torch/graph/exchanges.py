@@ -6,7 +6,7 @@ from typing import Any, Optional, Tuple
 
 import torch
 
-from farandole.common.calls import ALLTOALL_AT_ONCE
+from farandole.common.calls import alltoalls
 from farandole.common.process_sets import ProcessSet
 from farandole.torch.entry import start_unsized
 from farandole.torch.graph.gathers import require_rows
@@ -15,7 +15,7 @@ from farandole.torch.graph.node import Set, gradient, node, one_alike, with_rows
 
 @node("alltoall(Tensor tensor, str? name, SymInt? set) -> Tensor", one_alike)
 def _alltoall(tensor: Any, name: Any, set: Any) -> Any:
-    call = start_unsized(ALLTOALL_AT_ONCE, name, tensor.contiguous(), Set(set))  # type: ignore[arg-type]
+    call = start_unsized(alltoalls[True], name, tensor.contiguous(), Set(set))  # type: ignore[arg-type]
     received = call.finish()
     rows = call.handles[0].first_dims
     require_rows("alltoall", name, rows, [tensor.shape[0] // len(rows)] * len(rows))
@@ -28,7 +28,7 @@ def _ragged(tensor: Any, splits: Any, name: Any, set: Any) -> Any:
 
 @node("alltoall_ragged(Tensor tensor, Tensor splits, str? name, SymInt? set) -> (Tensor, Tensor)", _ragged)
 def _alltoall_ragged(tensor: Any, splits: Any, name: Any, set: Any) -> Any:
-    call = start_unsized(ALLTOALL_AT_ONCE, name, tensor.contiguous(), Set(set), splits.tolist())  # type: ignore[arg-type]
+    call = start_unsized(alltoalls[True], name, tensor.contiguous(), Set(set), splits.tolist())  # type: ignore[arg-type]
     return call.finish(), torch.tensor(call.handles[0].first_dims, dtype=splits.dtype, device=splits.device)
 
 

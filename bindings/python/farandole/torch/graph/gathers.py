@@ -12,7 +12,7 @@ from typing import Any, Optional, Sequence, Tuple
 import torch
 
 from farandole.common.basics import HorovodBasics
-from farandole.common.calls import ALLGATHER_AT_ONCE, GROUPED_ALLGATHER, grouped_scatters, scatters
+from farandole.common.calls import GROUPED_ALLGATHER, allgathers, grouped_scatters, scatters
 from farandole.common.process_sets import ProcessSet
 from farandole.torch.entry import start, start_group, start_unsized
 from farandole.torch.graph.node import Set, Tensors, contiguous, gradient, node, seat, with_rows
@@ -47,7 +47,7 @@ def _gathered(tensor: Any, name: Any, set: Any, place: Any, rows: Any) -> Any:
 @node("allgather(Tensor tensor, str? name, SymInt? set, SymInt place, SymInt[] rows) -> Tensor", _gathered)
 def allgather_node(tensor: Any, name: Any, set: Any, place: int, rows: Any) -> Any:
     """One allgather of known sizes."""
-    call = start_unsized(ALLGATHER_AT_ONCE, name, tensor.contiguous(), Set(set))  # type: ignore[arg-type]
+    call = start_unsized(allgathers[True], name, tensor.contiguous(), Set(set))  # type: ignore[arg-type]
     gathered = call.finish()
     require_rows("allgather", name, call.handles[0].first_dims, rows)
     return gathered
@@ -80,7 +80,7 @@ def _ragged(tensor: Any, name: Any, set: Any, place: Any, members: Any) -> Any:
     "allgather_ragged(Tensor tensor, str? name, SymInt? set, SymInt place, SymInt members) -> (Tensor, Tensor)", _ragged
 )
 def _allgather_ragged(tensor: Any, name: Any, set: Any, place: int, members: int) -> Any:
-    call = start_unsized(ALLGATHER_AT_ONCE, name, tensor.contiguous(), Set(set))  # type: ignore[arg-type]
+    call = start_unsized(allgathers[True], name, tensor.contiguous(), Set(set))  # type: ignore[arg-type]
     return call.finish(), torch.tensor(call.handles[0].first_dims, dtype=torch.int64)
 
 
@@ -159,7 +159,7 @@ def _share_of_each(tensors: Any, *how: Any) -> Any:
 @node(f"reducescatter(Tensor tensor, {_HOW}) -> Tensor", _share)
 def _reducescatter(tensor: Any, name: Any, op: int, prescale: float, postscale: float, set: Any, *seat: int) -> Any:
     share = _share(tensor, name, op, prescale, postscale, set, *seat)
-    request = scatters[op, prescale, postscale]
+    request = scatters[op, prescale, postscale, False]
     return start(request, name, tensor.contiguous(), share, Set(set), apart=True).finish()  # type: ignore[arg-type]
 
 
@@ -168,7 +168,7 @@ def _grouped_reducescatter(
     tensors: Any, name: Any, op: int, prescale: float, postscale: float, set: Any, *seat: int
 ) -> Any:
     shares = _share_of_each(tensors, name, op, prescale, postscale, set, *seat)
-    request = grouped_scatters[op, prescale, postscale]
+    request = grouped_scatters[op, prescale, postscale, False]
     return list(start_group(request, name, contiguous(tensors), shares, Set(set), apart=True).finish())  # type: ignore[arg-type]
 
 

@@ -9,10 +9,10 @@ import torch
 from farandole.common import job as _job
 from farandole.common.basics import HorovodBasics
 from farandole.common.calls import (
-    broadcasts_at_once,
-    grouped_reduction_at_once,
+    broadcasts,
+    grouped_reduction,
     handle_average_backwards_compatibility,
-    reduction_at_once,
+    reduction,
 )
 from farandole.common.process_sets import ProcessSet
 from farandole.torch.entry import start, start_group
@@ -26,14 +26,14 @@ _HOW = "str? name, int op, float prescale, float postscale, SymInt? set"
 def allreduce_node(tensor: Any, name: Any, op: int, prescale: float, postscale: float, set: Any) -> Any:
     """One allreduce."""
     plain = tensor.contiguous()
-    return start(reduction_at_once(None, op, prescale, postscale), name, plain, like(plain), Set(set)).finish()  # type: ignore[arg-type]
+    return start(reduction(None, op, prescale, postscale, waits=True), name, plain, like(plain), Set(set)).finish()  # type: ignore[arg-type]
 
 
 @node(f"grouped_allreduce(Tensor[] tensors, {_HOW}) -> Tensor[]", all_alike)
 def grouped_allreduce_node(tensors: Any, name: Any, op: int, prescale: float, postscale: float, set: Any) -> Any:
     """One grouped allreduce."""
     plain = contiguous(tensors)
-    request = grouped_reduction_at_once(None, op, prescale, postscale)
+    request = grouped_reduction(None, op, prescale, postscale, waits=True)
     return list(start_group(request, name, plain, [like(each) for each in plain], Set(set)).finish())  # type: ignore[arg-type]
 
 
@@ -68,7 +68,7 @@ gradient(grouped_allreduce_node, _keep_how, _all_reduced_alike)
 @node(f"allreduce_(Tensor(a0!) tensor, {_HOW}) -> ()", lambda *_: None)
 def _allreduce_in_place(tensor: Any, name: Any, op: int, prescale: float, postscale: float, set: Any) -> None:
     plain = tensor.contiguous()
-    start(reduction_at_once(None, op, prescale, postscale), name, plain, plain, Set(set)).finish()  # type: ignore[arg-type]
+    start(reduction(None, op, prescale, postscale, waits=True), name, plain, plain, Set(set)).finish()  # type: ignore[arg-type]
     if plain is not tensor:
         tensor.copy_(plain)
 
@@ -76,7 +76,7 @@ def _allreduce_in_place(tensor: Any, name: Any, op: int, prescale: float, postsc
 @node(f"grouped_allreduce_(Tensor(a0!)[] tensors, {_HOW}) -> ()", lambda *_: None)
 def _grouped_allreduce_in_place(tensors: Any, name: Any, op: int, prescale: float, postscale: float, set: Any) -> None:
     plain = contiguous(tensors)
-    start_group(grouped_reduction_at_once(None, op, prescale, postscale), name, plain, plain, Set(set)).finish()  # type: ignore[arg-type]
+    start_group(grouped_reduction(None, op, prescale, postscale, waits=True), name, plain, plain, Set(set)).finish()  # type: ignore[arg-type]
     for tensor, reduced in zip(tensors, plain):
         if reduced is not tensor:
             tensor.copy_(reduced)
@@ -118,13 +118,13 @@ def grouped_allreduce_(tensors: Tensors, *how: Any) -> Tuple[torch.Tensor, ...]:
 @node("broadcast(Tensor tensor, SymInt root_rank, str? name, SymInt? set, bool is_root) -> Tensor", one_alike)
 def _broadcast(tensor: Any, root_rank: int, name: Any, set: Any, is_root: bool) -> Any:
     plain = tensor.contiguous()
-    return start(broadcasts_at_once[root_rank], name, plain, like(plain), Set(set)).finish()  # type: ignore[arg-type]
+    return start(broadcasts[root_rank, True], name, plain, like(plain), Set(set)).finish()  # type: ignore[arg-type]
 
 
 @node("broadcast_(Tensor(a0!) tensor, SymInt root_rank, str? name, SymInt? set) -> ()", lambda *_: None)
 def _broadcast_in_place(tensor: Any, root_rank: int, name: Any, set: Any) -> None:
     plain = tensor.contiguous()
-    start(broadcasts_at_once[root_rank], name, plain, plain, Set(set)).finish()  # type: ignore[arg-type]
+    start(broadcasts[root_rank, True], name, plain, plain, Set(set)).finish()  # type: ignore[arg-type]
     if plain is not tensor:
         tensor.copy_(plain)
 

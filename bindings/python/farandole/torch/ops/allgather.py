@@ -24,7 +24,7 @@ def own_rows(ctx: Any, gradients: Gradients) -> Gradients:
 HorovodAllgather = recorded("allgather", start_unsized, own_rows)
 HorovodGroupedAllgather = recorded("grouped_allgather", start_group_unsized, own_rows)
 
-allgather = wrapper("allgather", start_unsized, gathers, HorovodAllgather)
-allgather_async = wrapper("allgather_async", start_unsized)
-grouped_allgather = wrapper("grouped_allgather", start_group_unsized, gathers, HorovodGroupedAllgather)
-grouped_allgather_async = wrapper("grouped_allgather_async", start_group_unsized)
+allgather, allgather_async = wrapper.both("allgather", start_unsized, gathers, HorovodAllgather)
+grouped_allgather, grouped_allgather_async = wrapper.both(
+    "grouped_allgather", start_group_unsized, gathers, HorovodGroupedAllgather
+)

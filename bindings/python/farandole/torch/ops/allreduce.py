@@ -7,13 +7,7 @@ from typing import Any
 from farandole.common import job as _job
 from farandole.common.arguments import FAILURES
 from farandole.common.basics import HorovodBasics
-from farandole.common.calls import (
-    grouped_reduction_at_once,
-    handle_average_backwards_compatibility,
-    reduction,
-    reduction_at_once,
-    requests,
-)
+from farandole.common.calls import allreduces, grouped_reduction, handle_average_backwards_compatibility, reduction
 from farandole.common.handles import keep, kept
 from farandole.common.process_sets import ProcessSet
 from farandole.common.wrappers import public_in
@@ -41,8 +35,7 @@ recorded = recorded_in(__name__)
 allreduce_async = wrapper("allreduce_async", start_new)
 allreduce_ = wrapper("allreduce_", start_in_place, reductions)
 grouped_allreduce_async = wrapper("grouped_allreduce_async", start_group_new)
-grouped_allreduce_ = wrapper("grouped_allreduce_", start_group_in_place, reductions)
-grouped_allreduce_async_ = wrapper("grouped_allreduce_async_", start_group_in_place)
+grouped_allreduce_, grouped_allreduce_async_ = wrapper.both("grouped_allreduce_", start_group_in_place, reductions)
 
 
 @public
@@ -51,9 +44,9 @@ def allreduce_async_(tensor, average, name, op, prescale_factor, postscale_facto
     if op is None or average is not None:
         op = handle_average_backwards_compatibility(op, average)
     if prescale_factor == 1.0 and postscale_factor == 1.0:
-        request = requests.unscaled.get(op)
+        request = allreduces.unscaled.get(op)
     else:
-        request = requests.get((op, prescale_factor, postscale_factor))
+        request = allreduces.get((op, prescale_factor, postscale_factor, False))
     if request is not None and OFFERS_EXCHANGE_TABLE:
         try:
             return _job.runtime.submit_kept(kept, request, name, tensor, tensor, process_set.process_set_id)
@@ -110,7 +103,7 @@ def allreduce(tensor, average, name, compression, op, prescale_factor, postscale
         reduced = HorovodAllreduce.apply(packed, average, name, op, prescale_factor, postscale_factor, process_set)
     else:
         begin = start_in_place if _is_own(compression, context) else start_new
-        request = reduction_at_once(average, op, prescale_factor, postscale_factor)
+        request = reduction(average, op, prescale_factor, postscale_factor, waits=True)
         reduced = begin(request, name, packed, process_set).finish()
     return compression.decompress(reduced, context)
 
@@ -131,7 +124,7 @@ def grouped_allreduce(tensors, average, name, compression, op, prescale_factor, 
     elif records_gradients(packed):
         reduced = HorovodGroupedAllreduce.apply(*how, *packed)
     else:
-        request = grouped_reduction_at_once(average, op, prescale_factor, postscale_factor)
+        request = grouped_reduction(average, op, prescale_factor, postscale_factor, waits=True)
         reused = [_is_own(compression, context) for context in contexts]
         reduced = start_group_new(request, name, packed, process_set, reused).finish()
     return [compression.decompress(each, context) for each, context in zip(reduced, contexts)]

@@ -6,7 +6,7 @@ from typing import Any, Optional, Sequence, Tuple, Union
 
 import torch
 
-from farandole.common.calls import ALLTOALL_AT_ONCE, Call
+from farandole.common.calls import Call, alltoalls
 from farandole.common.process_sets import ProcessSet
 from farandole.common.wrappers import public_in
 from farandole.torch.arguments import splits_of
@@ -35,7 +35,7 @@ class HorovodAlltoall(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, tensor, splits, name, process_set: ProcessSet):
-        output, received_splits = start_exchange(ALLTOALL_AT_ONCE, name, tensor, process_set, splits).finish()
+        output, received_splits = start_exchange(alltoalls[True], name, tensor, process_set, splits).finish()
         ctx.received_splits = received_splits
         ctx.process_set = process_set
         ctx.mark_non_differentiable(received_splits)
@@ -54,7 +54,7 @@ def alltoall(tensor, splits, name, process_set):
     if records_gradients((tensor,)):
         output, received_splits = HorovodAlltoall.apply(tensor, splits, name, process_set)
     elif splits is None:
-        return start_unsized(ALLTOALL_AT_ONCE, name, tensor, process_set).finish()
+        return start_unsized(alltoalls[True], name, tensor, process_set).finish()
     else:
-        output, received_splits = start_exchange(ALLTOALL_AT_ONCE, name, tensor, process_set, splits).finish()
+        output, received_splits = start_exchange(alltoalls[True], name, tensor, process_set, splits).finish()
     return output if splits is None else (output, received_splits)

@@ -24,7 +24,5 @@ def to_root(ctx: Any, gradients: Gradients) -> Gradients:
 
 HorovodBroadcast = recorded_in(__name__)("broadcast", start_new, to_root)
 
-broadcast = wrapper("broadcast", start_new, reductions, HorovodBroadcast)
-broadcast_async = wrapper("broadcast_async", start_new)
-broadcast_ = wrapper("broadcast_", start_in_place, reductions)
-broadcast_async_ = wrapper("broadcast_async_", start_in_place)
+broadcast, broadcast_async = wrapper.both("broadcast", start_new, reductions, HorovodBroadcast)
+broadcast_, broadcast_async_ = wrapper.both("broadcast_", start_in_place, reductions)

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List
 import torch
 
 from farandole.common import signatures
-from farandole.common.wrappers import defined, run_of, wrapper_in
+from farandole.common.wrappers import Wrapper, defined, run_of
 from farandole.torch.arguments import require_tensors
 from farandole.torch.entry import records_gradients
 from farandole.torch.graph import is_tracing
@@ -34,10 +34,10 @@ class {kind}(torch.autograd.Function):
 '''
 
 
-def wrapper_for(module: str, **helpers: Any) -> Callable[..., Any]:
-    """``wrapper_in`` for a module of PyTorch's operations."""
+def wrapper_for(module: str, **helpers: Any) -> Wrapper:
+    """A ``Wrapper`` for a module of PyTorch's operations."""
     own: Dict[str, Any] = {"is_tracing": is_tracing, "listed": require_tensors, "records_gradients": records_gradients}
-    return wrapper_in("torch", module, **own, **helpers)
+    return Wrapper("torch", module, **own, **helpers)
 
 
 def recorded_in(module: str) -> Callable[..., Any]:

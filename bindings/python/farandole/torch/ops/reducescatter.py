@@ -80,7 +80,7 @@ recorded = recorded_in(__name__)
 HorovodReducescatter = recorded("reducescatter", start_scatter, gathered)
 HorovodGroupedReducescatter = recorded("grouped_reducescatter", start_group_scatter, gathered)
 
-reducescatter = wrapper("reducescatter", start_scatter, gathers, HorovodReducescatter)
-reducescatter_async = wrapper("reducescatter_async", start_scatter)
-grouped_reducescatter = wrapper("grouped_reducescatter", start_group_scatter, gathers, HorovodGroupedReducescatter)
-grouped_reducescatter_async = wrapper("grouped_reducescatter_async", start_group_scatter)
+reducescatter, reducescatter_async = wrapper.both("reducescatter", start_scatter, gathers, HorovodReducescatter)
+grouped_reducescatter, grouped_reducescatter_async = wrapper.both(
+    "grouped_reducescatter", start_group_scatter, gathers, HorovodGroupedReducescatter
+)

@@ -8,7 +8,7 @@ import torch
 
 from farandole.common.arguments import head, require_process_set
 from farandole.common.basics import HorovodBasics
-from farandole.common.calls import ALLGATHER, Call
+from farandole.common.calls import Call, allgathers
 from farandole.common.process_sets import ProcessSet  # noqa: F401
 from farandole.common.wrappers import public_in
 from farandole.torch.arguments import require_tensor
@@ -47,8 +47,8 @@ def sparse_allreduce_async(tensor, name, op, process_set):
         )
     entries = tensor.coalesce()
     places = entries.indices().t().contiguous()
-    indices = start_unsized(ALLGATHER, f"{name}.indices", places, process_set)
-    values = start_unsized(ALLGATHER, f"{name}.values", entries.values().contiguous(), process_set)
+    indices = start_unsized(allgathers[False], f"{name}.indices", places, process_set)
+    values = start_unsized(allgathers[False], f"{name}.values", entries.values().contiguous(), process_set)
 
     def combined() -> torch.Tensor:
         all_values = values.finish()
