@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <string_view>
 
-#include "messages/signature.hpp"
+#include "messages/values/signature.hpp"
 
 namespace farandole {
 
 /// What members on one host may do with a tensor without asking the leader.
-enum class board_use : std::uint8_t {
+enum class fast_path_use : std::uint8_t {
   none,
   bytes,      ///< a small one is shown whole in a cell; a larger one is used as a `collective`
   collective, ///< of any size: the waiting callers run the collective themselves
@@ -34,7 +34,7 @@ struct operation_row {
   bool takes_adasum = false; ///< has an adaptive sum, which needs whole tensors
   bool has_root = false;     ///< one rank is the source; ranks must agree on it
   bool fusible = false;      ///< several tensors may share a bundle
-  board_use on_board = board_use::none;
+  fast_path_use on_fast_path = fast_path_use::none;
   bool takes_zeros = false; ///< goes on while some ranks have joined; the others refuse
 
   /// Takes the first dimension apart, or grows it: scalars are refused.
@@ -50,30 +50,30 @@ inline constexpr operation_row operation_table[operation_count] = {
      .reduces = true,
      .takes_adasum = true,
      .fusible = true,
-     .on_board = board_use::bytes,
+     .on_fast_path = fast_path_use::bytes,
      .takes_zeros = true},
     {.id = operation::allgather,
      .name = "allgather",
      .rows = row_use::gathered,
      .fusible = true,
-     .on_board = board_use::collective},
-    {.id = operation::broadcast, .name = "broadcast", .has_root = true, .on_board = board_use::bytes},
+     .on_fast_path = fast_path_use::collective},
+    {.id = operation::broadcast, .name = "broadcast", .has_root = true, .on_fast_path = fast_path_use::bytes},
     {.id = operation::barrier,
      .name = "barrier",
      .moves_tensor = false,
-     .on_board = board_use::bytes,
+     .on_fast_path = fast_path_use::bytes,
      .takes_zeros = true},
     {.id = operation::join, .name = "join", .moves_tensor = false, .takes_zeros = true},
     {.id = operation::alltoall,
      .name = "alltoall",
      .rows = row_use::dealt,
-     .on_board = board_use::collective},
+     .on_fast_path = fast_path_use::collective},
     {.id = operation::reducescatter,
      .name = "reducescatter",
      .rows = row_use::segmented,
      .reduces = true,
      .fusible = true,
-     .on_board = board_use::collective},
+     .on_fast_path = fast_path_use::collective},
 };
 
 constexpr const operation_row& row_of(operation id) {
@@ -82,11 +82,12 @@ constexpr const operation_row& row_of(operation id) {
 
 /// What members on one host may do with such a tensor of `bytes` without asking the leader, when small ones
 /// are those of up to `limit_bytes`.
-inline board_use use_of_board(const signature& tensor, std::size_t bytes, std::size_t limit_bytes) {
+inline fast_path_use use_of_fast_path(const signature& tensor, std::size_t bytes, std::size_t limit_bytes) {
   const auto& row = row_of(tensor.operation);
   if (row.reduces && (tensor.reduce_op == reduce_op::adasum || tensor.dtype == dtype::boolean))
-    return board_use::none;
-  return row.on_board == board_use::bytes && bytes > limit_bytes ? board_use::collective : row.on_board;
+    return fast_path_use::none;
+  return row.on_fast_path == fast_path_use::bytes && bytes > limit_bytes ? fast_path_use::collective
+                                                                         : row.on_fast_path;
 }
 
 } // namespace farandole

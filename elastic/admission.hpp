@@ -8,8 +8,8 @@
 #include "elastic/generation_record.hpp"
 #include "elastic/membership_rules.hpp"
 #include "elastic/seat_table.hpp"
-#include "messages/membership.hpp"
-#include "messages/reunion.hpp"
+#include "messages/wire/membership.hpp"
+#include "messages/wire/rendezvous_recovery.hpp"
 
 namespace farandole {
 

@@ -6,8 +6,8 @@ using namespace farandole;
 
 namespace {
 
-constexpr membership_rules three{.size = 3, .least = 3, .most = 3};
-constexpr membership_rules elastic{.size = 3, .elastic = true, .least = 1, .most = 3};
+constexpr membership_rules three{.size = 3, .minimum = 3, .limit = 3};
+constexpr membership_rules elastic{.size = 3, .elastic = true, .minimum = 1, .limit = 3};
 
 hello from_slot(std::int32_t slot) {
   hello request;

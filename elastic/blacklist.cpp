@@ -24,57 +24,60 @@ std::chrono::nanoseconds delay(const blacklist::cooldown& range, std::int32_t ea
 
 } // namespace
 
-bool blacklist::add(const std::string& host, time_point now, double uniform) {
-  if (holds(host, now))
+bool blacklist::add(const std::string& host, time_point current_time, double uniform) {
+  if (holds(host, current_time))
     return false;
   auto& entry = hosts_[host];
-  entry.until =
-      range_ ? now + std::chrono::duration_cast<time_point::duration>(delay(*range_, entry.times, uniform))
-             : time_point::max();
+  entry.deadline = range_ ? current_time + std::chrono::duration_cast<time_point::duration>(
+                                               delay(*range_, entry.times, uniform))
+                          : time_point::max();
   ++entry.times;
   return true;
 }
 
-bool blacklist::holds(const std::string& host, time_point now) const {
+bool blacklist::holds(const std::string& host, time_point current_time) const {
   const auto found = hosts_.find(host);
-  return found != hosts_.end() && now < found->second.until;
+  return found != hosts_.end() && current_time < found->second.deadline;
 }
 
-auto blacklist::returns_at(const std::string& host, time_point now) const -> std::optional<time_point> {
-  if (!holds(host, now) || hosts_.at(host).until == time_point::max())
+auto blacklist::returns_at(const std::string& host, time_point current_time) const
+    -> std::optional<time_point> {
+  if (!holds(host, current_time) || hosts_.at(host).deadline == time_point::max())
     return std::nullopt;
-  return hosts_.at(host).until;
+  return hosts_.at(host).deadline;
 }
 
-auto blacklist::next_return(time_point now) const -> std::optional<time_point> {
+auto blacklist::next_return(time_point current_time) const -> std::optional<time_point> {
   std::optional<time_point> earliest;
   for (const auto& [host, entry] : hosts_)
-    if (const auto at = returns_at(host, now); at && (!earliest || *at < *earliest))
+    if (const auto at = returns_at(host, current_time); at && (!earliest || *at < *earliest))
       earliest = at;
   return earliest;
 }
 
-std::vector<failed_host> blacklist::image(time_point now, wall_time wall) const {
+std::vector<failed_host> blacklist::image(time_point current_time, wall_time wall) const {
   std::vector<failed_host> hosts;
   hosts.reserve(hosts_.size());
   for (const auto& [name, entry] : hosts_) {
-    auto& host = hosts.emplace_back(failed_host{name, entry.times, {}, entry.until == time_point::max()});
+    auto& host = hosts.emplace_back(failed_host{name, entry.times, {}, entry.deadline == time_point::max()});
     if (!host.for_good)
-      host.until = std::max(wall_time{}, wall + std::chrono::ceil<milliseconds>(entry.until - now));
+      host.deadline =
+          std::max(wall_time{}, wall + std::chrono::ceil<milliseconds>(entry.deadline - current_time));
   }
   return hosts;
 }
 
-void blacklist::restore(const std::vector<failed_host>& hosts, time_point now, wall_time wall) {
+void blacklist::restore(const std::vector<failed_host>& hosts, time_point current_time, wall_time wall) {
   assert(hosts_.empty());
   const milliseconds longest = range_ ? milliseconds(range_->highest) : milliseconds(longest_stay);
   for (const auto& host : hosts) {
     auto& entry = hosts_[host.name];
     entry.times = host.times;
     if (host.for_good && !range_)
-      entry.until = time_point::max();
+      entry.deadline = time_point::max();
     else
-      entry.until = now + (host.for_good ? longest : std::clamp(host.until - wall, milliseconds(0), longest));
+      entry.deadline = current_time +
+                       (host.for_good ? longest : std::clamp(host.deadline - wall, milliseconds(0), longest));
   }
 }
 

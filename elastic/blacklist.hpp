@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "messages/failed_host.hpp"
+#include "messages/wire/failed_host.hpp"
 
 namespace farandole {
 
@@ -29,25 +29,25 @@ public:
   /// `uniform` in [0, 1) keeps hosts that failed together from coming back together. A host that is on the
   /// list stays as it is: several workers that fail at once are one failure of their host. Whether it is new
   /// on the list.
-  bool add(const std::string& host, time_point now, double uniform);
+  bool add(const std::string& host, time_point current_time, double uniform);
 
-  bool holds(const std::string& host, time_point now) const;
+  bool holds(const std::string& host, time_point current_time) const;
   /// When a host that is on the list comes off it; nothing: never, or it is not on the list.
-  std::optional<time_point> returns_at(const std::string& host, time_point now) const;
+  std::optional<time_point> returns_at(const std::string& host, time_point current_time) const;
   /// The earliest of all.
-  std::optional<time_point> next_return(time_point now) const;
+  std::optional<time_point> next_return(time_point current_time) const;
 
   /// All hosts that ever were on the list, to go on from in another process.
-  std::vector<failed_host> image(time_point now, wall_time wall) const;
+  std::vector<failed_host> image(time_point current_time, wall_time wall) const;
   /// What another process knew; this one knows nothing yet. The rule is this one's: no host stays longer than
   /// the cooldown lets any, whatever the clocks on the walls say, and none for good where there is a
   /// cooldown.
-  void restore(const std::vector<failed_host>& hosts, time_point now, wall_time wall);
+  void restore(const std::vector<failed_host>& hosts, time_point current_time, wall_time wall);
 
 private:
   struct record {
     std::int32_t times = 0;
-    time_point until{}; ///< time_point::max(): for good
+    time_point deadline{}; ///< time_point::max(): for good
   };
 
   std::optional<cooldown> range_;

@@ -23,14 +23,14 @@ TEST_CASE("without a cooldown a host stays on the list for good") {
 
 TEST_CASE("the cooldown starts at the lowest and doubles with each blacklisting, up to the highest") {
   blacklist list({{10s, 60s}});
-  auto now = start;
+  auto current_time = start;
   for (const auto wanted : {10s, 20s, 40s, 60s, 60s}) {
-    CHECK(list.add("a", now, 0));
-    CHECK(list.returns_at("a", now) == now + wanted);
-    CHECK(list.holds("a", now + wanted - 1ns));
-    now += wanted;
-    CHECK_FALSE(list.holds("a", now));
-    CHECK_FALSE(list.returns_at("a", now));
+    CHECK(list.add("a", current_time, 0));
+    CHECK(list.returns_at("a", current_time) == current_time + wanted);
+    CHECK(list.holds("a", current_time + wanted - 1ns));
+    current_time += wanted;
+    CHECK_FALSE(list.holds("a", current_time));
+    CHECK_FALSE(list.returns_at("a", current_time));
   }
 }
 
@@ -62,13 +62,13 @@ TEST_CASE("hosts are counted apart, and the next one to return is known") {
 
 TEST_CASE("a host that fails for the thousandth time waits as long as the range allows") {
   blacklist list({{1s, 3600s}});
-  auto now = start;
+  auto current_time = start;
   for (int time = 0; time < 2000; ++time) {
-    list.add("a", now, 0.999);
-    now = *list.returns_at("a", now);
+    list.add("a", current_time, 0.999);
+    current_time = *list.returns_at("a", current_time);
   }
-  list.add("a", now, 0);
-  CHECK(list.returns_at("a", now) == now + 3600s);
+  list.add("a", current_time, 0);
+  CHECK(list.returns_at("a", current_time) == current_time + 3600s);
 }
 
 namespace {
@@ -76,10 +76,10 @@ namespace {
 const wall_time morning{std::chrono::seconds{1'800'000'000}};
 
 /// What a process knows that goes on from `list`, its steady clock at `now` where the wall's is at `wall`.
-blacklist taken_over(const blacklist& list, blacklist::time_point now, wall_time wall,
+blacklist taken_over(const blacklist& list, blacklist::time_point current_time, wall_time wall,
                      std::optional<blacklist::cooldown> range) {
   blacklist next{range};
-  next.restore(list.image(start + 5s, morning), now, wall);
+  next.restore(list.image(start + 5s, morning), current_time, wall);
   return next;
 }
 
@@ -89,16 +89,16 @@ TEST_CASE("another process knows who is on the list and for how long yet, by the
   const std::optional<blacklist::cooldown> range{{10s, 60s}};
   blacklist list(range);
   list.add("a", start, 0);
-  const auto now = start + std::chrono::hours(7);
-  auto next = taken_over(list, now, morning + 2s, range);
-  CHECK(next.returns_at("a", now) == now + 3s);
-  CHECK(next.next_return(now) == now + 3s);
-  CHECK_FALSE(next.holds("a", now + 3s));
-  CHECK_FALSE(next.holds("b", now));
+  const auto current_time = start + std::chrono::hours(7);
+  auto next = taken_over(list, current_time, morning + 2s, range);
+  CHECK(next.returns_at("a", current_time) == current_time + 3s);
+  CHECK(next.next_return(current_time) == current_time + 3s);
+  CHECK_FALSE(next.holds("a", current_time + 3s));
+  CHECK_FALSE(next.holds("b", current_time));
   // It goes on counting.
-  CHECK(next.add("a", now + 3s, 0));
-  CHECK(next.returns_at("a", now + 3s) == now + 23s);
-  CHECK_FALSE(taken_over(list, now, morning + 60s, range).holds("a", now));
+  CHECK(next.add("a", current_time + 3s, 0));
+  CHECK(next.returns_at("a", current_time + 3s) == current_time + 23s);
+  CHECK_FALSE(taken_over(list, current_time, morning + 60s, range).holds("a", current_time));
 }
 
 TEST_CASE("a wall's clock that was set back keeps no host longer than the cooldown lets any") {

@@ -8,8 +8,8 @@ constexpr std::size_t longest_quote = 120;
 
 std::string quoted(std::string_view line) {
   std::string text = "'";
-  for (const char each : line.substr(0, longest_quote))
-    text += static_cast<unsigned char>(each) < ' ' || each == '\x7f' ? '?' : each;
+  for (const char label : line.substr(0, longest_quote))
+    text += static_cast<unsigned char>(label) < ' ' || label == '\x7f' ? '?' : label;
   return text + (line.size() > longest_quote ? "…'" : "'");
 }
 

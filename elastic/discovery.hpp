@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "elastic/host_slots.hpp"
-#include "messages/error.hpp"
+#include "messages/values/error.hpp"
 
 namespace farandole {
 

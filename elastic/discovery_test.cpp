@@ -78,7 +78,7 @@ TEST_CASE("a line is quoted up to its 120th letter, and what cannot be printed a
 }
 
 TEST_CASE("a host may have as many slots as there can be, on one line or on two") {
-  const auto most = std::to_string(most_slots);
-  CHECK(hosts_of("a:" + most) == std::vector<host_slots>{{"a", most_slots}});
-  CHECK(refusal("a:1\na:" + most).find("more than " + most + " slots") != std::string::npos);
+  const auto limit = std::to_string(most_slots);
+  CHECK(hosts_of("a:" + limit) == std::vector<host_slots>{{"a", most_slots}});
+  CHECK(refusal("a:1\na:" + limit).find("more than " + limit + " slots") != std::string::npos);
 }

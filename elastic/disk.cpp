@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "messages/descriptor.hpp"
+#include "messages/values/descriptor.hpp"
 
 namespace farandole {
 
@@ -79,10 +79,10 @@ class machine_disk final : public disk {
 public:
   std::unique_ptr<disk_file> open(const std::string& path) override {
     descriptor file{::open(path.c_str(), O_RDWR | O_APPEND | O_CLOEXEC)};
-    struct stat what {};
-    if (!file || ::fstat(file.get(), &what) != 0)
+    struct stat stat {};
+    if (!file || ::fstat(file.get(), &stat) != 0)
       return nullptr;
-    if (!S_ISREG(what.st_mode)) {
+    if (!S_ISREG(stat.st_mode)) {
       errno = EINVAL;
       return nullptr;
     }
@@ -106,12 +106,12 @@ public:
     if (!file)
       return nullptr;
     if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-      const auto why = errno;
+      const auto code = errno;
       std::vector<std::byte> text;
-      if (why == EWOULDBLOCK && read_all(file.get(), text))
+      if (code == EWOULDBLOCK && read_all(file.get(), text))
         holder.assign(reinterpret_cast<const char*>(text.data()), text.size());
       holder.resize(std::min(holder.size(), holder.find('\n')));
-      errno = why;
+      errno = code;
       return nullptr;
     }
     const auto name = this_process() + "\n";

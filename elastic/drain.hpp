@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "messages/drain.hpp"
+#include "messages/wire/drain.hpp"
 
 namespace farandole {
 
 /// A worker of the job, as a drain looks at it.
 struct drain_candidate {
-  leaver who;
+  leaver departing;
   bool leaves = false; ///< already
 };
 
@@ -26,13 +26,13 @@ class drain_watch {
 public:
   using ticket = std::uint64_t;
 
-  void add(ticket who, const std::vector<leaver>& leavers);
+  void add(ticket request_ticket, const std::vector<leaver>& leavers);
   /// This slot's process has ended. Those who had waited for it last.
   std::vector<std::pair<ticket, std::vector<leaver>>> ended(std::int32_t slot);
 
 private:
   struct wait {
-    ticket who = 0;
+    ticket request_ticket = 0;
     std::vector<leaver> leavers;
     std::set<std::int32_t> missing;
   };

@@ -42,10 +42,10 @@ TEST_CASE("a drain that would leave too few members takes nobody, and names both
 }
 
 TEST_CASE("who leaves already does not remain, and may be drained again") {
-  auto some = workers;
-  some[1].leaves = true;
-  CHECK(holds(plan_drain(of({0}), some, 2).problem, "with 1 of its members"));
-  CHECK(plan_drain(of({1}), some, 3).leavers.size() == 1); // nothing changes by it
+  auto drain_candidates = workers;
+  drain_candidates[1].leaves = true;
+  CHECK(holds(plan_drain(of({0}), drain_candidates, 2).problem, "with 1 of its members"));
+  CHECK(plan_drain(of({1}), drain_candidates, 3).leavers.size() == 1); // nothing changes by it
 }
 
 TEST_CASE("before the members are together nobody can be drained") {

@@ -8,8 +8,8 @@
 #include <string>
 #include <string_view>
 
-#include "messages/error.hpp"
-#include "messages/settings.hpp"
+#include "messages/settings/settings.hpp"
+#include "messages/values/error.hpp"
 
 namespace farandole {
 

@@ -23,7 +23,7 @@ bool holds_state(const candidate& member, const generation_record& last) {
 
 const candidate& candidate_in(std::int32_t slot, const candidates& present) {
   return *std::lower_bound(present.begin(), present.end(), slot,
-                           [](const candidate& each, std::int32_t wanted) { return each.slot < wanted; });
+                           [](const candidate& choice, std::int32_t wanted) { return choice.slot < wanted; });
 }
 
 /// Nothing: somebody has not come who is waited for.
@@ -86,21 +86,23 @@ void take_as_new_who_begins_anew(candidates& present, const generation_record& l
                      [](const candidate& member) { return was_in_last(member) && member.said->keeps_sets; });
 }
 
-next_generation generation_of(candidates present, const generation_record& last, std::size_t most) {
+next_generation generation_of(candidates present, const generation_record& last, std::size_t limit) {
   take_as_new_who_begins_anew(present, last);
   next_generation next;
-  next.members = ranked(present, most);
+  next.members = ranked(present, limit);
   next.state_generation = 0;
   next.must_sync = !last.only_removals();
   std::vector<survivor> survivors;
-  const auto progress = [&](const member& each) { return candidate_in(each.slot, present).said->progress; };
-  for (const auto& each : next.members) {
-    const auto& chosen = candidate_in(each.slot, present);
+  const auto progress = [&](const member& member_info) {
+    return candidate_in(member_info.slot, present).said->progress;
+  };
+  for (const auto& member : next.members) {
+    const auto& chosen = candidate_in(member.slot, present);
     const bool goes_on = was_in_last(chosen);
     next.joined_late.push_back(last.number() > 0 && !goes_on);
     next.must_sync |= !goes_on || chosen.said->progress != progress(next.members.front());
     if (goes_on)
-      survivors.push_back({each.slot, each.rank, chosen.said});
+      survivors.push_back({member.slot, member.rank, chosen.said});
     if (holds_state(chosen, last))
       next.state_generation = std::max(next.state_generation, chosen.said->state_generation);
   }
@@ -112,9 +114,9 @@ next_generation generation_of(candidates present, const generation_record& last,
 
 formation::formation(membership_rules rules) : rules_(rules) {
   assert(rules.size >= 1 && rules.size <= member_limit);
-  assert(!rules.elastic || (rules.least >= 1 && rules.least <= rules.size && rules.size <= rules.most));
+  assert(!rules.elastic || (rules.minimum >= 1 && rules.minimum <= rules.size && rules.size <= rules.limit));
   if (!rules_.elastic)
-    rules_.least = rules_.most = rules_.size;
+    rules_.minimum = rules_.limit = rules_.size;
 }
 
 formation_decision formation::decide(const seat_table& seats, const generation_record& last) const {
@@ -133,19 +135,19 @@ formation_decision formation::decide(const seat_table& seats, const generation_r
   case knowledge::present:
     break;
   }
-  return {generation_of(std::move(*present), last, static_cast<std::size_t>(rules_.most)), {}};
+  return {generation_of(std::move(*present), last, static_cast<std::size_t>(rules_.limit)), {}};
 }
 
 std::string formation::shortage_refusal(const seat_table& seats) const {
   if (!nobody_comes_)
     return {};
   const auto left =
-      std::count_if(seats.begin(), seats.end(), [](const auto& each) { return each.second.is_usable(); });
-  if (left >= rules_.least)
+      std::count_if(seats.begin(), seats.end(), [](const auto& entry) { return entry.second.is_usable(); });
+  if (left >= rules_.minimum)
     return {};
   return "there will be no other generation: the training of other members has come to its end, so nobody is "
          "started any more, and of the " +
-         std::to_string(rules_.least) + " members that a generation needs (--min-np) " +
+         std::to_string(rules_.minimum) + " members that a generation needs (--min-np) " +
          std::to_string(left) + (left == 1 ? " is left" : " are left");
 }
 
@@ -154,10 +156,10 @@ std::string formation::shortage_refusal(const seat_table& seats) const {
 bool formation::may_start(std::size_t present, const seat_table& seats, const generation_record& last) const {
   const auto wanted = [&](std::int32_t count) { return present >= static_cast<std::size_t>(count); };
   if (last.number() > 0 || wanted(rules_.size))
-    return wanted(rules_.least);
-  const auto ended = [](const auto& each) { return each.second.ended; };
-  const auto may_come = [](const auto& each) { return each.second.is_usable() && !each.second.link; };
-  return wanted(rules_.least) && std::any_of(seats.begin(), seats.end(), ended) &&
+    return wanted(rules_.minimum);
+  const auto ended = [](const auto& entry) { return entry.second.ended; };
+  const auto may_come = [](const auto& entry) { return entry.second.is_usable() && !entry.second.link; };
+  return wanted(rules_.minimum) && std::any_of(seats.begin(), seats.end(), ended) &&
          std::none_of(seats.begin(), seats.end(), may_come);
 }
 
@@ -166,7 +168,7 @@ awaited formation::missing(const seat_table& seats, const generation_record& las
   awaited found;
   if (!last.running())
     found.arrived = static_cast<std::uint32_t>(seats.present().size());
-  const auto needed = static_cast<std::uint32_t>(last.number() == 0 ? rules_.size : rules_.least);
+  const auto needed = static_cast<std::uint32_t>(last.number() == 0 ? rules_.size : rules_.minimum);
   const bool too_few = found.arrived < needed;
   std::uint32_t count = 0;
   for (const auto& [slot, seat] : seats) {

@@ -12,7 +12,7 @@
 #include "elastic/membership_rules.hpp"
 #include "elastic/seat_table.hpp"
 #include "elastic/set_register.hpp"
-#include "messages/membership.hpp"
+#include "messages/wire/membership.hpp"
 
 namespace farandole {
 

@@ -8,7 +8,7 @@ namespace {
 
 using slots = std::vector<std::int32_t>;
 
-constexpr membership_rules two_to_three{.size = 2, .elastic = true, .least = 2, .most = 3};
+constexpr membership_rules two_to_three{.size = 2, .elastic = true, .minimum = 2, .limit = 3};
 
 /// Each slot has said hello, by link 100 + slot.
 void arrive(seat_table& seats, const slots& arrivals, std::uint64_t state = 0) {
@@ -40,8 +40,8 @@ struct ended_job {
 slots slots_of(const formation_decision& decision) {
   slots found;
   if (decision.start)
-    for (const auto& each : decision.start->members)
-      found.push_back(each.slot);
+    for (const auto& member : decision.start->members)
+      found.push_back(member.slot);
   return found;
 }
 
@@ -63,7 +63,7 @@ TEST_CASE("the first generation waits for as many as were asked for", "[formatio
 
 TEST_CASE("the first generation has fewer only when another process has ended and none may come",
           "[formation]") {
-  const formation rules{{.size = 3, .elastic = true, .least = 2, .most = 3}};
+  const formation rules{{.size = 3, .elastic = true, .minimum = 2, .limit = 3}};
   seat_table seats;
   const generation_record last;
   seats.expect(2, {});
@@ -76,9 +76,9 @@ TEST_CASE("the first generation has fewer only when another process has ended an
 }
 
 TEST_CASE("a job that is not elastic never has fewer or more than its size", "[formation]") {
-  const formation rules{{.size = 3, .least = 1, .most = 9}};
-  CHECK(rules.rules().least == 3);
-  CHECK(rules.rules().most == 3);
+  const formation rules{{.size = 3, .minimum = 1, .limit = 9}};
+  CHECK(rules.rules().minimum == 3);
+  CHECK(rules.rules().limit == 3);
 }
 
 TEST_CASE("nothing is decided while a generation runs", "[formation]") {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "messages/job_image.hpp"
-#include "messages/membership.hpp"
+#include "messages/wire/job_image.hpp"
+#include "messages/wire/membership.hpp"
 
 namespace farandole {
 

@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "messages/heartbeat.hpp"
+#include "messages/wire/heartbeat.hpp"
 
 namespace farandole {
 
@@ -37,20 +37,20 @@ public:
   void told(std::int32_t teller, std::vector<silence> silent);
 
   /// Counts the time since the last look as silence for all that are watched; at most two periods of it.
-  void look(time_point now);
+  void look(time_point current_time);
 
   /// Those that have been silent for at least so long, ascending. What this process sees itself counts for
   /// more than what it is told.
-  std::vector<silence> silent(duration least) const;
+  std::vector<silence> silent(duration minimum) const;
   /// Of those, what to tell the member `receiver`: not what it says itself, nor its own silence.
-  std::vector<silence> news_for(std::int32_t receiver, duration least) const;
+  std::vector<silence> news_for(std::int32_t receiver, duration minimum) const;
 
 private:
   struct watched {
     duration lasted{0};
     std::optional<std::uint32_t> word; ///< as it was seen last
   };
-  std::map<std::int32_t, silence> gather(duration least, std::int32_t but_of) const;
+  std::map<std::int32_t, silence> gather(duration minimum, std::int32_t but_of) const;
 
   duration period_;
   std::optional<time_point> looked_;

@@ -13,25 +13,25 @@ using silences = std::vector<silence>;
 constexpr auto period = 100ms;
 
 /// Looks once a period, for so long, and observes these words before each look.
-void look_for(heartbeat_monitor& monitor, instant& now, std::chrono::nanoseconds time) {
-  for (auto end = now + time; now < end;)
-    monitor.look(now += period);
+void look_for(heartbeat_monitor& monitor, instant& current_time, std::chrono::nanoseconds time) {
+  for (auto end = current_time + time; current_time < end;)
+    monitor.look(current_time += period);
 }
 
 } // namespace
 
 TEST_CASE("a member is silent for as long as its word has stood still, by this process' own looks") {
   heartbeat_monitor monitor(period);
-  instant now{};
-  monitor.look(now);
+  instant current_time{};
+  monitor.look(current_time);
   monitor.observe(1, 7);
   monitor.observe(2, 7);
-  look_for(monitor, now, 500ms);
+  look_for(monitor, current_time, 500ms);
   monitor.observe(1, 8);
   monitor.observe(2, 7);
   CHECK(monitor.silent(1ms) == silences{{2, 500ms}});
   CHECK(monitor.silent(501ms).empty());
-  look_for(monitor, now, 200ms);
+  look_for(monitor, current_time, 200ms);
   CHECK(monitor.silent(1ms) == silences{{1, 200ms}, {2, 700ms}});
   monitor.observe(2, 6); // any other number will do
   CHECK(monitor.silent(1ms) == silences{{1, 200ms}});
@@ -39,11 +39,11 @@ TEST_CASE("a member is silent for as long as its word has stood still, by this p
 
 TEST_CASE("a member that has never given a sign of life is silent from when it is watched") {
   heartbeat_monitor monitor(period);
-  instant now{};
-  monitor.look(now);
-  look_for(monitor, now, 1s);
+  instant current_time{};
+  monitor.look(current_time);
+  look_for(monitor, current_time, 1s);
   monitor.watch(3);
-  look_for(monitor, now, 300ms);
+  look_for(monitor, current_time, 300ms);
   monitor.watch(3);
   CHECK(monitor.silent(1ms) == silences{{3, 300ms}});
   monitor.beat(3);
@@ -52,19 +52,19 @@ TEST_CASE("a member that has never given a sign of life is silent from when it i
 
 TEST_CASE("a process that was stopped itself does not take the others for stopped") {
   heartbeat_monitor monitor(period);
-  instant now{};
+  instant current_time{};
   monitor.watch(1);
-  monitor.look(now);
-  monitor.look(now += 1h);
+  monitor.look(current_time);
+  monitor.look(current_time += 1h);
   CHECK(monitor.silent(1ms) == silences{{1, 2 * period}});
 }
 
 TEST_CASE("what this process sees itself counts for more than what it is told") {
   heartbeat_monitor monitor(period);
-  instant now{};
+  instant current_time{};
   monitor.watch(1);
-  monitor.look(now);
-  look_for(monitor, now, 200ms);
+  monitor.look(current_time);
+  look_for(monitor, current_time, 200ms);
   monitor.told(0, {{1, 5s}, {4, 3s}});
   monitor.told(2, {{4, 2s}, {5, 1s}});
   CHECK(monitor.silent(1ms) == silences{{1, 200ms}, {4, 3s}, {5, 1s}});
@@ -75,10 +75,10 @@ TEST_CASE("what this process sees itself counts for more than what it is told") 
 
 TEST_CASE("nobody is told what it said itself, nor that it is silent") {
   heartbeat_monitor monitor(period);
-  instant now{};
+  instant current_time{};
   monitor.watch(1);
-  monitor.look(now);
-  look_for(monitor, now, 200ms);
+  monitor.look(current_time);
+  look_for(monitor, current_time, 200ms);
   monitor.told(0, {{4, 3s}});
   monitor.told(2, {{5, 1s}});
   CHECK(monitor.news_for(0, 1ms) == silences{{1, 200ms}, {5, 1s}});

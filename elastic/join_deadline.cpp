@@ -9,24 +9,24 @@ setting join_timeout(const settings& values) {
   return values.flag(setting::elastic) ? setting::elastic_timeout : setting::start_timeout;
 }
 
-join_deadline::join_deadline(bool elastic, duration patience, time_point now)
-    : elastic_(elastic), until_(now + patience) {}
+join_deadline::join_deadline(bool elastic, duration patience, time_point current_time)
+    : elastic_(elastic), deadline_(current_time + patience) {}
 
-void join_deadline::pause(time_point now) {
+void join_deadline::pause(time_point current_time) {
   const std::lock_guard guard(guard_);
   if (elastic_ && !paused_since_)
-    paused_since_ = now;
+    paused_since_ = current_time;
 }
 
 void join_deadline::resume(time_point since) {
   const std::lock_guard guard(guard_);
   if (const auto paused = std::exchange(paused_since_, std::nullopt))
-    until_ += std::max(since - *paused, time_point::duration::zero());
+    deadline_ += std::max(since - *paused, time_point::duration::zero());
 }
 
-join_deadline::time_point join_deadline::until(time_point now) const {
+join_deadline::time_point join_deadline::deadline(time_point current_time) const {
   const std::lock_guard guard(guard_);
-  return paused_since_ ? until_ + (now - *paused_since_) : until_;
+  return paused_since_ ? deadline_ + (current_time - *paused_since_) : deadline_;
 }
 
 } // namespace farandole

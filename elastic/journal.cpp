@@ -18,8 +18,8 @@ std::string reason() {
   return std::strerror(errno);
 }
 
-error refused(const std::string& path, const std::string& why) {
-  return {error_kind::precondition, "the journal " + path + " cannot be used: " + why};
+error refused(const std::string& path, const std::string& reason) {
+  return {error_kind::precondition, "the journal " + path + " cannot be used: " + reason};
 }
 
 std::string text_of(const journal_damage& found) {
@@ -29,16 +29,16 @@ std::string text_of(const journal_damage& found) {
 
 /// Where forgetting a change would let two generations have one number, or two rendezvous one epoch. The rest
 /// is told again by members and launcher.
-bool must_last(const job_image& before, const job_image& now) {
-  return before.epoch != now.epoch || before.generation != now.generation || before.running != now.running ||
-         before.launcher != now.launcher;
+bool must_last(const job_image& before, const job_image& current) {
+  return before.epoch != current.epoch || before.generation != current.generation ||
+         before.running != current.running || before.launcher != current.launcher;
 }
 
 } // namespace
 
-expected<std::unique_ptr<journal>> journal::open(const std::string& path, std::shared_ptr<disk> where,
+expected<std::unique_ptr<journal>> journal::open(const std::string& path, std::shared_ptr<disk> held_disk,
                                                  damaged rule) {
-  std::unique_ptr<journal> made(new journal(path, std::move(where)));
+  std::unique_ptr<journal> made(new journal(path, std::move(held_disk)));
   if (auto problem = made->lock())
     return problem;
   if (auto problem = made->read(rule))
@@ -106,19 +106,19 @@ error journal::set_aside(std::span<const std::byte> bytes, const journal_damage&
   return {};
 }
 
-error journal::remember(const job_image& now) {
-  if (file_ && written_ == now && !owes_failed_)
+error journal::remember(const job_image& current) {
+  if (file_ && written_ == current && !owes_failed_)
     return {};
   const auto limit = std::max(least_bytes, snapshots_to_rewrite * snapshot_bytes_);
   const bool anew = !file_ || !written_ || owes_failed_ || bytes_ > limit;
   journal_writer next(last_);
-  auto problem = anew ? rewrite(now) : error{};
+  auto problem = anew ? rewrite(current) : error{};
   if (!anew) {
-    const auto entry = next.entry(journal_record::change, difference(*written_, now));
-    problem = append(entry, next.last(), must_last(*written_, now));
+    const auto entry = next.entry(journal_record::change, difference(*written_, current));
+    problem = append(entry, next.last(), must_last(*written_, current));
   }
   if (!problem)
-    written_ = now;
+    written_ = current;
   return once(std::move(problem));
 }
 
@@ -140,7 +140,7 @@ error journal::once(error problem) {
   return std::exchange(failing_, static_cast<bool>(problem)) ? error{} : std::move(problem);
 }
 
-error journal::rewrite(const job_image& now) {
+error journal::rewrite(const job_image& current) {
   const auto fresh = path_ + ".new";
   auto file = disk_->create(fresh);
   auto bytes = journal_header();
@@ -148,7 +148,7 @@ error journal::rewrite(const job_image& now) {
     bytes.insert(bytes.end(), entry.begin(), entry.end());
   };
   journal_writer writer;
-  add(writer.entry(journal_record::snapshot, now));
+  add(writer.entry(journal_record::snapshot, current));
   if (!failed_.empty())
     add(writer.entry(failed_));
   add(writer.synced()); // it gets its name once it is
@@ -201,8 +201,8 @@ void journal::mark_synced() {
   }
 }
 
-error journal::cannot_write(const std::string& what) const {
-  return {error_kind::unknown, "the journal cannot be written (" + what + ": " + reason() +
+error journal::cannot_write(const std::string& text) const {
+  return {error_kind::unknown, "the journal cannot be written (" + text + ": " + reason() +
                                    "); the job goes on without it, and should this rendezvous be lost, "
                                    "another one would not know what has changed since"};
 }

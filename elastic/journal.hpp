@@ -29,8 +29,9 @@ public:
 
   /// Takes the lock, reads what is there and cuts off a torn end. The error says who has the lock, or from
   /// which record on the file cannot be believed.
-  static expected<std::unique_ptr<journal>>
-  open(const std::string& path, std::shared_ptr<disk> where = local_disk(), damaged rule = damaged::refuse);
+  static expected<std::unique_ptr<journal>> open(const std::string& path,
+                                                 std::shared_ptr<disk> held_disk = local_disk(),
+                                                 damaged rule = damaged::refuse);
 
   /// What the file held; none: it is new.
   const std::optional<job_image>& found() const { return found_; }
@@ -42,23 +43,24 @@ public:
 
   /// Writes how the job is from now on, if that differs from before. The error comes once for each time that
   /// the file cannot be written, until it can be again.
-  error remember(const job_image& now);
+  error remember(const job_image& current);
   /// The same of the hosts that failed. Before the first job they only wait to be written with it.
   error remember(const std::vector<failed_host>& failed);
   /// Something was not written: tell the job again, changed or not.
   bool behind() const { return failing_; }
 
 private:
-  journal(std::string path, std::shared_ptr<disk> where) : path_(std::move(path)), disk_(std::move(where)) {}
+  journal(std::string path, std::shared_ptr<disk> held_disk)
+      : path_(std::move(path)), disk_(std::move(held_disk)) {}
 
   error lock();
   error read(damaged rule);
   error set_aside(std::span<const std::byte> bytes, const journal_damage& found);
-  error rewrite(const job_image& now);
+  error rewrite(const job_image& current);
   error append(std::span<const std::byte> entry, journal_link made, bool to_disk);
   void mark_synced();
   error once(error problem);
-  error cannot_write(const std::string& what) const;
+  error cannot_write(const std::string& text) const;
 
   std::string path_;
   std::shared_ptr<disk> disk_;

@@ -21,9 +21,9 @@ constexpr std::size_t body_at = 32;
 constexpr std::size_t head_bytes = 40;
 
 template <class Number>
-void put(std::vector<std::byte>& out, Number value) {
+void put(std::vector<std::byte>& bytes, Number value) {
   for (std::size_t i = 0; i < sizeof value; ++i)
-    out.push_back(static_cast<std::byte>(value >> (8 * i)));
+    bytes.push_back(static_cast<std::byte>(value >> (8 * i)));
 }
 
 template <class Number>
@@ -48,14 +48,14 @@ std::uint64_t checksum(std::span<const std::byte> bytes, std::span<const std::by
 
 /// Where a file was cut short, what never reached the disk reads as zeros.
 bool is_blank(std::span<const std::byte> bytes) {
-  return std::all_of(bytes.begin(), bytes.end(), [](std::byte one) { return one == std::byte{0}; });
+  return std::all_of(bytes.begin(), bytes.end(), [](std::byte data) { return data == std::byte{0}; });
 }
 
 /// Whether a record may begin here; its payload is not looked at.
 bool has_head(std::span<const std::byte> bytes) {
   return bytes.size() >= head_bytes &&
          std::equal(record_magic.begin(), record_magic.end(), bytes.begin(),
-                    [](char letter, std::byte one) { return static_cast<std::byte>(letter) == one; }) &&
+                    [](char letter, std::byte data) { return static_cast<std::byte>(letter) == data; }) &&
          get<std::uint64_t>(bytes, checked_bytes) == checksum(bytes.first(checked_bytes));
 }
 
@@ -77,23 +77,23 @@ struct next_record {
 };
 
 next_record read_record(std::span<const std::byte> bytes, const journal_link& before) {
-  const auto torn = [](std::string why) { return next_record{{}, {}, {}, std::move(why), true}; };
-  const auto bad = [](std::string why) { return next_record{{}, {}, {}, std::move(why), false}; };
+  const auto torn = [](std::string reason) { return next_record{{}, {}, {}, std::move(reason), true}; };
+  const auto bad = [](std::string reason) { return next_record{{}, {}, {}, std::move(reason), false}; };
   if (!has_head(bytes))
     return torn("what should be the head of a record is none");
-  next_record one;
-  one.type = static_cast<journal_record>(get<std::uint32_t>(bytes, 4));
-  one.link = {get<std::uint32_t>(bytes, 8), get<std::uint64_t>(bytes, body_at)};
+  next_record record;
+  record.type = static_cast<journal_record>(get<std::uint32_t>(bytes, 4));
+  record.link = {get<std::uint32_t>(bytes, 8), get<std::uint64_t>(bytes, body_at)};
   if (get<std::uint32_t>(bytes, 12) != before.size || get<std::uint64_t>(bytes, 16) != before.body)
     return bad("the record before it is not the one that it was written behind");
-  if (one.link.size > journal_record_limit_bytes)
-    return bad("a record of " + std::to_string(one.link.size) + " bytes is too long");
-  if (bytes.size() - head_bytes < one.link.size)
+  if (record.link.size > journal_record_limit_bytes)
+    return bad("a record of " + std::to_string(record.link.size) + " bytes is too long");
+  if (bytes.size() - head_bytes < record.link.size)
     return torn("it ends beyond the end of the file");
-  one.payload = bytes.subspan(head_bytes, one.link.size);
-  if (one.link.body != checksum(bytes.first(body_at), one.payload))
+  record.payload = bytes.subspan(head_bytes, record.link.size);
+  if (record.link.body != checksum(bytes.first(body_at), record.payload))
     return torn("the checksum of a record is wrong");
-  return one;
+  return record;
 }
 
 std::string take_job(const next_record& record, std::optional<job_image>& job) {
@@ -133,12 +133,12 @@ std::string take(const next_record& record, journal_content& content) {
 } // namespace
 
 std::vector<std::byte> journal_header() {
-  std::vector<std::byte> out;
+  std::vector<std::byte> bytes;
   for (char letter : magic)
-    out.push_back(static_cast<std::byte>(letter));
-  put(out, journal_version);
-  put(out, std::uint32_t{0});
-  return out;
+    bytes.push_back(static_cast<std::byte>(letter));
+  put(bytes, journal_version);
+  put(bytes, std::uint32_t{0});
+  return bytes;
 }
 
 std::vector<std::byte> journal_writer::entry(journal_record type, const job_image& value) {

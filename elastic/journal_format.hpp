@@ -15,9 +15,9 @@
 // that was synced stands a `synced` mark, so that damage to the last of them is not taken for a torn end.
 // What is behind a damaged record cannot be believed: replay() says where it is and what was sound before.
 //
-//   type 1  snapshot   a whole job (messages/journal.capnp); what came before it is forgotten
+//   type 1  snapshot   a whole job (messages/wire/journal.capnp); what came before it is forgotten
 //   type 2  change     what is different in the job since
-//   type 3  blacklist  all hosts that failed (messages/blacklist.capnp), in place of those of earlier ones
+//   type 3  blacklist  all hosts that failed (messages/wire/blacklist.capnp), in place of those of earlier ones
 //   type 4             kept free for the register of process sets
 //   type 5  synced     empty: all before it was on the disk when it was written
 #pragma once
@@ -29,9 +29,9 @@
 #include <string>
 #include <vector>
 
-#include "messages/error.hpp"
-#include "messages/failed_host.hpp"
-#include "messages/job_image.hpp"
+#include "messages/values/error.hpp"
+#include "messages/wire/failed_host.hpp"
+#include "messages/wire/job_image.hpp"
 
 namespace farandole {
 

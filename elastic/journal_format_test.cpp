@@ -83,12 +83,12 @@ struct sample {
     for (int number = 0; number < 3; ++number) {
       for (int i = 0; i < 20; ++i)
         past.step();
-      const auto now = past.job().image();
-      add(number == 0 ? writer.entry(journal_record::snapshot, now)
-                      : writer.entry(journal_record::change, difference(before, now)),
-          now);
-      add(writer.synced(), now);
-      before = now;
+      const auto current = past.job().image();
+      add(number == 0 ? writer.entry(journal_record::snapshot, current)
+                      : writer.entry(journal_record::change, difference(before, current)),
+          current);
+      add(writer.synced(), current);
+      before = current;
     }
     offsets.push_back(file.size());
   }
@@ -102,10 +102,10 @@ struct sample {
   }
 
 private:
-  void add(const bytes& entry, const job_image& now) {
+  void add(const bytes& entry, const job_image& current) {
     offsets.push_back(file.size());
     append(file, entry);
-    images.push_back(now);
+    images.push_back(current);
   }
 };
 
@@ -121,10 +121,10 @@ TEST_CASE("what a journal gives back is what was written, whatever happened to t
     append(file, writer.entry(journal_record::snapshot, before));
     for (int i = 0; i < 150; ++i) {
       past.step();
-      const auto now = past.job().image();
-      append(file, past.draw(20) == 0 ? writer.entry(journal_record::snapshot, now)
-                                      : writer.entry(journal_record::change, difference(before, now)));
-      before = now;
+      const auto current = past.job().image();
+      append(file, past.draw(20) == 0 ? writer.entry(journal_record::snapshot, current)
+                                      : writer.entry(journal_record::change, difference(before, current)));
+      before = current;
     }
     const auto content = replay(file);
     REQUIRE(content);
@@ -218,8 +218,8 @@ TEST_CASE("a record that is missing, comes twice, or comes from another file is 
   };
   const auto header_and = [&](std::initializer_list<bytes> rest) {
     auto file = part(0, journal_header_bytes);
-    for (const auto& each : rest)
-      append(file, each);
+    for (const auto& buffer : rest)
+      append(file, buffer);
     return file;
   };
   const auto snapshot = part(made.offsets[0], made.offsets[2]);
@@ -302,14 +302,14 @@ TEST_CASE("a job whose revision is the same has the same image") {
         revision = past.job().revision();
       }
       past.step();
-      const auto now = past.job().image();
+      const auto current = past.job().image();
       if (past.job().revision() == revision) {
         ++same;
-        CHECK(now == before);
+        CHECK(current == before);
       }
       CHECK(past.job().revision() >= revision);
       revision = past.job().revision();
-      before = now;
+      before = current;
     }
   }
   CHECK(same > 1000);
@@ -322,8 +322,8 @@ TEST_CASE("an image that promises what cannot be is refused") {
     return !decode_job_image(encode(image));
   };
   CHECK_FALSE(refused([](job_image&) {}));
-  CHECK(refused([](job_image& one) { one.least = 0; }));
-  CHECK(refused([](job_image& one) { one.most = 1 << 20; }));
-  CHECK(refused([](job_image& one) { std::swap(one.seats[0], one.seats[1]); }));
-  CHECK(refused([](job_image& one) { one.seats[0].last_rank = -2; }));
+  CHECK(refused([](job_image& entry) { entry.minimum = 0; }));
+  CHECK(refused([](job_image& entry) { entry.limit = 1 << 20; }));
+  CHECK(refused([](job_image& entry) { std::swap(entry.seats[0], entry.seats[1]); }));
+  CHECK(refused([](job_image& entry) { entry.seats[0].last_rank = -2; }));
 }

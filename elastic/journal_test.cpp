@@ -51,15 +51,15 @@ private:
 };
 
 std::unique_ptr<journal> opened(const std::string& path) {
-  auto one = journal::open(path);
-  INFO((one ? std::string() : one.error().text));
-  REQUIRE(one);
-  return std::move(*one);
+  auto unique_ptr_result = journal::open(path);
+  INFO((unique_ptr_result ? std::string() : unique_ptr_result.error().text));
+  REQUIRE(unique_ptr_result);
+  return std::move(*unique_ptr_result);
 }
 
 std::string refusal(const std::string& path) {
-  const auto one = journal::open(path);
-  return one ? std::string() : one.error().text;
+  const auto unique_ptr_result = journal::open(path);
+  return unique_ptr_result ? std::string() : unique_ptr_result.error().text;
 }
 
 job_image image_of(std::uint64_t generation) {
@@ -238,9 +238,9 @@ TEST_CASE("what is no file is refused") {
 TEST_CASE("a journal has one owner, whom others are told") {
   const folder place;
   const auto book = opened(place.file());
-  const auto why = refusal(place.file());
-  CHECK_THAT(why, Catch::Contains(place.file()) &&
-                      Catch::Contains("process " + std::to_string(::getpid()) + " on "));
+  const auto reason = refusal(place.file());
+  CHECK_THAT(reason, Catch::Contains(place.file()) &&
+                         Catch::Contains("process " + std::to_string(::getpid()) + " on "));
 }
 
 TEST_CASE("a journal stays as long as some of its snapshots") {

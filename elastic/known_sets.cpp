@@ -12,22 +12,22 @@ void known_sets::begin(std::vector<kept_set> sets) {
 
 void known_sets::added(std::uint64_t generation, std::uint32_t id, std::vector<std::int32_t> ranks) {
   std::lock_guard lock(guard_);
-  const auto place = std::find_if(sets_.begin(), sets_.end(), [id](auto& each) { return each.id > id; });
+  const auto place = std::find_if(sets_.begin(), sets_.end(), [id](auto& entry) { return entry.id > id; });
   sets_.insert(place, {{generation, false, ++changes_}, id, std::move(ranks)});
 }
 
 void known_sets::removed(std::uint32_t id) {
   std::lock_guard lock(guard_);
   ++changes_;
-  std::erase_if(sets_, [id](auto& each) { return each.id == id; });
+  std::erase_if(sets_, [id](auto& entry) { return entry.id == id; });
 }
 
 std::vector<kept_set> known_sets::to_keep(const std::vector<member>& members) const {
   std::lock_guard lock(guard_);
   auto sets = sets_;
   for (auto& set : sets) {
-    for (auto& one : set.members)
-      one = members[static_cast<std::size_t>(one)].slot;
+    for (auto& number : set.members)
+      number = members[static_cast<std::size_t>(number)].slot;
     std::sort(set.members.begin(), set.members.end());
     if (set.origin.by_rule)
       set.members.clear();

@@ -6,8 +6,8 @@
 #include <mutex>
 #include <vector>
 
-#include "messages/kept_set.hpp"
-#include "messages/membership.hpp"
+#include "messages/wire/kept_set.hpp"
+#include "messages/wire/membership.hpp"
 
 namespace farandole {
 

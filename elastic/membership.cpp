@@ -32,7 +32,7 @@ membership::membership(membership_rules rules, std::uint64_t epoch) : formation_
 }
 
 membership membership::restored(const job_image& image, std::uint64_t epoch) {
-  membership job{{image.size, image.elastic, image.least, image.most}, epoch};
+  membership job{{image.size, image.elastic, image.minimum, image.limit}, epoch};
   job.generation_ = generation_record::restored(image);
   job.seats_.restore(image.seats);
   return job;
@@ -43,8 +43,8 @@ job_image membership::image() const {
   job_image image;
   image.epoch = epoch_;
   image.size = rules.size;
-  image.least = rules.least;
-  image.most = rules.most;
+  image.minimum = rules.minimum;
+  image.limit = rules.limit;
   image.elastic = rules.elastic;
   generation_.store(image);
   image.seats = seats_.image(running());
@@ -113,11 +113,12 @@ void membership::take_seat(route from, const hello& request, membership_decision
     seat.last_rank = -1;
     ++revision_;
   }
-  const auto stays = [](const auto& each) { return each.second.in_generation && !each.second.retired; };
+  const auto stays = [](const auto& entry) { return entry.second.in_generation && !entry.second.retired; };
   // A member that comes again before the last farewell is nobody new.
   const bool is_new = seat.last_rank < 0;
   const auto& rules = formation_.rules();
-  if (rules.elastic && is_new && running() && std::count_if(seats_.begin(), seats_.end(), stays) < rules.most)
+  if (rules.elastic && is_new && running() &&
+      std::count_if(seats_.begin(), seats_.end(), stays) < rules.limit)
     change(false, decision);
 }
 

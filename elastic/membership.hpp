@@ -24,9 +24,9 @@
 #include "elastic/membership_decision.hpp"
 #include "elastic/membership_rules.hpp"
 #include "elastic/seat_table.hpp"
-#include "messages/job_image.hpp"
-#include "messages/membership.hpp"
-#include "messages/reunion.hpp"
+#include "messages/wire/job_image.hpp"
+#include "messages/wire/membership.hpp"
+#include "messages/wire/rendezvous_recovery.hpp"
 
 namespace farandole {
 

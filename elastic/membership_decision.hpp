@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "elastic/seat_table.hpp"
-#include "messages/membership.hpp"
-#include "messages/reunion.hpp"
+#include "messages/wire/membership.hpp"
+#include "messages/wire/rendezvous_recovery.hpp"
 
 namespace farandole {
 
@@ -15,7 +15,7 @@ namespace farandole {
 struct membership_decision {
   struct refusal {
     route to;
-    refused why;
+    refused reason;
   };
   struct admission {
     route to;
@@ -32,7 +32,7 @@ struct membership_decision {
   };
   struct resumption {
     route to;
-    resumed what;
+    resumed event;
   };
   std::vector<refusal> refusals;
   std::vector<admission> admissions;

@@ -52,7 +52,7 @@ TEST_CASE(
   job.exit(0, "exited with code 1");
   const auto told = job.join(101, from_slot(1, 3));
   REQUIRE(told.refusals.size() == 1);
-  CHECK(told.refusals[0].why.reason == "the job cannot form again: slot 2 exited with code 1");
+  CHECK(told.refusals[0].reason.reason == "the job cannot form again: slot 2 exited with code 1");
 }
 
 TEST_CASE("where all begin anew after a loss, nobody is late") {
@@ -99,7 +99,7 @@ TEST_CASE("who has joined nobody yet does not begin the training anew where othe
   const auto told = job.join(302, from_slot(1, 1));
   CHECK(told.admissions.empty());
   REQUIRE(told.refusals.size() == 1);
-  CHECK(told.refusals[0].why.reason.find("all members that knew how far the training is were lost") == 0);
+  CHECK(told.refusals[0].reason.reason.find("all members that knew how far the training is were lost") == 0);
 }
 
 TEST_CASE("a sole survivor that was in its elastic loop but never had the state does not begin anew") {
@@ -117,7 +117,7 @@ TEST_CASE("a sole survivor that was in its elastic loop but never had the state 
   const auto told = job.join(302, survivor);
   CHECK(told.admissions.empty());
   REQUIRE(told.refusals.size() == 1);
-  CHECK(told.refusals[0].why.reason.find("all members that knew how far the training is were lost") == 0);
+  CHECK(told.refusals[0].reason.reason.find("all members that knew how far the training is were lost") == 0);
 }
 
 TEST_CASE("who holds the state leads the others to it, even if it was cut off and they were not") {
@@ -169,7 +169,8 @@ TEST_CASE(
     const auto told = job.exit(0, "was killed by signal 9");
     CHECK(told.admissions.empty());
     REQUIRE(told.refusals.size() == 1);
-    CHECK_THAT(told.refusals[0].why.reason, Catch::Contains("all members that knew how far the training is"));
+    CHECK_THAT(told.refusals[0].reason.reason,
+               Catch::Contains("all members that knew how far the training is"));
   }
   SECTION("before it was brought to the newer one") {
     job.leave(200, 2);
@@ -231,18 +232,18 @@ TEST_CASE("members that have all left may begin anew") {
 
 TEST_CASE("who waits for a generation that can never come is told so, as soon as that is certain") {
   auto job = elastic_running(3, 3, 2);
-  for (const route each : {100, 101, 102})
-    job.leave(each, 1);
+  for (const route route : {100, 101, 102})
+    job.leave(route, 1);
   job.join(202, from_slot(2, 1));
   job.exit(0, "exited with code 0");
   CHECK(job.nobody_comes().refusals.empty()); // 1 has left, lives, and may come again
   const auto told = job.exit(1, "exited with code 0");
   REQUIRE(told.refusals.size() == 1);
   CHECK(told.refusals[0].to == 202);
-  CHECK(told.refusals[0].why.reason.find("no other generation") != std::string::npos);
-  CHECK(told.refusals[0].why.reason.find("2 members that a generation needs (--min-np) 1 is left") !=
+  CHECK(told.refusals[0].reason.reason.find("no other generation") != std::string::npos);
+  CHECK(told.refusals[0].reason.reason.find("2 members that a generation needs (--min-np) 1 is left") !=
         std::string::npos);
-  CHECK_FALSE(told.refusals[0].why.dismissed);
+  CHECK_FALSE(told.refusals[0].reason.dismissed);
   CHECK(job.join(203, from_slot(2, 1)).refusals.size() == 1);
 }
 
@@ -258,7 +259,7 @@ TEST_CASE("who has never been in waits for the launcher's word when nobody is st
 }
 
 TEST_CASE("who waits for a first generation that can never come is told so") {
-  membership job{{.size = 2, .elastic = true, .least = 2, .most = 2}, 1};
+  membership job{{.size = 2, .elastic = true, .minimum = 2, .limit = 2}, 1};
   job.expect(0);
   job.expect(1);
   job.join(100, from_slot(0, 2));
@@ -275,14 +276,14 @@ TEST_CASE("when nobody is started any more, a job that runs is left alone, and t
 }
 
 TEST_CASE("a first generation does not wait for a slot that has ended, if those who are left are enough") {
-  for (const std::int32_t least : {2, 3}) {
-    membership job{{.size = 3, .elastic = true, .least = least, .most = 3}, 1};
+  for (const std::int32_t minimum : {2, 3}) {
+    membership job{{.size = 3, .elastic = true, .minimum = minimum, .limit = 3}, 1};
     for (std::int32_t slot = 0; slot < 3; ++slot)
       job.expect(slot);
     job.join(100, from_slot(0, 3));
     CHECK(job.exit(1, "exited with code 3").admissions.empty()); // 2 may still come
     const auto last = job.join(102, from_slot(2, 3));
-    CHECK(slots_of(last) == (least == 2 ? std::vector{0, 2} : std::vector<int>{}));
+    CHECK(slots_of(last) == (minimum == 2 ? std::vector{0, 2} : std::vector<int>{}));
   }
 }
 
@@ -301,12 +302,12 @@ TEST_CASE("who waits for a process that has ended, or comes after it, is refused
   job.join(100, from_slot(0, 3));
   const auto told = job.exit(1, "exited with code 3");
   REQUIRE(told.refusals.size() == 1);
-  CHECK(told.refusals[0].why.culprit == 1);
+  CHECK(told.refusals[0].reason.culprit == 1);
   REQUIRE(told.consequences.size() == 1);
   CHECK(told.consequences[0] == membership_decision::consequence{0, 1});
   const auto late = job.join(102, from_slot(2, 3));
   REQUIRE(late.refusals.size() == 1);
-  CHECK(late.refusals[0].why.culprit == 1);
+  CHECK(late.refusals[0].reason.culprit == 1);
   REQUIRE(late.consequences.size() == 1);
   CHECK(late.consequences[0] == membership_decision::consequence{2, 1});
 }

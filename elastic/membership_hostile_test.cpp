@@ -101,20 +101,20 @@ const std::vector<attack> attacks{
 } // namespace
 
 TEST_CASE("membership: a hostile member is refused, or ends its generation and is named") {
-  for (const attack& each : attacks) {
-    DYNAMIC_SECTION(each.name) {
+  for (const attack& attack : attacks) {
+    DYNAMIC_SECTION(attack.name) {
       auto job = running();
       REQUIRE(job.running());
-      const auto decided = each.act(job);
-      CHECK(decided.refusals.size() == (each.expected == outcome::refused ? 1 : 0));
-      CHECK(decided.notices.size() == (each.expected == outcome::ended ? 3 : 0));
+      const auto decided = attack.act(job);
+      CHECK(decided.refusals.size() == (attack.expected == outcome::refused ? 1 : 0));
+      CHECK(decided.notices.size() == (attack.expected == outcome::ended ? 3 : 0));
       for (const auto& refusal : decided.refusals)
-        CHECK_THAT(refusal.why.reason, Catch::Contains(each.reason));
+        CHECK_THAT(refusal.reason.reason, Catch::Contains(attack.reason));
       for (const auto& notice : decided.notices) {
         CHECK(notice.lost.rank == 1);
-        CHECK_THAT(notice.lost.reason, Catch::Contains(each.reason));
+        CHECK_THAT(notice.lost.reason, Catch::Contains(attack.reason));
       }
-      CHECK(job.running() == (each.expected != outcome::ended));
+      CHECK(job.running() == (attack.expected != outcome::ended));
       // What follows is as if nothing had been: a member that is lost ends the generation.
       if (job.running()) {
         const auto lost = job.disconnect(hostile, "closed its connection");
@@ -126,7 +126,7 @@ TEST_CASE("membership: a hostile member is refused, or ends its generation and i
 }
 
 TEST_CASE("membership: nobody holds two places in the job that forms") {
-  membership job{{.size = 2, .elastic = true, .least = 2, .most = 2}, 1};
+  membership job{{.size = 2, .elastic = true, .minimum = 2, .limit = 2}, 1};
   job.expect(0);
   job.expect(1);
   job.join(hostile, hello_of(1));

@@ -64,8 +64,8 @@ TEST_CASE("a generation that was written down and told to nobody has made nobody
   CHECK(formed.roster.generation == 3);
   CHECK(formed.roster.must_sync);
   CHECK(formed.roster.members.back().slot == 2);
-  for (const auto& one : formed.admissions)
-    CHECK(one.joined_late == (one.to == 302));
+  for (const auto& admission : formed.admissions)
+    CHECK(admission.joined_late == (admission.to == 302));
 }
 
 TEST_CASE("of a first generation that was told to nobody, no member comes late to the second") {
@@ -74,19 +74,19 @@ TEST_CASE("of a first generation that was told to nobody, no member comes late t
   job.join(301, hello_of(1));
   const auto formed = job.join(302, hello_of(2));
   REQUIRE(formed.admissions.size() == 3);
-  for (const auto& one : formed.admissions)
-    CHECK_FALSE(one.joined_late);
+  for (const auto& admission : formed.admissions)
+    CHECK_FALSE(admission.joined_late);
 }
 
 TEST_CASE("members come back into the generation that they were in") {
   auto job = started_again();
   CHECK(job.running());
   for (std::int32_t slot = 0; slot < 3; ++slot) {
-    const auto what = job.come_back(static_cast<route>(200 + slot), return_of(slot));
-    REQUIRE(what.resumptions.size() == 1);
-    CHECK(what.resumptions[0].to == static_cast<route>(200 + slot));
-    CHECK(what.resumptions[0].what == resumed{1, new_epoch, 0, true});
-    CHECK(what.notices.empty());
+    const auto decision = job.come_back(static_cast<route>(200 + slot), return_of(slot));
+    REQUIRE(decision.resumptions.size() == 1);
+    CHECK(decision.resumptions[0].to == static_cast<route>(200 + slot));
+    CHECK(decision.resumptions[0].event == resumed{1, new_epoch, 0, true});
+    CHECK(decision.notices.empty());
   }
   CHECK(job.generation() == 1);
   CHECK(job.give_up_waiting(1).notices.empty());
@@ -96,7 +96,7 @@ TEST_CASE("who comes back is told what it may have missed") {
   auto before = three_running();
   before.retire(1);
   auto job = membership::restored(before.image(), new_epoch);
-  CHECK(job.come_back(200, return_of(0)).resumptions.at(0).what == resumed{1, new_epoch, 1, true});
+  CHECK(job.come_back(200, return_of(0)).resumptions.at(0).event == resumed{1, new_epoch, 1, true});
 }
 
 TEST_CASE("after the return changes of members work as ever") {
@@ -152,9 +152,9 @@ TEST_CASE("who came again before its farewell is still taken for a member by the
 TEST_CASE("once its farewell has come, who came again is no member for the next rendezvous") {
   auto before = three_running();
   before.join(200, hello_of(0, old_epoch));
-  const auto known = before.revision();
+  const auto number = before.revision();
   before.leave(100, 1);
-  CHECK(before.revision() != known); // the journal must learn of it
+  CHECK(before.revision() != number); // the journal must learn of it
   auto job = membership::restored(before.image(), new_epoch);
   job.come_back(301, return_of(1));
   job.come_back(302, return_of(2));
@@ -180,7 +180,8 @@ TEST_CASE("one that never heard of the last generation is refused where its othe
   const auto told = job.join(201, hello_of(1));
   CHECK(told.admissions.empty());
   REQUIRE(told.refusals.size() == 1);
-  CHECK_THAT(told.refusals[0].why.reason, Catch::Contains("all members that knew how far the training is"));
+  CHECK_THAT(told.refusals[0].reason.reason,
+             Catch::Contains("all members that knew how far the training is"));
 }
 
 TEST_CASE("the next rendezvous still knows that the state of the training was lost with its holders") {
@@ -196,20 +197,21 @@ TEST_CASE("the next rendezvous still knows that the state of the training was lo
   const auto told = job.join(201, hello_of(1, old_epoch));
   CHECK(told.admissions.empty());
   REQUIRE(told.refusals.size() == 1);
-  CHECK_THAT(told.refusals[0].why.reason, Catch::Contains("all members that knew how far the training is"));
+  CHECK_THAT(told.refusals[0].reason.reason,
+             Catch::Contains("all members that knew how far the training is"));
 }
 
 TEST_CASE("a seat is not given to another process while its own may come back") {
   auto job = started_again();
   auto other = hello_of(1);
   other.process = 4711;
-  CHECK_THAT(job.join(300, other).refusals.at(0).why.reason, Catch::Contains("taken by process 1001"));
+  CHECK_THAT(job.join(300, other).refusals.at(0).reason.reason, Catch::Contains("taken by process 1001"));
   auto posing = return_of(1);
   posing.process = 4711;
-  CHECK_THAT(job.come_back(301, posing).refusals.at(0).why.reason, Catch::Contains("process 1001"));
+  CHECK_THAT(job.come_back(301, posing).refusals.at(0).reason.reason, Catch::Contains("process 1001"));
   auto misplaced = return_of(1);
   misplaced.rank = 2;
-  CHECK_THAT(job.come_back(302, misplaced).refusals.at(0).why.reason, Catch::Contains("is rank 1"));
+  CHECK_THAT(job.come_back(302, misplaced).refusals.at(0).reason.reason, Catch::Contains("is rank 1"));
   CHECK(job.running());
 }
 
@@ -221,16 +223,16 @@ TEST_CASE("a member of a generation that has ended is told so, and says hello ag
   REQUIRE(late.notices.size() == 1);
   CHECK(late.notices[0].to == 200);
   CHECK(late.notices[0].lost.generation == 1);
-  CHECK_THAT(job.come_back(202, return_of(2)).refusals.at(0).why.reason, Catch::Contains("signal 9"));
+  CHECK_THAT(job.come_back(202, return_of(2)).refusals.at(0).reason.reason, Catch::Contains("signal 9"));
   job.join(300, hello_of(0));
   CHECK(job.join(301, hello_of(1)).admissions.size() == 2);
 }
 
 TEST_CASE("a rendezvous that has lost its memory takes nobody back") {
   membership empty{{3, true, 1, 4}, new_epoch};
-  CHECK_THAT(empty.come_back(200, return_of(0)).refusals.at(0).why.reason, Catch::Contains("journal"));
+  CHECK_THAT(empty.come_back(200, return_of(0)).refusals.at(0).reason.reason, Catch::Contains("journal"));
   auto older = started_again();
-  CHECK_THAT(older.come_back(200, return_of(0, 9)).refusals.at(0).why.reason,
+  CHECK_THAT(older.come_back(200, return_of(0, 9)).refusals.at(0).reason.reason,
              Catch::Contains("generations up to 1") && Catch::Contains("journal"));
 }
 

@@ -8,8 +8,8 @@ namespace farandole {
 struct membership_rules {
   std::int32_t size = 1; ///< with so many it starts
   bool elastic = false;
-  std::int32_t least = 1; ///< elastic: no later generation has fewer
-  std::int32_t most = 1;  ///< elastic: none has more
+  std::int32_t minimum = 1; ///< elastic: no later generation has fewer
+  std::int32_t limit = 1;   ///< elastic: none has more
 };
 
 } // namespace farandole

@@ -16,13 +16,13 @@ hello of_process(hello value, std::int64_t process) {
 }
 
 /// Whom it warns of a change, and in which words.
-void check_warning(const membership_decision& what, std::uint64_t generation, std::uint64_t changes,
+void check_warning(const membership_decision& decision, std::uint64_t generation, std::uint64_t changes,
                    bool removals_only) {
-  REQUIRE_FALSE(what.warnings.empty());
-  for (const auto& each : what.warnings) {
-    CHECK(each.changed.generation == generation);
-    CHECK(each.changed.count == changes);
-    CHECK(each.changed.removals_only == removals_only);
+  REQUIRE_FALSE(decision.warnings.empty());
+  for (const auto& warning : decision.warnings) {
+    CHECK(warning.changed.generation == generation);
+    CHECK(warning.changed.count == changes);
+    CHECK(warning.changed.removals_only == removals_only);
   }
 }
 
@@ -45,8 +45,8 @@ TEST_CASE("whoever is refused because another slot has ended ends by that one, e
   CHECK(job.exit(0, "exited with code 1").consequences == consequences{{1, 0}});
   const auto other = job.join(102, from_slot(2, 3));
   REQUIRE(other.refusals.size() == 1);
-  CHECK(other.refusals[0].why.culprit == 0);
-  CHECK_FALSE(other.refusals[0].why.dismissed);
+  CHECK(other.refusals[0].reason.culprit == 0);
+  CHECK_FALSE(other.refusals[0].reason.dismissed);
   CHECK(other.consequences == consequences{{2, 0}});
   CHECK(job.join(100, from_slot(0, 3)).consequences.empty()); // its own end
   auto foreign = from_slot(2, 3);
@@ -106,8 +106,8 @@ TEST_CASE("members that start again without any change must agree on the state a
 TEST_CASE("nobody is late in the first generation") {
   membership job{{.size = 2}, 1};
   job.join(100, from_slot(0, 2));
-  for (const auto& each : job.join(101, from_slot(1, 2)).admissions)
-    CHECK_FALSE(each.joined_late);
+  for (const auto& admission : job.join(101, from_slot(1, 2)).admissions)
+    CHECK_FALSE(admission.joined_late);
 }
 
 TEST_CASE("changes are counted anew in each generation, and so is whether all were removals") {
@@ -150,7 +150,7 @@ TEST_CASE("a member that was lost and lives comes behind all that stayed") {
 }
 
 TEST_CASE("a job with too few members misses those who may come, not those who ended or are retired") {
-  membership job{{.size = 2, .elastic = true, .least = 1, .most = 4}, 1};
+  membership job{{.size = 2, .elastic = true, .minimum = 1, .limit = 4}, 1};
   for (std::int32_t slot = 0; slot < 4; ++slot)
     job.expect(slot);
   job.join(100, from_slot(0, 1));

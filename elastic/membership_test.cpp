@@ -152,7 +152,7 @@ TEST_CASE("one that left and says hello again waits until the others have left t
 
 TEST_CASE("hellos that cannot be part of the job are refused with the reason") {
   auto job = three_running();
-  auto refusal = [&](hello request) { return job.join(999, request).refusals.at(0).why.reason; };
+  auto refusal = [&](hello request) { return job.join(999, request).refusals.at(0).reason.reason; };
   auto other_version = from_slot(0, 3);
   other_version.wire_version = 99;
   CHECK_THAT(refusal(other_version), Catch::Contains("wire version 99"));
@@ -169,8 +169,8 @@ TEST_CASE("once a process has ended, those who wait for the next generation are 
   auto told = job.exit(2, "exited with code 3");
   REQUIRE(told.refusals.size() == 1);
   CHECK(told.refusals[0].to == 200);
-  CHECK_THAT(told.refusals[0].why.reason, Catch::Contains("slot 2 exited with code 3"));
-  CHECK_THAT(job.join(201, from_slot(1, 3)).refusals.at(0).why.reason,
+  CHECK_THAT(told.refusals[0].reason.reason, Catch::Contains("slot 2 exited with code 3"));
+  CHECK_THAT(job.join(201, from_slot(1, 3)).refusals.at(0).reason.reason,
              Catch::Contains("slot 2 exited with code 3"));
 }
 
@@ -198,7 +198,7 @@ TEST_CASE("survivors form the next generation as soon as the last of them has co
 }
 
 TEST_CASE("elastic: members that the launcher has not started yet are counted as missing") {
-  membership job{{.size = 3, .elastic = true, .least = 1, .most = 3}, 1};
+  membership job{{.size = 3, .elastic = true, .minimum = 1, .limit = 3}, 1};
   job.expect(0, "node0");
   job.expect(1, "node1");
   job.join(10, from_slot(0, 1));
@@ -231,7 +231,7 @@ TEST_CASE("fewer members than allowed wait for others, who may be new") {
   auto job = elastic_running(2, 3, 2);
   job.exit(1, "was killed by signal 9");
   CHECK(job.join(200, from_slot(0, 1)).admissions.empty());
-  CHECK(job.join(207, from_slot(7, 1)).refusals.at(0).why.reason ==
+  CHECK(job.join(207, from_slot(7, 1)).refusals.at(0).reason.reason ==
         "slot 7 was not started by this job's launcher");
   job.expect(7);
   auto formed = job.join(207, from_slot(7, 1));
@@ -284,9 +284,9 @@ TEST_CASE("a slot that is taken out leaves with the others, is dismissed, and no
   CHECK(job.retire(1).warnings.empty());
   for (route r : {100, 101, 102})
     job.leave(r, 1);
-  auto out = job.join(201, from_slot(1, 1));
-  REQUIRE(out.refusals.size() == 1);
-  CHECK(out.refusals[0].why.dismissed);
+  auto decision = job.join(201, from_slot(1, 1));
+  REQUIRE(decision.refusals.size() == 1);
+  CHECK(decision.refusals[0].reason.dismissed);
   job.join(200, from_slot(0, 1));
   auto formed = job.join(202, from_slot(2, 1));
   CHECK(slots_of(formed) == std::vector{0, 2});
@@ -311,14 +311,14 @@ TEST_CASE("a removal and a loss at the same time: all must sync") {
   auto formed = job.join(201, from_slot(1, 1));
   CHECK(slots_of(formed) == std::vector{1}); // slot 2 is not waited for
   CHECK(formed.roster.must_sync);
-  CHECK(job.join(202, from_slot(2, 1)).refusals.at(0).why.dismissed);
+  CHECK(job.join(202, from_slot(2, 1)).refusals.at(0).reason.dismissed);
 }
 
 TEST_CASE("one that waits and is taken out is dismissed at once") {
   auto job = elastic_running(1, 2);
   job.expect(1);
   job.join(301, from_slot(1, 1));
-  CHECK(job.retire(1).refusals.at(0).why.dismissed);
+  CHECK(job.retire(1).refusals.at(0).reason.dismissed);
 }
 
 TEST_CASE("a member that was reported but lives is waited for; one whose link ended is not") {
@@ -422,7 +422,7 @@ TEST_CASE("what a new process says of process sets does not count") {
 }
 
 TEST_CASE("a process that lost its link and comes again at once ends the generation for those that it left") {
-  membership job{{.size = 3, .elastic = true, .least = 1, .most = 3}, 1};
+  membership job{{.size = 3, .elastic = true, .minimum = 1, .limit = 3}, 1};
   std::vector<hello> again;
   for (std::int32_t slot = 0; slot < 3; ++slot) {
     job.expect(slot);
@@ -445,8 +445,8 @@ TEST_CASE("a process that lost its link and comes again at once ends the generat
 
 TEST_CASE("a report about a generation that has ended ends no other") {
   auto job = elastic_running(2, 2);
-  for (const route each : {100, 101})
-    job.leave(each, 1);
+  for (const route route : {100, 101})
+    job.leave(route, 1);
   job.join(200, from_slot(0, 1));
   REQUIRE(job.join(201, from_slot(1, 1)).roster.generation == 2);
   CHECK(job.report(200, {1, 1, "closed its connection"}).notices.empty());

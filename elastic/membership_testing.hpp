@@ -42,9 +42,9 @@ inline std::vector<std::int32_t> missing_slots(const membership& job) {
 }
 
 /// Slots 0.. with routes 100 + slot; the job may have one to `most` members.
-inline membership elastic_running(std::int32_t size, std::int32_t most, std::int32_t least = 1,
+inline membership elastic_running(std::int32_t size, std::int32_t limit, std::int32_t minimum = 1,
                                   bool known_again = false) {
-  membership job{{.size = size, .elastic = true, .least = least, .most = most}, 1};
+  membership job{{.size = size, .elastic = true, .minimum = minimum, .limit = limit}, 1};
   for (std::int32_t slot = 0; slot < size; ++slot) {
     job.expect(slot);
     job.join(static_cast<route>(100 + slot), known_again ? from_process(slot) : from_slot(slot, 1));
@@ -53,11 +53,11 @@ inline membership elastic_running(std::int32_t size, std::int32_t most, std::int
 }
 
 /// Of the generation that forms; none: there is none.
-inline std::vector<std::int32_t> slots_of(const membership_decision& what) {
+inline std::vector<std::int32_t> slots_of(const membership_decision& decision) {
   std::vector<std::int32_t> slots;
-  if (!what.admissions.empty())
-    for (auto& one : what.roster.members)
-      slots.push_back(one.slot);
+  if (!decision.admissions.empty())
+    for (auto& member : decision.roster.members)
+      slots.push_back(member.slot);
   return slots;
 }
 

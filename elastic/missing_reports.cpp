@@ -4,38 +4,38 @@
 
 namespace farandole {
 
-missing_reports::step missing_reports::changed(bool forming, time_point now) {
+missing_reports::step missing_reports::changed(bool forming, time_point current_time) {
   news_ = true;
   if (forming && !forming_) {
-    begin_ = told_at_ = now;
+    begin_ = told_at_ = current_time;
     interval_ = first_report;
-    next_report_ = now + interval_;
+    next_report_ = current_time + interval_;
   }
   forming_ = forming;
   step result;
   if (forming_)
-    result.call_next = call_at_next(now);
+    result.call_next = call_at_next(current_time);
   return result;
 }
 
-missing_reports::step missing_reports::due(time_point now) {
-  if (called_ && now >= *called_)
+missing_reports::step missing_reports::due(time_point current_time) {
+  if (called_ && current_time >= *called_)
     called_.reset();
   step result;
   if (!forming_)
     return result;
-  result.report = now >= next_report_;
-  result.update = result.report || (news_ && now >= told_at_ + update_interval);
-  result.waited = std::chrono::duration_cast<std::chrono::seconds>(now - begin_);
+  result.report = current_time >= next_report_;
+  result.update = result.report || (news_ && current_time >= told_at_ + update_interval);
+  result.waited = std::chrono::duration_cast<std::chrono::seconds>(current_time - begin_);
   if (result.report) {
     interval_ *= 2;
-    next_report_ = std::max(next_report_ + interval_, now);
+    next_report_ = std::max(next_report_ + interval_, current_time);
   }
   if (result.update) {
-    told_at_ = now;
+    told_at_ = current_time;
     news_ = false;
   }
-  result.call_next = call_at_next(now);
+  result.call_next = call_at_next(current_time);
   return result;
 }
 
@@ -43,8 +43,8 @@ missing_reports::time_point missing_reports::next() const {
   return news_ ? std::min(next_report_, told_at_ + update_interval) : next_report_;
 }
 
-std::optional<missing_reports::time_point> missing_reports::call_at_next(time_point now) {
-  const auto at = std::max(next(), now);
+std::optional<missing_reports::time_point> missing_reports::call_at_next(time_point current_time) {
+  const auto at = std::max(next(), current_time);
   if (called_ && *called_ <= at)
     return std::nullopt;
   return called_ = at;

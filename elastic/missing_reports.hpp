@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "messages/membership.hpp"
+#include "messages/wire/membership.hpp"
 
 namespace farandole {
 
@@ -30,14 +30,14 @@ public:
   };
 
   /// Somebody came, went, or is newly expected. `forming`: members wait for others now.
-  step changed(bool forming, time_point now);
+  step changed(bool forming, time_point current_time);
   /// The time asked for by `call_next` has come; an earlier call does nothing.
-  step due(time_point now);
+  step due(time_point current_time);
 
 private:
   /// When due() has something to do next.
   time_point next() const;
-  std::optional<time_point> call_at_next(time_point now);
+  std::optional<time_point> call_at_next(time_point current_time);
 
   bool forming_ = false;
   bool news_ = false; ///< since members were told last

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "messages/membership.hpp"
+#include "messages/wire/membership.hpp"
 
 namespace farandole {
 
@@ -19,6 +19,6 @@ struct candidate {
 /// In rank order. Who was in before stays before who is new; members of the generation before keep their
 /// order, so the oldest of them that is left has rank 0. New ones follow, those with the newest training
 /// state first, then by slot: rank 0 gives its state to all. Who is beyond `most` is left out.
-std::vector<member> ranked(std::vector<candidate> candidates, std::size_t most);
+std::vector<member> ranked(std::vector<candidate> candidates, std::size_t limit);
 
 } // namespace farandole

@@ -24,10 +24,10 @@ struct field {
     said.push_back(value);
     all.push_back({slot, last_rank, &said.back()});
   }
-  std::vector<std::int32_t> slots(std::size_t most = 100) const {
+  std::vector<std::int32_t> slots(std::size_t limit = 100) const {
     std::vector<std::int32_t> found;
-    for (const auto& one : ranked(all, most))
-      found.push_back(one.slot);
+    for (const auto& member_info : ranked(all, limit))
+      found.push_back(member_info.slot);
     return found;
   }
 };

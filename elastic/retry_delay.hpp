@@ -5,7 +5,7 @@
 #include <cassert>
 #include <chrono>
 
-#include "messages/backoff.hpp"
+#include "messages/values/backoff.hpp"
 
 namespace farandole {
 

@@ -85,7 +85,8 @@ std::optional<route> seat_table::link_of_same_process(const hello& request) cons
 }
 
 bool seat_table::some_present() const {
-  return std::any_of(seats_.begin(), seats_.end(), [](const auto& each) { return each.second.is_present(); });
+  return std::any_of(seats_.begin(), seats_.end(),
+                     [](const auto& entry) { return entry.second.is_present(); });
 }
 
 std::map<std::int32_t, route> seat_table::present() const {
@@ -98,7 +99,7 @@ std::map<std::int32_t, route> seat_table::present() const {
 
 bool seat_table::all_left() const {
   return std::none_of(seats_.begin(), seats_.end(),
-                      [](const auto& each) { return each.second.in_generation; });
+                      [](const auto& entry) { return entry.second.in_generation; });
 }
 
 // ---- what changes many things of a seat ------------------------------------------------------------

@@ -7,21 +7,20 @@ namespace farandole {
 
 namespace {
 
-member_facts facts_of(const member& one, std::size_t size) {
-  return {one.rank,       static_cast<std::int32_t>(size),
-          one.local_rank, one.local_size,
-          one.cross_rank, one.cross_size,
-          one.host_name};
+member_facts facts_of(const member& member_info, std::size_t size) {
+  return {member_info.rank,       static_cast<std::int32_t>(size), member_info.local_rank,
+          member_info.local_size, member_info.cross_rank,          member_info.cross_size,
+          member_info.host_name};
 }
 
 expected<std::vector<std::int32_t>> chosen(const set_rule& rule, const std::vector<member>& members) {
   std::vector<std::int32_t> ranks;
-  for (auto& one : members) {
-    const auto in = rule(facts_of(one, members.size()));
+  for (auto& member : members) {
+    const auto in = rule(facts_of(member, members.size()));
     if (!in)
       return in.error();
     if (*in)
-      ranks.push_back(one.rank);
+      ranks.push_back(member.rank);
   }
   return ranks;
 }

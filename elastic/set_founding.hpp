@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "messages/error.hpp"
-#include "messages/membership.hpp"
-#include "messages/set_change.hpp"
+#include "messages/values/error.hpp"
+#include "messages/wire/membership.hpp"
+#include "messages/wire/set_change.hpp"
 
 namespace farandole {
 

@@ -12,19 +12,19 @@ using ids = std::vector<std::uint32_t>;
 welcome of_size(std::int32_t size) {
   welcome told;
   for (std::int32_t rank = 0; rank < size; ++rank) {
-    member one;
-    one.rank = rank;
-    one.local_rank = rank / 2;
-    one.host_name = std::string(1, rank % 2 ? 'b' : 'a');
-    told.members.push_back(one);
+    member member_info;
+    member_info.rank = rank;
+    member_info.local_rank = rank / 2;
+    member_info.host_name = std::string(1, rank % 2 ? 'b' : 'a');
+    told.members.push_back(member_info);
   }
   return told;
 }
 
-const set_rule first_on_host = [](const member_facts& one) { return one.local_rank == 0; };
-const set_rule on_b = [](const member_facts& one) { return one.host == "b"; };
+const set_rule first_on_host = [](const member_facts& facts) { return facts.local_rank == 0; };
+const set_rule on_b = [](const member_facts& facts) { return facts.host == "b"; };
 const set_rule nobody = [](const member_facts&) { return false; };
-const set_rule everybody = [](const member_facts& one) { return one.size > 0; };
+const set_rule everybody = [](const member_facts& facts) { return facts.size > 0; };
 
 } // namespace
 

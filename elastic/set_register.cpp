@@ -18,13 +18,13 @@ std::vector<std::int32_t> common(const std::vector<std::int32_t>& left,
 // Of what is left of the sets, what this one has too.
 void keep_what_is_in(const std::vector<kept_set>& said, std::vector<kept_set>& sets) {
   std::map<set_origin, const kept_set*> theirs;
-  for (auto& one : said)
-    theirs.emplace(one.origin, &one);
-  std::erase_if(sets, [&](kept_set& one) {
-    const auto found = theirs.find(one.origin);
+  for (auto& set : said)
+    theirs.emplace(set.origin, &set);
+  std::erase_if(sets, [&](kept_set& set) {
+    const auto found = theirs.find(set.origin);
     if (found == theirs.end())
       return true;
-    one.members = common(one.members, found->second->members);
+    set.members = common(set.members, found->second->members);
     return false;
   });
 }
@@ -34,15 +34,15 @@ void keep_what_is_in(const std::vector<kept_set>& said, std::vector<kept_set>& s
 surviving_sets surviving(const std::vector<survivor>& survivors) {
   surviving_sets result;
   std::map<std::int32_t, std::int32_t> rank_of;
-  for (auto& one : survivors) {
-    result.kept = result.kept || one.said->keeps_sets;
-    rank_of.emplace(one.slot, one.rank);
+  for (auto& survivor : survivors) {
+    result.kept = result.kept || survivor.said->keeps_sets;
+    rank_of.emplace(survivor.slot, survivor.rank);
   }
   if (!result.kept)
     return result;
   result.sets = survivors.front().said->sets;
-  for (auto& one : survivors)
-    keep_what_is_in(one.said->sets, result.sets);
+  for (auto& survivor : survivors)
+    keep_what_is_in(survivor.said->sets, result.sets);
   for (auto& set : result.sets) {
     std::vector<std::int32_t> ranks;
     for (auto slot : set.members)
@@ -51,7 +51,7 @@ surviving_sets surviving(const std::vector<survivor>& survivors) {
     std::sort(ranks.begin(), ranks.end());
     set.members = std::move(ranks);
   }
-  std::erase_if(result.sets, [](auto& one) { return one.members.empty() && !one.origin.by_rule; });
+  std::erase_if(result.sets, [](auto& entry) { return entry.members.empty() && !entry.origin.by_rule; });
   return result;
 }
 

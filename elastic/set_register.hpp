@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "messages/membership.hpp"
+#include "messages/wire/membership.hpp"
 
 namespace farandole {
 

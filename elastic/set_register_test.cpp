@@ -55,10 +55,10 @@ TEST_CASE("a set without members is gone, but not one by rule") {
 }
 
 TEST_CASE("an addition that not every survivor has seen has not happened") {
-  const auto one = having({of_init(0, {0, 1}), added(4, 2, {0, 1})});
+  const auto greeting = having({of_init(0, {0, 1}), added(4, 2, {0, 1})});
   const auto other = having({of_init(0, {0, 1})});
-  for (auto& order : {std::vector<survivor>{{0, 0, &one}, {1, 1, &other}},
-                      std::vector<survivor>{{0, 0, &other}, {1, 1, &one}}}) {
+  for (auto& order : {std::vector<survivor>{{0, 0, &greeting}, {1, 1, &other}},
+                      std::vector<survivor>{{0, 0, &other}, {1, 1, &greeting}}}) {
     const auto next = surviving(order);
     REQUIRE(next.sets.size() == 1);
     CHECK(next.sets[0].origin == set_origin{0, false, 0});
@@ -66,9 +66,9 @@ TEST_CASE("an addition that not every survivor has seen has not happened") {
 }
 
 TEST_CASE("sets of the same id are one only if they come from the same place") {
-  const auto one = having({added(2, 1, {0, 1})});
+  const auto greeting = having({added(2, 1, {0, 1})});
   const auto other = having({added(3, 1, {0, 1})});
-  CHECK(surviving({{0, 0, &one}, {1, 1, &other}}).sets.empty());
+  CHECK(surviving({{0, 0, &greeting}, {1, 1, &other}}).sets.empty());
 }
 
 TEST_CASE("who speaks of an older generation cannot bring back who was lost since") {

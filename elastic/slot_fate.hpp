@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "messages/departure.hpp"
+#include "messages/wire/departure.hpp"
 
 namespace farandole {
 

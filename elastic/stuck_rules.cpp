@@ -3,17 +3,18 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "messages/settings.hpp"
+#include "messages/settings/settings.hpp"
 
 namespace farandole {
 
 namespace {
 
-std::optional<silence> longest(std::span<const silence> silent, std::chrono::nanoseconds least) {
+std::optional<silence> longest(std::span<const silence> silent, std::chrono::nanoseconds nanoseconds) {
   const auto found =
-      std::max_element(silent.begin(), silent.end(),
-                       [](const silence& one, const silence& other) { return one.lasted < other.lasted; });
-  return found == silent.end() || found->lasted < least ? std::nullopt : std::optional(*found);
+      std::max_element(silent.begin(), silent.end(), [](const silence& silent_member, const silence& other) {
+        return silent_member.lasted < other.lasted;
+      });
+  return found == silent.end() || found->lasted < nanoseconds ? std::nullopt : std::optional(*found);
 }
 
 std::string seconds_of(std::chrono::nanoseconds time) {
@@ -43,28 +44,29 @@ stuck_rules::duration stuck_rules::period() const {
 }
 
 std::optional<silence> stuck_rules::lost(std::span<const silence> silent) const {
-  return stuck_timeout > duration::zero() ? longest(silent, std::max(stuck_timeout, least())) : std::nullopt;
+  return stuck_timeout > duration::zero() ? longest(silent, std::max(stuck_timeout, minimum()))
+                                          : std::nullopt;
 }
 
 std::optional<silence> stuck_rules::holds_up(std::span<const silence> silent, duration waited) const {
-  return waited < operation_timeout ? std::nullopt : longest(silent, std::max(operation_timeout, least()));
+  return waited < operation_timeout ? std::nullopt : longest(silent, std::max(operation_timeout, minimum()));
 }
 
 std::optional<silence> stuck_rules::behind_failure(std::span<const silence> silent, bool late) const {
-  return longest(silent, late ? least() + 2 * period() : operation_timeout / 2);
+  return longest(silent, late ? minimum() + 2 * period() : operation_timeout / 2);
 }
 
-std::string stuck_rules::complaint(const silence& one) {
-  return "has made no progress for " + seconds_of(one.lasted) +
+std::string stuck_rules::complaint(const silence& silent_member) {
+  return "has made no progress for " + seconds_of(silent_member.lasted) +
          ": its process is stopped, waits for a disk, or is swapped out";
 }
 
-std::string stuck_rules::loss_complaint(const silence& one) const {
-  return complaint(one) + "; " + stuck_setting + " has passed";
+std::string stuck_rules::loss_complaint(const silence& silent_member) const {
+  return complaint(silent_member) + "; " + stuck_setting + " has passed";
 }
 
-std::string stuck_rules::timeout_complaint(const std::string& member, const silence& one) const {
-  return "operations wait for " + member + ", which " + complaint(one) + "; " + operation_setting +
+std::string stuck_rules::timeout_complaint(const std::string& member, const silence& silent_member) const {
+  return "operations wait for " + member + ", which " + complaint(silent_member) + "; " + operation_setting +
          " has passed";
 }
 

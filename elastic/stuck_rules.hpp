@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "messages/heartbeat.hpp"
+#include "messages/wire/heartbeat.hpp"
 
 namespace farandole {
 
@@ -31,7 +31,7 @@ public:
   /// idle process may rest.
   duration period() const;
   /// What is shorter may only be a late core.
-  duration least() const { return 3 * period(); }
+  duration minimum() const { return 3 * period(); }
 
   /// Who is lost: the longest silent one.
   std::optional<silence> lost(std::span<const silence> silent) const;
@@ -45,11 +45,11 @@ public:
   std::optional<silence> behind_failure(std::span<const silence> silent, bool late) const;
 
   /// "its process has made no progress for 31.5 s (it is stopped, …)", to follow "rank 2 on host a".
-  static std::string complaint(const silence& one);
+  static std::string complaint(const silence& silent_member);
   /// The same with the setting by which it is lost.
-  std::string loss_complaint(const silence& one) const;
+  std::string loss_complaint(const silence& silent_member) const;
   /// The error of operations that it holds up; `member`: "rank 2 on host a".
-  std::string timeout_complaint(const std::string& member, const silence& one) const;
+  std::string timeout_complaint(const std::string& member, const silence& silent_member) const;
 };
 
 } // namespace farandole

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "messages/settings.hpp"
+#include "messages/settings/settings.hpp"
 
 using namespace farandole;
 using namespace std::chrono_literals;
@@ -40,11 +40,11 @@ TEST_CASE("nobody is lost for being silent unless the job says after how long") 
 
 TEST_CASE("who is late by less than three heartbeats is never taken for stuck") {
   const auto rules = rules_of(1ms, 1ms);
-  CHECK(rules.least() == 3 * rules.period());
-  CHECK_FALSE(rules.lost(silences{{1, rules.least() - 1ns}}));
-  CHECK_FALSE(rules.holds_up(silences{{1, rules.least() - 1ns}}, 1h));
-  CHECK(rules.lost(silences{{1, rules.least()}}));
-  CHECK(rules.holds_up(silences{{1, rules.least()}}, 1h));
+  CHECK(rules.minimum() == 3 * rules.period());
+  CHECK_FALSE(rules.lost(silences{{1, rules.minimum() - 1ns}}));
+  CHECK_FALSE(rules.holds_up(silences{{1, rules.minimum() - 1ns}}, 1h));
+  CHECK(rules.lost(silences{{1, rules.minimum()}}));
+  CHECK(rules.holds_up(silences{{1, rules.minimum()}}, 1h));
 }
 
 TEST_CASE("behind a failed path is the longest silent member, soon or after half of the timeout") {
@@ -60,7 +60,7 @@ TEST_CASE("behind a failed path is the longest silent member, soon or after half
 
 TEST_CASE("nobody is behind the failure of a path whose silence a jump of the clock explains") {
   const auto rules = rules_of(10s, 0s);
-  const auto explained = rules.least() + 2 * rules.period();
+  const auto explained = rules.minimum() + 2 * rules.period();
   CHECK_FALSE(rules.behind_failure(silences{{1, explained - 1ns}}, true));
   CHECK(rules.behind_failure(silences{{1, explained}}, true)->rank == 1);
 }

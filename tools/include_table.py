@@ -20,7 +20,7 @@ FOLDERS = {
     "messages": [],
     "collectives": ["messages"],
     "elastic": ["messages"],
-    "cuda": ["messages", "collectives/paths/path.hpp", "collectives/operation.hpp"],
+    "cuda": ["messages", "collectives/transport/path.hpp", "collectives/operation.hpp"],
     "actors": BELOW_ACTORS,
     "bindings": ["actors", *BELOW_ACTORS],
     "tools": ["bindings", "actors", *BELOW_ACTORS],
@@ -30,7 +30,7 @@ FOLDERS = {
 
 # The C++ interface belongs to bindings, but the runtime behind it is built by the actors.
 ALSO = {
-    "actors": ["bindings/cxx/farandole.hpp"],
+    "actors": ["bindings/include/farandole/farandole.hpp"],
 }
 
 # beginning of a foreign header's name -> the folders that may include it
@@ -39,16 +39,16 @@ FOREIGN = {
     "capnp/": ["messages"],
     "kj/": ["messages"],
     "yaml-cpp/": ["tools/farandole"],
-    "openssl/": ["actors", "collectives/paths", "elastic", "tests"],
+    "openssl/": ["actors", "collectives/transport", "elastic", "tests"],
     "spdlog/": ["actors"],
     "fmt/": ["actors"],
-    "ucp/": ["collectives/paths"],
-    "uct/": ["collectives/paths"],
-    "ucs/": ["collectives/paths"],
-    "intel-ipsec-mb.h": ["collectives/paths/tcp"],
-    "gloo/": ["collectives/paths"],
-    "mpi.h": ["collectives/paths"],
-    "oneapi/": ["collectives/paths"],
+    "ucp/": ["collectives/transport"],
+    "uct/": ["collectives/transport"],
+    "ucs/": ["collectives/transport"],
+    "intel-ipsec-mb.h": ["collectives/transport/tcp"],
+    "gloo/": ["collectives/transport"],
+    "mpi.h": ["collectives/transport"],
+    "oneapi/": ["collectives/transport"],
     "cuda_runtime": ["cuda"],
     "cuda.h": ["cuda"],
     "nccl.h": ["cuda"],

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "messages/departure.hpp"
-#include "messages/error.hpp"
+#include "messages/values/error.hpp"
+#include "messages/wire/departure.hpp"
 
 namespace farandole {
 
@@ -15,12 +15,12 @@ namespace farandole {
 struct generation_ended {
   departed_member departed;
   bool interrupted = false; ///< operations were pending here
-  error why;                ///< with which they failed
+  error reason;             ///< with which they failed
 };
 
 /// This process leaves the job in order.
 struct leave_request {
-  departure how;
+  departure manner;
 };
 
 /// Something in this member's part of the generation broke; it cannot go on.

@@ -1,13 +1,13 @@
-// Signs of life between neighbours, and what follows where they stay away (actors/heartbeats.hpp).
+// Signs of life between neighbours, and what follows where they stay away (actors/member/heartbeats.hpp).
 #pragma once
 
 #include <caf/all.hpp>
 
 #include <vector>
 
+#include "actors/event_loop/envelope_actor.hpp"
 #include "actors/interfaces/atoms.hpp"
-#include "actors/kit/envelope_actor.hpp"
-#include "messages/heartbeat.hpp"
+#include "messages/wire/heartbeat.hpp"
 
 namespace farandole {
 

@@ -1,27 +1,27 @@
-// A process set's lane and the mover before it: they run bundles on the data paths (actors/set/mover.hpp).
+// A process set's lane and the mover before it: they run bundles on the data paths (actors/process_set/path_connector.hpp).
 #pragma once
 
 #include <caf/all.hpp>
 
 #include <memory>
 
+#include "actors/event_loop/envelope_actor.hpp"
 #include "actors/interfaces/atoms.hpp"
-#include "actors/kit/envelope_actor.hpp"
-#include "messages/error.hpp"
-#include "messages/membership.hpp"
+#include "messages/values/error.hpp"
+#include "messages/wire/membership.hpp"
 
 namespace farandole {
 
 /// The generation is over for this member, and why. What was not started fails with it.
 struct generation_over {
-  error why;
+  error reason;
 };
 
 struct lane_job;
 /// A bundle for the lane. Shared only because messages are copied; the mover takes what is inside.
 using lane_job_ptr = std::shared_ptr<std::unique_ptr<lane_job>>;
 
-using mover_actor = caf::typed_actor<
+using path_connector_actor = caf::typed_actor<
     /// Everybody's introductions.
     caf::reacts_to<envelope>,
     /// Run this bundle.
@@ -31,7 +31,7 @@ using mover_actor = caf::typed_actor<
     /// Call back once the lane has run all it was given.
     caf::reacts_to<drained_atom>,
     /// INTERNAL, from the lane: this member's paths can be reached so.
-    caf::reacts_to<introduction>,
+    caf::reacts_to<path_addresses>,
     /// INTERNAL, from the lane: all paths are connected.
     caf::reacts_to<ready_atom>>;
 
@@ -39,4 +39,4 @@ using mover_actor = caf::typed_actor<
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::generation_over)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::lane_job_ptr)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::introduction)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::path_addresses)

@@ -1,4 +1,4 @@
-// A link: one authenticated connection to another process, and who owns it (actors/kit/link.hpp).
+// A link: one authenticated connection to another process, and who owns it (actors/event_loop/link.hpp).
 #pragma once
 
 #include <caf/all.hpp>
@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "actors/event_loop/envelope_actor.hpp"
+#include "actors/event_loop/link_id.hpp"
 #include "actors/interfaces/atoms.hpp"
-#include "actors/kit/envelope_actor.hpp"
-#include "actors/kit/link_id.hpp"
 
 namespace farandole {
 

@@ -1,10 +1,10 @@
-// The root of one member's actors (actors/member.hpp).
+// The root of one member's actors (actors/member/member.hpp).
 #pragma once
 
 #include <caf/all.hpp>
 
+#include "actors/event_loop/envelope_actor.hpp"
 #include "actors/interfaces/atoms.hpp"
-#include "actors/kit/envelope_actor.hpp"
 
 namespace farandole {
 

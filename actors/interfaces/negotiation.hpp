@@ -7,17 +7,17 @@
 #include <cstdint>
 #include <memory>
 
+#include "actors/event_loop/envelope_actor.hpp"
 #include "actors/interfaces/atoms.hpp"
-#include "actors/kit/envelope_actor.hpp"
-#include "collectives/plan/verdict.hpp"
+#include "collectives/negotiation/negotiation_result.hpp"
 
 namespace farandole {
 
 struct stall_list;
 
-/// What the negotiator decided in one step, for the fusion scheduler to put in order (collectives/plan).
-struct verdict_message {
-  std::shared_ptr<const verdict> decided;
+/// What the negotiator decided in one step, for the fusion scheduler to put in order (collectives/negotiation).
+struct negotiation_result_message {
+  std::shared_ptr<const negotiation_result> decided;
 };
 
 /// The leader's own lane, or the one that reports to it, has finished the bundle of this sequence number.
@@ -37,7 +37,7 @@ using stall_watch_actor = caf::typed_actor<
     /// INTERNAL: time to look.
     caf::reacts_to<tick_atom>>;
 
-using gatherer_actor = caf::typed_actor<
+using relay_actor = caf::typed_actor<
     /// Requests of members below, what relays below have gathered, schedules from above.
     caf::reacts_to<envelope>,
     /// INTERNAL: something may be due to go up, as was thought when this was set for that time.
@@ -45,7 +45,7 @@ using gatherer_actor = caf::typed_actor<
 
 using fusion_scheduler_actor = caf::typed_actor<
     /// The negotiator has decided.
-    caf::reacts_to<verdict_message>,
+    caf::reacts_to<negotiation_result_message>,
     /// The lane here has finished a bundle; the next may go.
     caf::reacts_to<bundle_finished>,
     /// INTERNAL: the hold-back of the oldest tensor is over.
@@ -53,5 +53,5 @@ using fusion_scheduler_actor = caf::typed_actor<
 
 } // namespace farandole
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::verdict_message)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::negotiation_result_message)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(farandole::bundle_finished)

@@ -1,4 +1,4 @@
-// A member's process sets: which start, end and fail (actors/set/set_keeper.hpp).
+// A member's process sets: which start, end and fail (actors/process_set/process_set_manager.hpp).
 #pragma once
 
 #include <caf/all.hpp>
@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "actors/door/pending.hpp"
 #include "actors/interfaces/atoms.hpp"
-#include "messages/error.hpp"
-#include "messages/set_change.hpp"
+#include "actors/submission/operation_state.hpp"
+#include "messages/values/error.hpp"
+#include "messages/wire/set_change.hpp"
 
 namespace farandole {
 
@@ -20,7 +20,7 @@ struct processes_silent;
 /// All members have agreed on a change of the process sets.
 struct sets_changed {
   std::vector<set_event> events;
-  pending_ptr asked; ///< who asked for it here, to be settled when it has come about
+  operation_state_ptr asked; ///< who asked for it here, to be settled when it has come about
 };
 
 /// Sets that have failed on some member start anew on all.
@@ -31,7 +31,7 @@ struct sets_restarted {
 /// The data path of a process set on this member broke.
 struct set_broken {
   std::uint32_t number = 0;
-  error what;
+  error reason;
   bool looked_at = false; ///< nobody has said why in the meantime
 };
 
@@ -48,7 +48,7 @@ struct set_told {
   what news = what::ready;
 };
 
-using sets_actor = caf::typed_actor<
+using process_set_manager_actor = caf::typed_actor<
     /// Start and end these; settle who asked once that is done here.
     caf::reacts_to<sets_changed>,
     /// End these at once and start them anew.

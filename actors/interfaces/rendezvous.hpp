@@ -1,4 +1,4 @@
-// The rendezvous: where members meet, and what launchers tell it (actors/rendezvous.hpp).
+// The rendezvous: where members meet, and what launchers tell it (actors/rendezvous/rendezvous.hpp).
 #pragma once
 
 #include <caf/all.hpp>
@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <string>
 
+#include "actors/event_loop/link_id.hpp"
 #include "actors/interfaces/atoms.hpp"
-#include "actors/kit/link_id.hpp"
-#include "messages/membership.hpp"
+#include "messages/wire/membership.hpp"
 
 namespace farandole {
 
@@ -45,7 +45,7 @@ struct link_stayed_down {
 /// INTERNAL: a member said this of itself or, a while ago, of another.
 struct member_reported {
   link_id link = 0;
-  lost what;
+  lost loss;
 };
 
 /// INTERNAL: what accepts links for the rendezvous; it lives as long as its owner.

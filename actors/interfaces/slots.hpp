@@ -7,17 +7,17 @@
 #include <string>
 #include <vector>
 
-#include "actors/kit/link_id.hpp"
+#include "actors/event_loop/link_id.hpp"
 #include "elastic/slot_fate.hpp"
-#include "messages/drain.hpp"
-#include "messages/failed_host.hpp"
+#include "messages/wire/drain.hpp"
+#include "messages/wire/failed_host.hpp"
 
 namespace farandole {
 
 /// The process of a slot has ended, and how: "exited with code 3", "was killed by signal 9".
 struct slot_exited {
   std::int32_t slot = 0;
-  std::string how;
+  std::string manner;
 };
 
 /// Elastic jobs: the process of a slot is about to be started; others are turned away.
@@ -48,13 +48,13 @@ struct slot_leaving {
 /// Somebody who knows the job's secret wants members out.
 struct drain_asked {
   link_id link = 0;
-  drain what;
+  drain request;
 };
 
 /// The answer, for the one behind this link.
 struct drain_answered {
   link_id link = 0;
-  draining what;
+  draining value;
 };
 
 using fate_watcher_actor = caf::typed_actor<
@@ -63,7 +63,7 @@ using fate_watcher_actor = caf::typed_actor<
 
 /// Tell this one of the fate of every slot from now on.
 struct watch_fates {
-  fate_watcher_actor who;
+  fate_watcher_actor process;
 };
 
 using generation_watcher_actor = caf::typed_actor<
@@ -77,7 +77,7 @@ struct hosts_failed {
 
 /// Tell this one of every generation that forms from now on.
 struct watch_generations {
-  generation_watcher_actor who;
+  generation_watcher_actor process;
 };
 
 } // namespace farandole

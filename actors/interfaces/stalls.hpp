@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "collectives/plan/stall.hpp"
+#include "collectives/negotiation/stall.hpp"
 
 namespace farandole {
 

@@ -96,12 +96,12 @@ void discoverer_state::read(int number) {
 void discoverer_state::ended(std::uint64_t run) {
   if (run != run_ || process_.id < 0)
     return;
-  const auto how = process_.ending();
+  const auto exit_status = process_.ending();
   for (int number : {0, 1})
     read(number); // what it wrote before it ended is in the pipes
   end_process();
-  if (how.failed()) {
-    fail(how.text());
+  if (exit_status.failed()) {
+    fail(exit_status.text());
   } else if (streams_[0].text.size() > most_output_bytes) {
     fail("printed more than " + std::to_string(most_output_bytes) + " bytes");
   } else {
@@ -128,10 +128,10 @@ void discoverer_state::end_process() {
   process_.reap(spec_.script.keeper);
 }
 
-void discoverer_state::fail(const std::string& how) {
+void discoverer_state::fail(const std::string& manner) {
   constexpr std::size_t most_shown = 4096;
   discovery_result result;
-  result.problem = "the host discovery script " + spec_.name + " " + how;
+  result.problem = "the host discovery script " + spec_.name + " " + manner;
   for (const auto& stream : streams_)
     result.printed += stream.text.substr(0, most_shown);
   deliver(std::move(result));

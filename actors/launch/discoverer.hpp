@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "actors/kit/loop.hpp"
+#include "actors/event_loop/loop.hpp"
 #include "actors/launch/process.hpp"
 #include "actors/launch/slot.hpp"
 #include "elastic/discovery.hpp"
@@ -79,7 +79,7 @@ private:
   void ended(std::uint64_t run);
   void overdue(std::uint64_t run);
   void end_process();
-  void fail(const std::string& how);
+  void fail(const std::string& manner);
   void check(discovery_result result);
   void deliver(discovery_result result);
 

@@ -6,7 +6,7 @@
 #include <cassert>
 #include <utility>
 
-#include "actors/kit/clock.hpp"
+#include "actors/event_loop/clock.hpp"
 
 namespace farandole {
 
@@ -22,27 +22,27 @@ elastic_driver_actor::behavior_type elastic_driver_state::begin(const elastic_dr
   spec_ = spec;
   writer_ = writer;
   chance_.seed(spec.seed);
-  spec_.crew.hosts_may_come = spec_.script.has_value();
-  crew_ = std::make_unique<crew>(spec_.crew);
+  spec_.scheduler.hosts_may_come = spec_.script.has_value();
+  scheduler_ = std::make_unique<worker_scheduler>(spec_.scheduler);
   ending_ = std::make_unique<job_ending>(0, spec_.times);
   return {
       [this](start_atom) { start(); },
       [this](interrupt_atom, int signal) { interrupted(signal); },
-      [this](const generation_formed& what) { formed(what); },
-      [this](const slot_leaving& what) { leaving(what); },
-      [this](const drain_asked& what) { drain(what); },
-      [this](const slot_fate& what) { cause_.learn(what); },
+      [this](const generation_formed& event) { formed(event); },
+      [this](const slot_leaving& event) { leaving(event); },
+      [this](const drain_asked& event) { drain(event); },
+      [this](const slot_fate& slot_fate) { cause_.learn(slot_fate); },
       [this](const discovery_result& result) { discovered(result); },
-      [this](const slot_ended& what) { ended(what); },
-      [this](const slot_finished& what) { finished(what); },
+      [this](const slot_ended& event) { ended(event); },
+      [this](const slot_finished& event) { finished(event); },
       [this](due_atom) { due(); },
   };
 }
 
 void elastic_driver_state::start() {
-  follow(crew_->take_over(spec_.failed, now(self_), wall()));
+  follow(scheduler_->take_over(spec_.failed, now(self_), wall()));
   if (!spec_.script) {
-    follow(crew_->hosts_found(spec_.hosts, now(self_)));
+    follow(scheduler_->hosts_found(spec_.hosts, now(self_)));
     return;
   }
   const discovery_owner_actor me = caf::actor_cast<elastic_driver_actor>(self_);
@@ -52,14 +52,14 @@ void elastic_driver_state::start() {
 }
 
 void elastic_driver_state::interrupted(int signal) {
-  crew_->stop();
+  scheduler_->stop();
   stop_discovery();
   follow(ending_->interrupted(signal, now(self_)));
   finish_if_empty();
 }
 
 void elastic_driver_state::discovered(const discovery_result& result) {
-  if (crew_->over())
+  if (scheduler_->over())
     return;
   if (!result.problem.empty()) {
     discovery_failed(result);
@@ -70,7 +70,7 @@ void elastic_driver_state::discovered(const discovery_result& result) {
     for (const auto& note : result.found.notes)
       say("farandole: " + note);
   told_ = result.found.notes;
-  follow(crew_->hosts_found(result.found.hosts, now(self_)));
+  follow(scheduler_->hosts_found(result.found.hosts, now(self_)));
 }
 
 /// A script that never worked will not do so later; one that did may be asking a service that is away.
@@ -90,93 +90,98 @@ void elastic_driver_state::discovery_failed(const discovery_result& result) {
   give_up(1);
 }
 
-void elastic_driver_state::formed(const generation_formed& what) {
-  members_ = {what.slots.begin(), what.slots.end()};
-  cause_.begin_generation(what.slots);
-  std::erase_if(reports_, [this](const auto& each) { return !slots_.contains(each.first); });
-  follow(crew_->generation_formed(what.generation, what.slots, now(self_)));
+void elastic_driver_state::formed(const generation_formed& event) {
+  members_ = {event.slots.begin(), event.slots.end()};
+  cause_.begin_generation(event.slots);
+  std::erase_if(reports_, [this](const auto& entry) { return !slots_.contains(entry.first); });
+  follow(scheduler_->generation_formed(event.generation, event.slots, now(self_)));
 }
 
-void elastic_driver_state::leaving(const slot_leaving& what) {
-  follow(crew_->leaving(what.slot, now(self_)));
+void elastic_driver_state::leaving(const slot_leaving& event) {
+  follow(scheduler_->leaving(event.slot, now(self_)));
 }
 
-void elastic_driver_state::drain(const drain_asked& what) {
-  auto [plan, step] = crew_->drain_workers(what.what, now(self_));
+void elastic_driver_state::drain(const drain_asked& event) {
+  auto [plan, step] = scheduler_->drain_workers(event.request, now(self_));
   if (plan.problem.empty())
-    drains_.add(what.link, plan.leavers);
+    drains_.add(event.link, plan.leavers);
   if (spec_.answer_drain)
-    spec_.answer_drain({what.link, std::move(plan)});
+    spec_.answer_drain({event.link, std::move(plan)});
   follow(step);
 }
 
-void elastic_driver_state::ended(const slot_ended& what) {
-  const bool ran = what.failure.empty();
-  const auto how = ran ? what.how.text() : "could not be started: " + what.failure;
-  if (!ran && std::exchange(start_failure_, what.failure) != what.failure)
-    say("Process " + std::to_string(what.slot) + " " + how);
+void elastic_driver_state::ended(const slot_ended& event) {
+  const bool ran = event.failure.empty();
+  const auto manner = ran ? event.exit_status.text() : "could not be started: " + event.failure;
+  if (!ran && std::exchange(start_failure_, event.failure) != event.failure)
+    say("Process " + std::to_string(event.slot) + " " + manner);
   if (spec_.slot_exited)
-    spec_.slot_exited(what.slot, how);
-  for (auto& [link, leavers] : drains_.ended(what.slot))
+    spec_.slot_exited(event.slot, manner);
+  for (auto& [link, leavers] : drains_.ended(event.slot))
     if (spec_.answer_drain)
       spec_.answer_drain({link, {{}, std::move(leavers), true}});
-  if (crew_->counts(what.slot)) {
+  if (scheduler_->counts(event.slot)) {
     if (ran)
-      cause_.ended(what.slot, what.how, ending_->signalled());
+      cause_.ended(event.slot, event.exit_status, ending_->signalled());
     else
-      cause_.could_not_start(what.slot, how, what.how.code);
+      cause_.could_not_start(event.slot, manner, event.exit_status.code);
   }
   ending_->left();
   std::uniform_real_distribution<double> uniform(0, 1);
-  follow(crew_->ended(what.slot, what.how.code, now(self_), uniform(chance_)));
+  follow(scheduler_->ended(event.slot, event.exit_status.code, now(self_), uniform(chance_)));
 }
 
-void elastic_driver_state::finished(const slot_finished& what) {
-  slots_.erase(what.slot);
-  cause_.wrote(what.slot, what.last_lines);
-  if (const auto report = reports_.find(what.slot); report != reports_.end())
-    report->second.last_lines = what.last_lines;
+void elastic_driver_state::finished(const slot_finished& event) {
+  slots_.erase(event.slot);
+  cause_.wrote(event.slot, event.last_lines);
+  if (const auto report = reports_.find(event.slot); report != reports_.end())
+    report->second.last_lines = event.last_lines;
   finish_if_empty();
 }
 
 void elastic_driver_state::due() {
   follow(ending_->due(now(self_)));
-  follow(crew_->due(now(self_)));
+  follow(scheduler_->due(now(self_)));
 }
 
-void elastic_driver_state::follow(const crew::step& step) {
+void elastic_driver_state::follow(const worker_scheduler::step& step) {
   if (step.blacklisted && spec_.hosts_failed)
-    spec_.hosts_failed(crew_->failed_hosts(now(self_), wall()));
+    spec_.hosts_failed(scheduler_->failed_hosts(now(self_), wall()));
   for (const auto& line : step.lines)
     say(line);
   for (const auto slot : step.retire)
     retire(slot);
-  for (const auto& where : step.starts)
-    start_worker(where);
+  for (const auto& start : step.starts)
+    start_worker(start);
   if (step.complete && spec_.nobody_comes)
     spec_.nobody_comes();
   if (step.call_next)
     self_->delayed_send(self_, *step.call_next - now(self_), due_atom::value);
   if (step.over)
-    give_up(crew_->code());
+    give_up(scheduler_->code());
 }
 
-void elastic_driver_state::start_worker(const crew::start& where) {
-  if (crew_->over())
+void elastic_driver_state::start_worker(const worker_scheduler::start& start) {
+  if (scheduler_->over())
     return;
-  auto what = spec_.slot_for(where);
-  if (!what) {
-    say("farandole: " + what.error().text);
+  auto slot_spec_result = spec_.slot_for(start);
+  if (!slot_spec_result) {
+    say("farandole: " + slot_spec_result.error().text);
     give_up(1);
     return;
   }
-  assert(what->slot == where.slot);
+  assert(slot_spec_result->slot == start.slot);
   const slot_owner_actor me = caf::actor_cast<elastic_driver_actor>(self_);
-  const auto worker =
-      spec_.simulated ? spec_.simulated->slot(*what, me) : self_->spawn(slot, *what, writer_, me);
-  slots_[where.slot] = worker;
-  reports_[where.slot] = {
-      where.host + "[" + std::to_string(where.local) + "]", 0, "", "", what->label, what->folder, {}};
+  const auto worker = spec_.simulated ? spec_.simulated->slot(*slot_spec_result, me)
+                                      : self_->spawn(slot, *slot_spec_result, writer_, me);
+  slots_[start.slot] = worker;
+  reports_[start.slot] = {start.host + "[" + std::to_string(start.local) + "]",
+                          0,
+                          "",
+                          "",
+                          slot_spec_result->label,
+                          slot_spec_result->folder,
+                          {}};
   ending_->started();
   self_->send(worker, start_atom::value);
 }
@@ -189,7 +194,7 @@ void elastic_driver_state::retire(std::int32_t slot) {
 }
 
 void elastic_driver_state::give_up(int code) {
-  crew_->stop();
+  scheduler_->stop();
   stop_discovery();
   follow(ending_->wind_up(code, now(self_)));
   finish_if_empty();
@@ -212,15 +217,15 @@ void elastic_driver_state::stop_discovery() {
 }
 
 void elastic_driver_state::finish_if_empty() {
-  if (!crew_->over() || !slots_.empty() || !spec_.finished)
+  if (!scheduler_->over() || !slots_.empty() || !spec_.finished)
     return;
   std::exchange(spec_.finished, nullptr)(summarise());
   self_->quit();
 }
 
 int elastic_driver_state::summarise() {
-  const auto& first = crew_->first_failure();
-  if (!first || crew_->code() == 0)
+  const auto& first = scheduler_->first_failure();
+  if (!first || scheduler_->code() == 0)
     return ending_->code();
   failure_report report{first->worker, first->code, "", "failed", "", "", {}};
   const auto cause = cause_.judge();

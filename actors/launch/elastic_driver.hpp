@@ -1,5 +1,5 @@
 // The host driver of an elastic job: the hosts may change while it runs, and so may the processes. What is to
-// be done about it is decided by the crew (elastic/crew.hpp); here it is done.
+// be done about it is decided by the crew (elastic/worker_scheduler.hpp); here it is done.
 #pragma once
 
 #include <caf/all.hpp>
@@ -20,8 +20,8 @@
 #include "actors/launch/job_ending.hpp"
 #include "actors/launch/root_cause.hpp"
 #include "actors/launch/slot.hpp"
-#include "elastic/crew.hpp"
 #include "elastic/drain.hpp"
+#include "elastic/worker_scheduler.hpp"
 
 namespace farandole {
 
@@ -42,22 +42,22 @@ using elastic_driver_actor = caf::typed_actor<
 
 /// What stands in for processes, the script and the terminal, in the simulated world.
 struct simulated_hands {
-  std::function<slot_actor(const slot_spec& what, const slot_owner_actor& driver)> slot;
+  std::function<slot_actor(const slot_spec& slot_spec, const slot_owner_actor& driver)> slot;
   std::function<discoverer_actor(const discovery_owner_actor& driver)> discoverer;
   std::function<void(const std::string& line)> say;
 };
 
 struct elastic_driver_spec {
-  crew_options crew;
+  worker_scheduler_options scheduler;
   std::vector<host_slots> hosts;         ///< without a script, these
   std::optional<discoverer_spec> script; ///< finds them
   job_ending::times times;
   std::uint64_t seed = 0;          ///< for how long failed hosts are left alone
   std::vector<failed_host> failed; ///< before this launcher was started again
   /// What is to be started there. The error ends the job.
-  std::function<expected<slot_spec>(const crew::start& where)> slot_for;
+  std::function<expected<slot_spec>(const worker_scheduler::start& start)> slot_for;
   /// Called on the loop when a process has ended, with how in words: "exited with code 3".
-  std::function<void(std::int32_t slot, const std::string& how)> slot_exited;
+  std::function<void(std::int32_t slot, const std::string& manner)> slot_exited;
   /// Called on the loop: this worker is to leave in order at the next occasion. One that is no member gets
   /// SIGTERM as well.
   std::function<void(std::int32_t slot)> slot_retired;
@@ -66,7 +66,7 @@ struct elastic_driver_spec {
   /// Called on the loop: a host has come on the blacklist; these are all that ever were. May be empty.
   std::function<void(std::vector<failed_host> hosts)> hosts_failed;
   /// Called on the loop: the answer to a drain, which comes twice: at once, and when all of them are out.
-  std::function<void(const drain_answered& what)> answer_drain;
+  std::function<void(const drain_answered& answer)> answer_drain;
   /// Called on the loop, once, when all is over: with the launcher's exit code. The actor is gone after it.
   std::function<void(int code)> finished;
   std::shared_ptr<const simulated_hands> simulated; ///< none: the real ones; otherwise there is no writer
@@ -84,16 +84,16 @@ private:
   void start();
   void interrupted(int signal);
   void discovered(const discovery_result& result);
-  void formed(const generation_formed& what);
-  void leaving(const slot_leaving& what);
-  void drain(const drain_asked& what);
-  void ended(const slot_ended& what);
-  void finished(const slot_finished& what);
+  void formed(const generation_formed& event);
+  void leaving(const slot_leaving& event);
+  void drain(const drain_asked& event);
+  void ended(const slot_ended& event);
+  void finished(const slot_finished& event);
   void due();
 
   void discovery_failed(const discovery_result& result);
-  void follow(const crew::step& step);
-  void start_worker(const crew::start& where);
+  void follow(const worker_scheduler::step& step);
+  void start_worker(const worker_scheduler::start& start);
   void retire(std::int32_t slot);
   /// The job ends with this code, by no rule of the crew's.
   void give_up(int code);
@@ -108,7 +108,7 @@ private:
   elastic_driver_actor::pointer self_;
   elastic_driver_spec spec_;
   output_writer* writer_ = nullptr;
-  std::unique_ptr<crew> crew_;
+  std::unique_ptr<worker_scheduler> scheduler_;
   std::unique_ptr<job_ending> ending_;
   std::map<std::int32_t, slot_actor> slots_; ///< whose output has not ended
   std::set<std::int32_t> members_;           ///< slots of the last generation

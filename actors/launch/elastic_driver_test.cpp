@@ -45,18 +45,18 @@ struct outcome {
 
 /// Every worker is `sh -c worker`, in the test's folder, with $SLOT, $HOST and $LOCAL.
 elastic_job job_of(const folder& place, const std::string& worker, std::int32_t fewest,
-                   std::int32_t processes, std::int32_t most) {
+                   std::int32_t processes, std::int32_t limit) {
   elastic_job job;
-  job.crew.processes = processes;
-  job.crew.fewest = fewest;
-  job.crew.most = most;
-  job.slot_for = [&place, worker](const crew::start& where) -> expected<slot_spec> {
+  job.scheduler.processes = processes;
+  job.scheduler.fewest = fewest;
+  job.scheduler.limit = limit;
+  job.slot_for = [&place, worker](const worker_scheduler::start& start) -> expected<slot_spec> {
     slot_spec slot;
-    slot.slot = where.slot;
-    slot.label = std::to_string(where.slot);
+    slot.slot = start.slot;
+    slot.label = std::to_string(start.slot);
     slot.process.arguments = {"sh", "-c", "cd " + place.path + "; " + worker};
-    slot.process.environment = {"PATH=/usr/bin:/bin", "SLOT=" + std::to_string(where.slot),
-                                "HOST=" + where.host, "LOCAL=" + std::to_string(where.local)};
+    slot.process.environment = {"PATH=/usr/bin:/bin", "SLOT=" + std::to_string(start.slot),
+                                "HOST=" + start.host, "LOCAL=" + std::to_string(start.local)};
     slot.linger = std::chrono::nanoseconds(0);
     return slot;
   };
@@ -71,7 +71,7 @@ outcome run(const elastic_job& job, const char* discovery_timeout_s = "30", cons
   outcome result;
   {
     launcher_options options;
-    options.members = {job.crew.processes, true, job.crew.fewest, job.crew.most};
+    options.members = {job.scheduler.processes, true, job.scheduler.fewest, job.scheduler.limit};
     options.secret = "a secret of a test";
     options.journal = journal;
     REQUIRE_FALSE(options.values.assign(setting::exit_grace, "0", setting_source::flag));
@@ -208,8 +208,8 @@ TEST_CASE("a command that cannot be found ends an elastic job with 127 and its n
   const folder place;
   auto job = job_of(place, "", 1, 1, 1);
   job.hosts = {{"localhost", 1}};
-  job.slot_for = [inner = job.slot_for](const crew::start& where) {
-    auto slot = inner(where);
+  job.slot_for = [inner = job.slot_for](const worker_scheduler::start& start) {
+    auto slot = inner(start);
     slot->process.arguments = {"no-such-program-anywhere"};
     return slot;
   };
@@ -225,14 +225,14 @@ struct driven {
   std::promise<int> code;
   std::promise<std::int32_t> exited, retired;
   std::promise<bool> complete;
-  std::promise<draining> planned, out; ///< answers to a drain
+  std::promise<draining> planned, output; ///< answers to a drain
   output_writer writer;
   loop_system system;
   elastic_driver_actor actor;
 
   explicit driven(const elastic_job& job) {
     elastic_driver_spec spec;
-    spec.crew = job.crew;
+    spec.scheduler = job.scheduler;
     spec.hosts = job.hosts;
     if (!job.script.empty()) {
       spec.script.emplace();
@@ -248,9 +248,9 @@ struct driven {
     };
     spec.slot_retired = [this](std::int32_t slot) { retired.set_value(slot); };
     spec.nobody_comes = [this] { complete.set_value(true); };
-    spec.answer_drain = [this](const drain_answered& what) {
+    spec.answer_drain = [this](const drain_answered& answer) {
       // On the loop's thread, where nothing may be checked.
-      (what.what.all_out ? out : planned).set_value(what.link == 7 ? what.what : draining{});
+      (answer.value.all_out ? output : planned).set_value(answer.link == 7 ? answer.value : draining{});
     };
     spec.finished = [this](int result) { code.set_value(result); };
     actor = system.get().spawn(elastic_driver, spec, &writer);
@@ -258,8 +258,8 @@ struct driven {
   }
 
   template <class T>
-  static T soon(std::promise<T>& what) {
-    auto value = what.get_future();
+  static T soon(std::promise<T>& promise) {
+    auto value = promise.get_future();
     REQUIRE(value.wait_for(std::chrono::seconds(30)) == std::future_status::ready);
     return value.get();
   }
@@ -292,7 +292,7 @@ TEST_CASE("a drain is answered at once with who leaves, and when their processes
   CHECK(plan == draining{"", {{0, 1, "127.0.0.1"}}, false});
   CHECK(driven::soon(driver.retired) == 1);
   std::ofstream(place.path + "/go");
-  CHECK(driven::soon(driver.out).leavers == plan.leavers);
+  CHECK(driven::soon(driver.output).leavers == plan.leavers);
   std::ofstream(place.path + "/done");
   CHECK(driven::soon(driver.code) == 0);
 }
@@ -329,7 +329,7 @@ TEST_CASE("generations count as resets, and the limit ends the job", "[elastic]"
   const folder place;
   auto job = job_of(place, await_file + "await never", 1, 2, 2);
   job.hosts = {{"localhost", 2}};
-  job.crew.reset_limit = 1;
+  job.scheduler.reset_limit = 1;
   driven driver(job);
   for (std::uint64_t generation : {1, 2, 3})
     caf::anon_send(driver.actor, generation_formed{generation, {0, 1}});

@@ -4,7 +4,7 @@
 
 #include <cassert>
 
-#include "actors/kit/clock.hpp"
+#include "actors/event_loop/clock.hpp"
 
 namespace farandole {
 
@@ -22,9 +22,9 @@ host_driver_actor::behavior_type host_driver_state::begin(const host_driver_spec
   return {
       [this](start_atom) { start(); },
       [this](interrupt_atom, int signal) { follow(rules_->interrupted(signal, now(self_))); },
-      [this](const slot_ended& what) { ended(what); },
-      [this](const slot_finished& what) { finished(what); },
-      [this](const slot_fate& what) { cause_.learn(what); },
+      [this](const slot_ended& event) { ended(event); },
+      [this](const slot_finished& event) { finished(event); },
+      [this](const slot_fate& slot_fate) { cause_.learn(slot_fate); },
       [this](due_atom) { follow(rules_->due(now(self_))); },
   };
 }
@@ -34,36 +34,36 @@ void host_driver_state::start() {
   const slot_owner_actor me = caf::actor_cast<host_driver_actor>(self_);
   for (const auto& spec : spec_.slots)
     slots_.push_back(self_->spawn(slot, spec, writer_, me));
-  for (const auto& each : slots_)
-    self_->send(each, start_atom::value);
+  for (const auto& typed_actor : slots_)
+    self_->send(typed_actor, start_atom::value);
 }
 
-void host_driver_state::ended(const slot_ended& what) {
-  const bool ran = what.failure.empty();
+void host_driver_state::ended(const slot_ended& event) {
+  const bool ran = event.failure.empty();
   if (spec_.slot_exited)
-    spec_.slot_exited(what.slot, ran ? what.how.text() : "could not be started: " + what.failure);
+    spec_.slot_exited(event.slot, ran ? event.exit_status.text() : "could not be started: " + event.failure);
   if (!ran) {
-    cause_.could_not_start(what.slot, "could not be started: " + what.failure, what.how.code);
-    return follow(rules_->could_not_start(what.slot, what.failure, what.how.code, now(self_)));
+    cause_.could_not_start(event.slot, "could not be started: " + event.failure, event.exit_status.code);
+    return follow(rules_->could_not_start(event.slot, event.failure, event.exit_status.code, now(self_)));
   }
-  cause_.ended(what.slot, what.how, rules_->signalled());
-  follow(rules_->ended(what.slot, what.how, now(self_), cause_.culprit_of(what.slot)));
+  cause_.ended(event.slot, event.exit_status, rules_->signalled());
+  follow(rules_->ended(event.slot, event.exit_status, now(self_), cause_.culprit_of(event.slot)));
 }
 
 void host_driver_state::follow(const job_ending::step& step) {
   for (const auto& line : step.lines)
     say(line);
   if (step.signal != 0)
-    for (const auto& each : slots_)
-      self_->send(each, signal_atom::value, step.signal);
+    for (const auto& slot : slots_)
+      self_->send(slot, signal_atom::value, step.signal);
   if (step.call_next)
     self_->delayed_send(self_, *step.call_next - now(self_), due_atom::value);
 }
 
 // Only now, for the process at fault may be among the last to end.
-void host_driver_state::finished(const slot_finished& what) {
-  last_errors_[what.slot] = what.last_lines;
-  cause_.wrote(what.slot, what.last_lines);
+void host_driver_state::finished(const slot_finished& event) {
+  last_errors_[event.slot] = event.last_lines;
+  cause_.wrote(event.slot, event.last_lines);
   if (last_errors_.size() < slots_.size())
     return;
   const auto cause = rules_->failed() ? cause_.judge() : std::nullopt;

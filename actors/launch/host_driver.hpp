@@ -38,7 +38,7 @@ struct host_driver_spec {
   std::vector<slot_spec> slots; ///< position equals slot
   job_ending::times times;
   /// Called on the loop when a process has ended, with how in words: "exited with code 3".
-  std::function<void(std::int32_t slot, const std::string& how)> slot_exited;
+  std::function<void(std::int32_t slot, const std::string& manner)> slot_exited;
   /// Called on the loop, once, when all is over: with the launcher's exit code. The actor is gone after it.
   std::function<void(int code)> finished;
 };
@@ -53,8 +53,8 @@ public:
 
 private:
   void start();
-  void ended(const slot_ended& what);
-  void finished(const slot_finished& what);
+  void ended(const slot_ended& event);
+  void finished(const slot_finished& event);
   void follow(const job_ending::step& step);
   void say(const std::string& line);
   void summarise(const root_cause::verdict& cause);

@@ -8,105 +8,105 @@
 
 namespace farandole {
 
-auto job_ending::ended(std::int32_t process, const process_end& how, time_point now, std::int32_t culprit)
-    -> step {
+auto job_ending::ended(std::int32_t process, const process_end& exit_status, time_point current_time,
+                       std::int32_t culprit) -> step {
   assert(running_ > 0);
   --running_;
-  step what;
+  step decision;
   // Who ends after the launcher has sent a signal ends because of it.
-  if (how.failed() && phase_ <= phase::grace)
-    what = fail(culprit, how.code,
-                "Process " + std::to_string(process) + " exit with status code " + std::to_string(how.code) +
-                    ".",
-                now);
-  finish(what);
-  return what;
+  if (exit_status.failed() && phase_ <= phase::grace)
+    decision = fail(culprit, exit_status.code,
+                    "Process " + std::to_string(process) + " exit with status code " +
+                        std::to_string(exit_status.code) + ".",
+                    current_time);
+  finish(decision);
+  return decision;
 }
 
-auto job_ending::could_not_start(std::int32_t process, const std::string& why, int code, time_point now)
-    -> step {
+auto job_ending::could_not_start(std::int32_t process, const std::string& reason, int code,
+                                 time_point current_time) -> step {
   assert(running_ > 0);
   --running_;
-  step what =
-      fail(process, code, "Process " + std::to_string(process) + " could not be started: " + why, now);
-  if (std::exchange(start_failure_, why) == why)
-    what.lines.clear();
+  step decision = fail(
+      process, code, "Process " + std::to_string(process) + " could not be started: " + reason, current_time);
+  if (std::exchange(start_failure_, reason) == reason)
+    decision.lines.clear();
   if (phase_ == phase::grace)
-    signal_all(what, now); // nothing that ran has failed, so nobody has anything to say
-  finish(what);
-  return what;
+    signal_all(decision, current_time); // nothing that ran has failed, so nobody has anything to say
+  finish(decision);
+  return decision;
 }
 
-auto job_ending::fail(std::int32_t culprit, int code, std::string line, time_point now) -> step {
-  step what;
-  what.lines.push_back(std::move(line));
+auto job_ending::fail(std::int32_t culprit, int code, std::string line, time_point current_time) -> step {
+  step decision;
+  decision.lines.push_back(std::move(line));
   if (phase_ != phase::running)
-    return what;
+    return decision;
   failed_ = true;
   code_ = code;
   phase_ = phase::grace;
   if (running_ > 0) {
-    what.lines.push_back("Terminating remaining workers after failure of Process " + std::to_string(culprit) +
-                         ".");
-    what.call_next = next_ = now + allowed_.grace;
+    decision.lines.push_back("Terminating remaining workers after failure of Process " +
+                             std::to_string(culprit) + ".");
+    decision.call_next = next_ = current_time + allowed_.grace;
   }
-  return what;
+  return decision;
 }
 
-auto job_ending::wind_up(int code, time_point now) -> step {
-  step what;
+auto job_ending::wind_up(int code, time_point current_time) -> step {
+  step decision;
   if (phase_ != phase::running)
-    return what;
+    return decision;
   code_ = code;
   phase_ = phase::grace;
   if (running_ > 0)
-    what.call_next = next_ = now + allowed_.grace;
-  return what;
+    decision.call_next = next_ = current_time + allowed_.grace;
+  return decision;
 }
 
-auto job_ending::interrupted(int signal, time_point now) -> step {
-  step what;
-  if (interrupted_ && now - *interrupted_ < allowed_.same_signal)
-    return what;
-  interrupted_ = now;
+auto job_ending::interrupted(int signal, time_point current_time) -> step {
+  step decision;
+  if (interrupted_ && current_time - *interrupted_ < allowed_.same_signal)
+    return decision;
+  interrupted_ = current_time;
   if (code_ == 0)
     code_ = 128 + signal;
-  what.lines.push_back(std::string("farandole: ") + ::strsignal(signal) +
-                       (phase_ < phase::terminating ? "; ending the workers" : "; killing the workers"));
-  signal_all(what, now);
-  finish(what);
-  return what;
+  decision.lines.push_back(std::string("farandole: ") + ::strsignal(signal) +
+                           (phase_ < phase::terminating ? "; ending the workers" : "; killing the workers"));
+  signal_all(decision, current_time);
+  finish(decision);
+  return decision;
 }
 
-auto job_ending::due(time_point now) -> step {
-  step what;
+auto job_ending::due(time_point current_time) -> step {
+  step decision;
   if (phase_ == phase::running || phase_ == phase::killing || running_ == 0)
-    return what;
-  if (now < next_) {
-    what.call_next = next_;
-    return what;
+    return decision;
+  if (current_time < next_) {
+    decision.call_next = next_;
+    return decision;
   }
-  signal_all(what, now);
-  return what;
+  signal_all(decision, current_time);
+  return decision;
 }
 
-void job_ending::signal_all(step& what, time_point now) {
+void job_ending::signal_all(step& decision, time_point current_time) {
   if (phase_ < phase::terminating) {
     phase_ = phase::terminating;
-    what.signal = SIGTERM;
-    what.call_next = next_ = now + allowed_.kill_after;
+    decision.signal = SIGTERM;
+    decision.call_next = next_ = current_time + allowed_.kill_after;
   } else {
     phase_ = phase::killing;
-    what.signal = SIGKILL;
+    decision.signal = SIGKILL;
   }
 }
 
-void job_ending::finish(step& what) {
+void job_ending::finish(step& decision) {
   if (running_ > 0)
     return;
-  what.done = true;
-  what.signal = 0;
-  what.call_next.reset();
+  decision.done = true;
+  decision.signal = 0;
+  decision.call_next.reset();
 }
 
 std::vector<std::string> failure_summary(const failure_report& cause) {

@@ -36,10 +36,11 @@ public:
   job_ending(std::int32_t processes, times allowed) : allowed_(allowed), running_(processes) {}
 
   /// `culprit`: the process by whose end this one failed; itself if it failed on its own.
-  step ended(std::int32_t process, const process_end& how, time_point now, std::int32_t culprit);
+  step ended(std::int32_t process, const process_end& exit_status, time_point current_time,
+             std::int32_t culprit);
   /// It never ran. Counts as a failure with this code. A reason that was told of another process already is
   /// not told again.
-  step could_not_start(std::int32_t process, const std::string& why, int code, time_point now);
+  step could_not_start(std::int32_t process, const std::string& reason, int code, time_point current_time);
 
   // Where others judge what the end of a process means (elastic jobs):
   /// One more process runs.
@@ -47,12 +48,12 @@ public:
   /// A process has ended.
   void left() { --running_; }
   /// The job is over, with this code: who still runs gets the time that others get after a failure.
-  step wind_up(int code, time_point now);
+  step wind_up(int code, time_point current_time);
 
   /// The launcher was told to end, by a signal. The second time it is meant seriously.
-  step interrupted(int signal, time_point now);
+  step interrupted(int signal, time_point current_time);
   /// The time asked for by `call_next` has come; an earlier call does nothing.
-  step due(time_point now);
+  step due(time_point current_time);
 
   /// 0, the code of the first failure, or 128 + the signal that ended the launcher.
   int code() const { return code_; }
@@ -64,9 +65,9 @@ public:
 private:
   enum class phase : std::uint8_t { running, grace, terminating, killing };
 
-  step fail(std::int32_t culprit, int code, std::string line, time_point now);
-  void signal_all(step& what, time_point now);
-  void finish(step& what);
+  step fail(std::int32_t culprit, int code, std::string line, time_point current_time);
+  void signal_all(step& decision, time_point current_time);
+  void finish(step& decision);
 
   times allowed_;
   std::int32_t running_;

@@ -16,13 +16,13 @@
 #include <optional>
 #include <random>
 
+#include "actors/event_loop/loop.hpp"
 #include "actors/interfaces/slots.hpp"
-#include "actors/kit/loop.hpp"
 #include "actors/launch/elastic_driver.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "actors/launch/process_keeper.hpp"
 #include "actors/launch/remote_rendezvous.hpp"
-#include "actors/rendezvous.hpp"
+#include "actors/rendezvous/rendezvous.hpp"
 
 namespace farandole {
 
@@ -44,8 +44,8 @@ std::vector<std::string> own_environment() {
 }
 
 auto exit_reporter(const caf::actor& rendezvous) {
-  return [rendezvous](std::int32_t slot, const std::string& how) {
-    caf::anon_send(rendezvous, slot_exited{slot, how});
+  return [rendezvous](std::int32_t slot, const std::string& manner) {
+    caf::anon_send(rendezvous, slot_exited{slot, manner});
   };
 }
 
@@ -104,8 +104,8 @@ public:
 
 private:
   static void ring(const descriptor& bell) {
-    const std::uint64_t one = 1;
-    [[maybe_unused]] const auto count = ::write(bell.get(), &one, sizeof one);
+    const std::uint64_t number = 1;
+    [[maybe_unused]] const auto count = ::write(bell.get(), &number, sizeof number);
   }
 
   /// `interrupt(signal)` says whether that is the end.
@@ -144,8 +144,8 @@ private:
 
 /// Ends in reverse order: output is written before the actors' system goes, the keeper goes last.
 struct launcher::parts {
-  parts(process_keeper started, const launcher_options& how)
-      : keeper(std::move(started)), values(how.values), log(log_options_of(how.values)) {}
+  parts(process_keeper started, const launcher_options& options)
+      : keeper(std::move(started)), values(options.values), log(log_options_of(options.values)) {}
 
   process_keeper keeper;
   settings values;
@@ -187,32 +187,32 @@ expected<std::unique_ptr<launcher>> launcher::open(const launcher_options& optio
 }
 
 error launcher::start_own(parts& made, const launcher_options& options) {
-  rendezvous_options how;
-  how.members = options.members;
-  how.settings = options.values;
-  how.links = link_settings::of(options.values);
-  how.links.credentials = std::make_shared<const tls_credentials>(options.secret);
-  how.links.log = &made.log;
-  how.bind_ip = options.bind_ip;
-  how.port = options.port;
-  how.log = &made.log;
-  how.apart = options.apart;
-  how.draw = static_cast<std::uint32_t>(std::random_device{}());
-  how.hosts = options.hosts;
-  how.stepped_down = made.watch.stepped_down();
+  rendezvous_options settings;
+  settings.members = options.members;
+  settings.settings = options.values;
+  settings.links = link_settings::of(options.values);
+  settings.links.credentials = std::make_shared<const tls_credentials>(options.secret);
+  settings.links.log = &made.log;
+  settings.bind_ip = options.bind_ip;
+  settings.port = options.port;
+  settings.log = &made.log;
+  settings.apart = options.apart;
+  settings.draw = static_cast<std::uint32_t>(std::random_device{}());
+  settings.hosts = options.hosts;
+  settings.stepped_down = made.watch.stepped_down();
   if (!options.journal.empty()) {
     const auto rule =
         options.ignore_journal_damage ? journal::damaged::go_on_before_it : journal::damaged::refuse;
     auto book = journal::open(options.journal, local_disk(), rule);
     if (!book)
       return book.error();
-    how.journal = std::move(*book);
-    if (!how.journal->repaired().empty())
-      made.log.warning(how.journal->repaired());
+    settings.journal = std::move(*book);
+    if (!settings.journal->repaired().empty())
+      made.log.warning(settings.journal->repaired());
     if (!options.apart)
-      made.failed = how.journal->failed();
+      made.failed = settings.journal->failed();
   }
-  auto service = start_rendezvous(made.system.get(), how);
+  auto service = start_rendezvous(made.system.get(), settings);
   if (!service)
     return service.error();
   made.rendezvous = caf::actor_cast<caf::actor>(service->actor);
@@ -287,7 +287,7 @@ int launcher::run(std::vector<slot_spec> slots) {
 int launcher::run(const elastic_job& job) {
   const job_duration duration(parts_->log);
   elastic_driver_spec spec;
-  spec.crew = job.crew;
+  spec.scheduler = job.scheduler;
   spec.hosts = job.hosts;
   if (!job.script.empty()) {
     spec.script.emplace();
@@ -302,13 +302,13 @@ int launcher::run(const elastic_job& job) {
   spec.times.grace = parts_->values.duration(setting::exit_grace);
   spec.seed = std::random_device{}();
   const auto rendezvous = parts_->rendezvous;
-  spec.slot_for = [&, rendezvous](const crew::start& where) {
-    caf::anon_send(rendezvous, slot_started{where.slot, where.host});
-    auto slot = job.slot_for(where);
+  spec.slot_for = [&, rendezvous](const worker_scheduler::start& start) {
+    caf::anon_send(rendezvous, slot_started{start.slot, start.host});
+    auto slot = job.slot_for(start);
     if (slot) {
       slot->process.keeper = &parts_->keeper;
-      slot->started = [this, where](pid_t process) {
-        parts_->log.info("worker " + std::to_string(where.slot) + " started on " + where.host +
+      slot->started = [this, start](pid_t process) {
+        parts_->log.info("worker " + std::to_string(start.slot) + " started on " + start.host +
                          " as process " + std::to_string(process));
       };
     }
@@ -318,7 +318,7 @@ int launcher::run(const elastic_job& job) {
   spec.finished = parts_->watch.finished();
   spec.slot_retired = [rendezvous](std::int32_t slot) { caf::anon_send(rendezvous, slot_retired{slot}); };
   spec.nobody_comes = [rendezvous] { caf::anon_send(rendezvous, nobody_comes{}); };
-  spec.answer_drain = [rendezvous](const drain_answered& what) { caf::anon_send(rendezvous, what); };
+  spec.answer_drain = [rendezvous](const drain_answered& answer) { caf::anon_send(rendezvous, answer); };
   spec.failed = parts_->failed;
   spec.hosts_failed = [rendezvous](std::vector<failed_host> hosts) {
     caf::anon_send(rendezvous, hosts_failed{std::move(hosts)});

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "actors/kit/log.hpp"
+#include "actors/event_loop/log.hpp"
 #include "actors/launch/slot_spec.hpp"
-#include "elastic/crew.hpp"
 #include "elastic/membership.hpp"
-#include "messages/error.hpp"
-#include "messages/settings.hpp"
+#include "elastic/worker_scheduler.hpp"
+#include "messages/settings/settings.hpp"
+#include "messages/values/error.hpp"
 
 namespace farandole {
 
@@ -37,14 +37,14 @@ struct launcher_options {
 
 /// A job whose processes may change while it runs.
 struct elastic_job {
-  crew_options crew;
+  worker_scheduler_options scheduler;
   std::vector<host_slots> hosts;              ///< without a script, these
   std::string script;                         ///< path of a program that prints hosts
   std::optional<std::int32_t> slots_per_host; ///< where the script tells none
   /// Why a host that the script printed cannot be used; empty: it can. May block; not called on the loop.
   std::function<std::string(const std::string& host)> objection;
   /// What to start for a worker; on the loop.
-  std::function<expected<slot_spec>(const crew::start& where)> slot_for;
+  std::function<expected<slot_spec>(const worker_scheduler::start& start)> slot_for;
 };
 
 class launcher {

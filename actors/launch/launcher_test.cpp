@@ -45,7 +45,7 @@ private:
 
 struct result {
   int code;
-  std::string out, err;
+  std::string text, err;
 };
 
 std::vector<slot_spec> shells(const std::vector<std::string>& scripts) {
@@ -92,7 +92,7 @@ bool ends(pid_t id) {
 TEST_CASE("a job whose processes end well ends with 0, and every line has its rank", "[launcher]") {
   const auto got = run(shells({"echo a; echo b >&2", "printf c"}));
   CHECK(got.code == 0);
-  CHECK((got.out == "[0]<stdout>:a\n[1]<stdout>:c\n" || got.out == "[1]<stdout>:c\n[0]<stdout>:a\n"));
+  CHECK((got.text == "[0]<stdout>:a\n[1]<stdout>:c\n" || got.text == "[1]<stdout>:c\n[0]<stdout>:a\n"));
   CHECK(got.err == "[0]<stderr>:b\n");
 }
 
@@ -128,7 +128,7 @@ TEST_CASE("after a failure the others get SIGTERM and may still speak", "[launch
       run(shells({"trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.01; done", "kill -USR1 $$"}),
           "1");
   CHECK(got.code == 128 + SIGUSR1);
-  CHECK(got.out == "[0]<stdout>:ready\n[0]<stdout>:bye\n");
+  CHECK(got.text == "[0]<stdout>:ready\n[0]<stdout>:bye\n");
 }
 
 TEST_CASE("SIGTERM to the launcher ends the job in order", "[launcher]") {
@@ -140,8 +140,8 @@ TEST_CASE("SIGTERM to the launcher ends the job in order", "[launcher]") {
 TEST_CASE("what a process leaves behind in its group ends with it", "[launcher]") {
   const auto got = run(shells({"sleep 1000 & echo $!"}));
   CHECK(got.code == 0);
-  REQUIRE(got.out.starts_with("[0]<stdout>:"));
-  CHECK(ends(std::stoi(got.out.substr(12))));
+  REQUIRE(got.text.starts_with("[0]<stdout>:"));
+  CHECK(ends(std::stoi(got.text.substr(12))));
 }
 
 TEST_CASE("much output arrives whole", "[launcher]") {
@@ -149,7 +149,7 @@ TEST_CASE("much output arrives whole", "[launcher]") {
   std::string wanted;
   for (int number = 1; number <= 20000; ++number)
     wanted += "[0]<stdout>:" + std::to_string(number) + "\n";
-  CHECK(got.out == wanted);
+  CHECK(got.text == wanted);
   CHECK(got.err.ends_with("[1]<stderr>:20000\n"));
 }
 
@@ -171,10 +171,10 @@ TEST_CASE("copies of the output hold the same lines", "[launcher]") {
   };
   CHECK(content("stdout") == "[0]<stdout>:a\n");
   CHECK(content("stderr") == "[0]<stderr>:b\n");
-  for (const char* each : {"/rank.0/stdout", "/rank.0/stderr"})
-    ::unlink((folder + each).c_str());
-  for (const char* each : {"/rank.0", ""})
-    ::rmdir((folder + each).c_str());
+  for (const char* text : {"/rank.0/stdout", "/rank.0/stderr"})
+    ::unlink((folder + text).c_str());
+  for (const char* text : {"/rank.0", ""})
+    ::rmdir((folder + text).c_str());
 }
 
 TEST_CASE("no process outlives a launcher that is killed, and no child of one either", "[launcher]") {

@@ -2,21 +2,21 @@
 
 namespace farandole {
 
-void output_prefix::open_line(std::string& out, std::string_view stamp) {
+void output_prefix::open_line(std::string& text, std::string_view stamp) {
   if (!in_line_) {
-    out += stamp;
-    out += prefix_;
+    text += stamp;
+    text += prefix_;
   }
-  out += held_;
+  text += held_;
   held_.clear();
 }
 
 std::string output_prefix::take(std::string_view bytes, std::string_view stamp) {
-  std::string out;
+  std::string text;
   if (after_return_ && !bytes.empty()) {
     after_return_ = false;
     if (bytes.front() == '\n') {
-      out += '\n';
+      text += '\n';
       bytes.remove_prefix(1);
     }
   }
@@ -24,14 +24,14 @@ std::string output_prefix::take(std::string_view bytes, std::string_view stamp) 
        end = bytes.find_first_of("\r\n")) {
     const bool pair = bytes[end] == '\r' && end + 1 < bytes.size() && bytes[end + 1] == '\n';
     after_return_ = bytes[end] == '\r' && end + 1 == bytes.size();
-    open_line(out, stamp);
-    out += bytes.substr(0, end + 1 + pair);
+    open_line(text, stamp);
+    text += bytes.substr(0, end + 1 + pair);
     in_line_ = false;
     bytes.remove_prefix(end + 1 + pair);
   }
   held_ += bytes;
   if (held_.size() <= longest_held)
-    return out;
+    return text;
   // Cut in front of the last character that may be incomplete: bytes 10xxxxxx continue one.
   std::size_t cut = held_.size();
   for (int step = 0; step < 3 && (static_cast<unsigned char>(held_[cut - 1]) & 0xc0) == 0x80; ++step)
@@ -40,20 +40,20 @@ std::string output_prefix::take(std::string_view bytes, std::string_view stamp) 
     --cut;
   std::string rest = held_.substr(cut);
   held_.resize(cut);
-  open_line(out, stamp);
+  open_line(text, stamp);
   in_line_ = true;
   held_ = std::move(rest);
-  return out;
+  return text;
 }
 
 std::string output_prefix::end(std::string_view stamp) {
-  std::string out;
+  std::string text;
   if (held_.empty() && !in_line_)
-    return out;
-  open_line(out, stamp);
-  out += '\n';
+    return text;
+  open_line(text, stamp);
+  text += '\n';
   in_line_ = false;
-  return out;
+  return text;
 }
 
 } // namespace farandole

@@ -23,7 +23,7 @@ public:
   std::string end(std::string_view stamp);
 
 private:
-  void open_line(std::string& out, std::string_view stamp);
+  void open_line(std::string& text, std::string_view stamp);
 
   std::string prefix_;
   std::string held_;          ///< begin of a line whose end has not come

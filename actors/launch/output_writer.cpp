@@ -92,21 +92,21 @@ void output_writer::run() {
   }
 }
 
-void output_writer::put(const chunk& what) {
-  if (broken_.contains(what.target))
+void output_writer::put(const chunk& chunk) {
+  if (broken_.contains(chunk.target))
     return;
-  for (std::size_t at = 0; at < what.text.size();) {
-    const auto count = ::write(what.target, what.text.data() + at, what.text.size() - at);
+  for (std::size_t at = 0; at < chunk.text.size();) {
+    const auto count = ::write(chunk.target, chunk.text.data() + at, chunk.text.size() - at);
     if (count >= 0) {
       at += static_cast<std::size_t>(count);
     } else if (errno == EAGAIN) {
       // Somebody who shares the terminal made it non-blocking.
-      pollfd ready{what.target, POLLOUT, 0};
+      pollfd ready{chunk.target, POLLOUT, 0};
       ::poll(&ready, 1, -1); // no deadline: the reader may take its time, and the loop does not wait for it
     } else if (errno != EINTR) {
       const std::string problem = std::strerror(errno);
-      broken_.insert(what.target);
-      if (what.target != STDERR_FILENO)
+      broken_.insert(chunk.target);
+      if (chunk.target != STDERR_FILENO)
         put({STDERR_FILENO, "farandole: output is lost from here on: " + problem + "\n"});
       return;
     }

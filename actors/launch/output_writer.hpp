@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "messages/descriptor.hpp"
-#include "messages/error.hpp"
+#include "messages/values/descriptor.hpp"
+#include "messages/values/error.hpp"
 
 namespace farandole {
 
@@ -46,7 +46,7 @@ private:
     std::string text;
   };
   void run();
-  void put(const chunk& what);
+  void put(const chunk& chunk);
 
   std::vector<descriptor> files_;
   std::set<int> broken_; ///< the thread's own: targets that took an error; what follows for them is dropped

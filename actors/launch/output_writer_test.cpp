@@ -88,6 +88,6 @@ TEST_CASE("a file is made with its folders, and one that cannot be made is named
   const descriptor file{::open((folder + "/a/b/stdout").c_str(), O_RDONLY)};
   CHECK(all_of(file.get()) == "text\n");
   ::unlink((folder + "/a/b/stdout").c_str());
-  for (const char* each : {"/a/b", "/a", ""})
-    ::rmdir((folder + each).c_str());
+  for (const char* text : {"/a/b", "/a", ""})
+    ::rmdir((folder + text).c_str());
 }

@@ -64,23 +64,23 @@ void reset_signals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-[[noreturn]] void run_child(const launch& what) {
+[[noreturn]] void run_child(const launch& launch) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != what.launcher)
+  if (::getppid() != launch.launcher)
     ::_exit(127); // the launcher died before the line above
-  if (what.keeper >= 0 && !process_keeper::enter(what.keeper, ::getpid()))
-    give_up(what.failure);
+  if (launch.keeper >= 0 && !process_keeper::enter(launch.keeper, ::getpid()))
+    give_up(launch.failure);
   reset_signals();
-  if (::dup2(what.input, 0) < 0 || ::dup2(what.output, 1) < 0 || ::dup2(what.errors, 2) < 0)
-    give_up(what.failure);
-  for (const int fd : what.inherited)
+  if (::dup2(launch.input, 0) < 0 || ::dup2(launch.output, 1) < 0 || ::dup2(launch.errors, 2) < 0)
+    give_up(launch.failure);
+  for (const int fd : launch.inherited)
     if (::fcntl(fd, F_SETFD, 0) < 0)
-      give_up(what.failure);
-  ::execve(what.program.c_str(), what.arguments.data(), what.environment.data());
+      give_up(launch.failure);
+  ::execve(launch.program.c_str(), launch.arguments.data(), launch.environment.data());
   if (errno == ENOEXEC)
-    ::execve("/bin/sh", what.shell_arguments.data(), what.environment.data());
-  give_up(what.failure);
+    ::execve("/bin/sh", launch.shell_arguments.data(), launch.environment.data());
+  give_up(launch.failure);
 }
 
 expected<std::pair<descriptor, descriptor>> make_pipe() {
@@ -108,22 +108,22 @@ expected<process> start_process(const process_spec& spec) {
   shell_arguments.front() = const_cast<char*>(program->c_str());
   static const char shell[] = "/bin/sh";
   shell_arguments.insert(shell_arguments.begin(), const_cast<char*>(shell));
-  const launch what{*program,
-                    std::move(arguments),
-                    std::move(shell_arguments),
-                    pointers(spec.environment),
-                    spec.inherited,
-                    ::getpid(),
-                    spec.keeper ? spec.keeper->entrance() : -1,
-                    input.get(),
-                    output->second.get(),
-                    errors->second.get(),
-                    failure->second.get()};
+  const launch launch{*program,
+                      std::move(arguments),
+                      std::move(shell_arguments),
+                      pointers(spec.environment),
+                      spec.inherited,
+                      ::getpid(),
+                      spec.keeper ? spec.keeper->entrance() : -1,
+                      input.get(),
+                      output->second.get(),
+                      errors->second.get(),
+                      failure->second.get()};
   const pid_t child = ::fork();
   if (child < 0)
     return error{error_kind::unknown, "fork: " + reason(errno)};
   if (child == 0)
-    run_child(what);
+    run_child(launch);
 
   failure->second.close();
   int number = 0;
@@ -135,11 +135,11 @@ expected<process> start_process(const process_spec& spec) {
                   std::move(output->first), std::move(errors->first)};
   if (count == 0 && started.watched)
     return started;
-  const auto why = count == 0 ? error{error_kind::unknown, "pidfd_open: " + reason(errno)}
-                              : start_failure(*program, number);
+  const auto cause = count == 0 ? error{error_kind::unknown, "pidfd_open: " + reason(errno)}
+                                : start_failure(*program, number);
   started.signal(SIGKILL);
   started.reap(spec.keeper);
-  return why;
+  return cause;
 }
 
 process_end process::ending() const {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "messages/descriptor.hpp"
-#include "messages/error.hpp"
+#include "messages/values/descriptor.hpp"
+#include "messages/values/error.hpp"
 
 namespace farandole {
 

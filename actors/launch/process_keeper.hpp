@@ -6,8 +6,8 @@
 
 #include <sys/types.h>
 
-#include "messages/descriptor.hpp"
-#include "messages/error.hpp"
+#include "messages/values/descriptor.hpp"
+#include "messages/values/error.hpp"
 
 namespace farandole {
 

@@ -46,11 +46,11 @@ std::string all_of(int fd) {
   return text;
 }
 
-process_end finished(process& what) {
-  REQUIRE(readable(what.watched.get()));
-  const auto how = what.ending();
-  what.reap(nullptr);
-  return how;
+process_end finished(process& process) {
+  REQUIRE(readable(process.watched.get()));
+  const auto exit_status = process.ending();
+  process.reap(nullptr);
+  return exit_status;
 }
 
 } // namespace
@@ -60,18 +60,18 @@ TEST_CASE("a process runs in its own group, with its environment and an empty in
   CHECK(all_of(child.output.get()) == "hello sh\n");
   CHECK(all_of(child.errors.get()) == "err\n");
   CHECK(::getpgid(child.id) == child.id);
-  const auto how = finished(child);
-  CHECK(how.code == 3);
-  CHECK(how.text() == "exited with code 3");
+  const auto exit_status = finished(child);
+  CHECK(exit_status.code == 3);
+  CHECK(exit_status.text() == "exited with code 3");
 }
 
 TEST_CASE("a process that a signal ends has 128 and the signal as its code", "[process]") {
   auto child = started(shell("sleep 1000"));
   child.signal(SIGKILL);
-  const auto how = finished(child);
-  CHECK(how.code == 137);
-  CHECK(how.signal == SIGKILL);
-  CHECK(how.text() == "was killed by signal 9 (Killed)");
+  const auto exit_status = finished(child);
+  CHECK(exit_status.code == 137);
+  CHECK(exit_status.signal == SIGKILL);
+  CHECK(exit_status.text() == "was killed by signal 9 (Killed)");
 }
 
 TEST_CASE("a program that is not there, or is none, is refused with its name", "[process]") {

@@ -43,17 +43,17 @@ std::string refusal(const std::string& command, int code, const std::string& pat
 } // namespace
 
 TEST_CASE("a command is looked up as a shell does", "[program]") {
-  const working_folder here;
-  here.write("tool", 0755);
+  const working_folder folder;
+  folder.write("tool", 0755);
   CHECK(*find_program("./tool", "") == "./tool");
-  CHECK(*find_program("tool", "/nonexistent:" + here.path.string()) == here.path.string() + "/tool");
+  CHECK(*find_program("tool", "/nonexistent:" + folder.path.string()) == folder.path.string() + "/tool");
   CHECK(*find_program("tool", "") == "./tool"); // an empty folder is the working directory
 }
 
 TEST_CASE("a script that is no command is answered by how to run it", "[program]") {
-  const working_folder here;
-  here.write("hello.py", 0644);
-  here.write("tool", 0755);
+  const working_folder folder;
+  folder.write("hello.py", 0644);
+  folder.write("tool", 0755);
   CHECK(refusal("hello.py", 127) == "hello.py: command not found; did you mean \"python hello.py\"?");
   CHECK(refusal("tool", 127) == "tool: command not found; did you mean \"./tool\"?");
   CHECK(refusal("absent.py", 127) == "absent.py: command not found");
@@ -61,20 +61,20 @@ TEST_CASE("a script that is no command is answered by how to run it", "[program]
 }
 
 TEST_CASE("a file that is not executable gives 126 and a remedy", "[program]") {
-  const working_folder here;
-  here.write("hello.py", 0644);
-  here.write("tool", 0644);
+  const working_folder folder;
+  folder.write("hello.py", 0644);
+  folder.write("tool", 0644);
   CHECK(refusal("./hello.py", 126) ==
         "./hello.py: permission denied: the file is not executable; did you mean \"python ./hello.py\"?");
   CHECK(refusal("./tool", 126) ==
         "./tool: permission denied: the file is not executable; make it so: chmod +x ./tool");
-  CHECK(refusal("tool", 126, here.path).starts_with(here.path.string() + "/tool: permission denied"));
+  CHECK(refusal("tool", 126, folder.path).starts_with(folder.path.string() + "/tool: permission denied"));
   CHECK(refusal("./", 126) == "./ is a directory");
 }
 
 TEST_CASE("a script whose interpreter does not exist is not said to be missing", "[program]") {
-  const working_folder here;
-  here.write("tool", 0755);
+  const working_folder folder;
+  folder.write("tool", 0755);
   const auto problem = start_failure("./tool", ENOENT);
   CHECK(problem.text.find("bad interpreter") != std::string::npos);
   CHECK(start_failure_code(problem) == 126);

@@ -4,10 +4,10 @@
 
 #include <utility>
 
+#include "actors/event_loop/clock.hpp"
 #include "actors/interfaces/link.hpp"
-#include "actors/kit/clock.hpp"
 #include "actors/launch/host_driver.hpp"
-#include "messages/membership.hpp"
+#include "messages/wire/membership.hpp"
 
 namespace farandole {
 
@@ -20,40 +20,40 @@ remote_rendezvous_actor start_remote_rendezvous(caf::actor_system& system,
 
 remote_rendezvous_actor::behavior_type remote_rendezvous_state::begin(const remote_rendezvous_spec& spec) {
   spec_ = spec;
-  calls_ = redial{spec.patience};
+  calls_ = reconnect_backoff{spec.patience};
   call();
   return {
-      [this](const slot_exited& what) {
-        auto& slot = slots_[what.slot];
+      [this](const slot_exited& event) {
+        auto& slot = slots_[event.slot];
         slot.ended = true;
-        slot.how = what.how;
-        changed(what.slot);
+        slot.manner = event.manner;
+        changed(event.slot);
       },
-      [this](const slot_started& what) { changed(what.slot); },
-      [this](const slot_retired& what) {
-        slots_[what.slot].retired = true;
-        changed(what.slot);
+      [this](const slot_started& event) { changed(event.slot); },
+      [this](const slot_retired& event) {
+        slots_[event.slot].retired = true;
+        changed(event.slot);
       },
       [this](const nobody_comes&) {
         complete_ = true;
         if (link_)
           report({});
       },
-      [this](const hosts_failed& what) {
-        if (std::exchange(failed_hosts_, what.hosts) != what.hosts && link_)
+      [this](const hosts_failed& event) {
+        if (std::exchange(failed_hosts_, event.hosts) != event.hosts && link_)
           report({});
       },
-      [this](const drain_answered& what) { answer(what); },
+      [this](const drain_answered& value) { answer(value); },
       [](const watch_fates&) {}, // one that runs apart does not tell: the first failure counts as the cause
-      [this](const watch_generations& what) {
-        watcher_ = what.who;
+      [this](const watch_generations& event) {
+        watcher_ = event.process;
         end_job();
       },
       [this](call_atom) { call(); },
       [this](close_atom) { close(); },
-      [this](const link_opened& what) { opened(what); },
-      [this](const link_received& what) { received(what); },
-      [this](const link_closed& what) { closed(what); },
+      [this](const link_opened& event) { opened(event); },
+      [this](const link_received& event) { received(event); },
+      [this](const link_closed& event) { closed(event); },
   };
 }
 
@@ -67,10 +67,10 @@ void remote_rendezvous_state::call() {
 }
 
 void remote_rendezvous_state::changed(std::int32_t slot) {
-  auto& one = slots_[slot];
-  one.number = slot;
+  auto& entry = slots_[slot];
+  entry.number = slot;
   if (link_)
-    report({one});
+    report({entry});
 }
 
 void remote_rendezvous_state::report(std::vector<reported_slot> slots) {
@@ -86,12 +86,12 @@ void remote_rendezvous_state::close() {
     self_->quit();
 }
 
-void remote_rendezvous_state::opened(const link_opened& what) {
-  link_ = what.handle;
+void remote_rendezvous_state::opened(const link_opened& event) {
+  link_ = event.handle;
   if (closing_)
     return close();
   if (calls_.searching() && spec_.log)
-    spec_.log->warning("the rendezvous at " + where() + " is back");
+    spec_.log->warning("the rendezvous at " + location() + " is back");
   met_ = true;
   calls_.found();
   std::vector<reported_slot> all;
@@ -100,78 +100,78 @@ void remote_rendezvous_state::opened(const link_opened& what) {
   report(std::move(all));
 }
 
-void remote_rendezvous_state::received(const link_received& what) {
-  if (what.message.kind() == wire::Envelope::Body::FORMED) {
-    if (const auto news = decode_formed(what.message))
+void remote_rendezvous_state::received(const link_received& event) {
+  if (event.message.kind() == wire::Envelope::Body::FORMED) {
+    if (const auto news = decode_formed(event.message))
       hear_of(*news);
-  } else if (what.message.kind() == wire::Envelope::Body::LEAVING) {
-    if (const auto news = decode_leaving(what.message); news && news->slot >= 0 && watcher_)
+  } else if (event.message.kind() == wire::Envelope::Body::LEAVING) {
+    if (const auto news = decode_leaving(event.message); news && news->slot >= 0 && watcher_)
       self_->send(watcher_, slot_leaving{news->slot});
-  } else if (what.message.kind() == wire::Envelope::Body::DRAIN) {
-    if (const auto asked = decode_drain(what.message))
+  } else if (event.message.kind() == wire::Envelope::Body::DRAIN) {
+    if (const auto asked = decode_drain(event.message))
       pass_on(*asked);
-  } else if (what.message.kind() == wire::Envelope::Body::REFUSED) {
-    if (const auto why = decode_refused(what.message))
-      fail("the rendezvous at " + where() + " refused this launcher: " + why->reason);
+  } else if (event.message.kind() == wire::Envelope::Body::REFUSED) {
+    if (const auto reason = decode_refused(event.message))
+      fail("the rendezvous at " + location() + " refused this launcher: " + reason->reason);
   }
 }
 
-void remote_rendezvous_state::hear_of(const formed& what) {
-  if (what.epoch < epoch_) {
+void remote_rendezvous_state::hear_of(const formed& formed) {
+  if (formed.epoch < epoch_) {
     caf::anon_send(link_, encode(address{}, superseded{epoch_}));
     return;
   }
-  epoch_ = what.epoch;
+  epoch_ = formed.epoch;
   if (watcher_)
-    self_->send(watcher_, generation_formed{what.generation, what.slots});
+    self_->send(watcher_, generation_formed{formed.generation, formed.slots});
 }
 
-void remote_rendezvous_state::pass_on(const drain& what) {
+void remote_rendezvous_state::pass_on(const drain& request) {
   if (watcher_)
-    self_->send(watcher_, drain_asked{what.caller, what});
+    self_->send(watcher_, drain_asked{request.caller, request});
   else
-    answer({what.caller, {"this job is not elastic: its members cannot leave while it runs", {}, false}});
+    answer({request.caller, {"this job is not elastic: its members cannot leave while it runs", {}, false}});
 }
 
 // Whoever asked a rendezvous that is away now will hear nothing, and says so after its own deadline.
-void remote_rendezvous_state::answer(const drain_answered& what) {
-  auto told = what.what;
-  told.caller = what.link;
+void remote_rendezvous_state::answer(const drain_answered& value) {
+  auto told = value.value;
+  told.caller = value.link;
   if (link_)
     caf::anon_send(link_, encode(address{}, told));
 }
 
-void remote_rendezvous_state::closed(const link_closed& what) {
+void remote_rendezvous_state::closed(const link_closed& event) {
   link_ = nullptr;
   if (closing_)
     return self_->quit();
   if (failed_)
     return;
-  const auto because = what.reason.empty() ? std::string() : ": " + what.reason;
+  const auto because = event.reason.empty() ? std::string() : ": " + event.reason;
   // One that never was there, or has another secret, will hardly come.
   if (!met_)
-    return fail("the rendezvous at " + where() + " cannot be reached" + because);
-  if (what.untrusted && spec_.log)
-    spec_.log->warning("another process answers at " + where() + ", the address of the rendezvous" + because +
-                       "; not heeded: this launcher goes on looking for the rendezvous");
+    return fail("the rendezvous at " + location() + " cannot be reached" + because);
+  if (event.untrusted && spec_.log)
+    spec_.log->warning("another process answers at " + location() + ", the address of the rendezvous" +
+                       because + "; not heeded: this launcher goes on looking for the rendezvous");
   const bool told = calls_.searching();
   const auto wait = calls_.next(now(self_), 0);
   if (!wait)
-    return fail("the rendezvous at " + where() + " has not come back within " + spec_.patience_setting +
+    return fail("the rendezvous at " + location() + " has not come back within " + spec_.patience_setting +
                 because);
   if (!told && spec_.log)
     spec_.log->warning(
-        "the rendezvous at " + where() + " went away" + because +
+        "the rendezvous at " + location() + " went away" + because +
         "; the job goes on, but its members cannot change until it is back (looked for for up to " +
         spec_.patience_setting + ")");
   self_->delayed_send(self_, *wait, call_atom::value);
 }
 
-void remote_rendezvous_state::fail(const std::string& why) {
+void remote_rendezvous_state::fail(const std::string& reason) {
   if (std::exchange(failed_, true))
     return;
   if (spec_.log)
-    spec_.log->error(why);
+    spec_.log->error(reason);
   end_job();
 }
 

@@ -9,11 +9,11 @@
 #include <map>
 #include <string>
 
+#include "actors/event_loop/link.hpp"
+#include "actors/event_loop/log.hpp"
 #include "actors/interfaces/slots.hpp"
-#include "actors/kit/link.hpp"
-#include "actors/kit/log.hpp"
-#include "elastic/redial.hpp"
-#include "messages/reunion.hpp"
+#include "elastic/reconnect_backoff.hpp"
+#include "messages/wire/rendezvous_recovery.hpp"
 
 namespace farandole {
 
@@ -59,15 +59,15 @@ private:
   void changed(std::int32_t slot);
   void report(std::vector<reported_slot> slots);
   void close();
-  void opened(const link_opened& what);
-  void received(const link_received& what);
-  void closed(const link_closed& what);
-  void hear_of(const formed& what);
-  void pass_on(const drain& what);
-  void answer(const drain_answered& what);
-  void fail(const std::string& why);
+  void opened(const link_opened& event);
+  void received(const link_received& event);
+  void closed(const link_closed& event);
+  void hear_of(const formed& formed);
+  void pass_on(const drain& request);
+  void answer(const drain_answered& value);
+  void fail(const std::string& reason);
   void end_job();
-  std::string where() const { return spec_.ip + ":" + std::to_string(spec_.port); }
+  std::string location() const { return spec_.ip + ":" + std::to_string(spec_.port); }
 
   remote_rendezvous_actor::pointer self_;
   remote_rendezvous_spec spec_;
@@ -77,7 +77,7 @@ private:
   caf::actor link_; ///< null: there is none
   link_id number_ = 0;
   std::uint64_t epoch_ = 0; ///< the highest seen
-  redial calls_;
+  reconnect_backoff calls_;
   bool complete_ = false; ///< no slot will be started any more
   bool met_ = false;
   bool closing_ = false;

@@ -39,13 +39,13 @@ void root_cause::begin_generation(std::vector<std::int32_t> slots) {
   departures_.clear();
 }
 
-void root_cause::ended(std::int32_t slot, const process_end& how, bool told_to_end) {
+void root_cause::ended(std::int32_t slot, const process_end& exit_status, bool told_to_end) {
   ran_.insert(slot);
   if (told_to_end)
     return;
-  endings_[slot] = how.text();
-  if (how.failed())
-    failures_.push_back({slot, how.code});
+  endings_[slot] = exit_status.text();
+  if (exit_status.failed())
+    failures_.push_back({slot, exit_status.code});
 }
 
 void root_cause::could_not_start(std::int32_t slot, std::string text, int code) {
@@ -63,7 +63,7 @@ bool root_cause::has_failed(std::int32_t slot) const {
   const auto left = departures_.find(slot);
   return (left != departures_.end() && left->second.failed()) ||
          std::any_of(failures_.begin(), failures_.end(),
-                     [slot](const failure& one) { return one.slot == slot; });
+                     [slot](const failure& failure) { return failure.slot == slot; });
 }
 
 std::int32_t root_cause::culprit_of(std::int32_t slot) const {
@@ -101,8 +101,9 @@ std::int32_t root_cause::slot_of(std::int32_t rank) const {
 auto root_cause::judge() const -> std::optional<verdict> {
   if (failures_.empty())
     return std::nullopt;
-  const auto cause = std::find_if(failures_.begin(), failures_.end(),
-                                  [this](const failure& one) { return culprit_of(one.slot) == one.slot; });
+  const auto cause = std::find_if(failures_.begin(), failures_.end(), [this](const failure& failure) {
+    return culprit_of(failure.slot) == failure.slot;
+  });
   if (cause != failures_.end())
     return verdict{cause->slot, cause->code, text_of(cause->slot), cause->ran};
   // The one at fault ended well, or has not ended before the launcher sent signals.

@@ -34,7 +34,7 @@ public:
   void begin_generation(std::vector<std::int32_t> slots);
   /// A process has ended. `told_to_end`: after the launcher had sent it a signal, so its exit code means
   /// nothing.
-  void ended(std::int32_t slot, const process_end& how, bool told_to_end);
+  void ended(std::int32_t slot, const process_end& exit_status, bool told_to_end);
   /// It never ran; `text` says why, to follow its name; `code` is a shell's for that.
   void could_not_start(std::int32_t slot, std::string text, int code);
 

@@ -15,11 +15,11 @@ const departure raised{departure_kind::uncaught_exception, "KeyError: 'labels'",
 const departure returned{departure_kind::script_ended, "", 4};
 
 /// Rank 1 left first, in order; whether rank 0 and 2 had something pending.
-root_cause left_by_1(const departure& how, bool interrupted) {
+root_cause left_by_1(const departure& manner, bool interrupted) {
   root_cause judge;
-  judge.learn({1, 1, false, how, false});
+  judge.learn({1, 1, false, manner, false});
   for (const std::int32_t slot : {0, 2})
-    judge.learn({slot, 1, false, how, interrupted});
+    judge.learn({slot, 1, false, manner, interrupted});
   return judge;
 }
 

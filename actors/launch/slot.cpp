@@ -160,9 +160,9 @@ void slot_state::finish() {
 std::string slot_state::stamp() const {
   if (!spec_.timestamp)
     return {};
-  const std::time_t now = std::time(nullptr);
+  const std::time_t current_time = std::time(nullptr);
   std::tm parts{};
-  ::localtime_r(&now, &parts);
+  ::localtime_r(&current_time, &parts);
   char text[64];
   return {text, std::strftime(text, sizeof text, "%a %b %e %H:%M:%S %Y", &parts)};
 }

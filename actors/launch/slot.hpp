@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "actors/kit/loop.hpp"
+#include "actors/event_loop/loop.hpp"
 #include "actors/launch/last_lines.hpp"
 #include "actors/launch/output_prefix.hpp"
 #include "actors/launch/output_writer.hpp"
@@ -22,7 +22,7 @@ namespace farandole {
 /// that).
 struct slot_ended {
   std::int32_t slot = 0;
-  process_end how;
+  process_end exit_status;
   std::string failure;
 };
 

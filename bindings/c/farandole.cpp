@@ -1,7 +1,7 @@
 // The C interface over the C++ one: looks at what C cannot express (numbers that must name an enumerator,
 // pointers that may be null, extents that may overflow), passes on, and turns errors and exceptions into a
 // status and a text.
-#include "bindings/c/farandole.h"
+#include <farandole/farandole.h>
 
 #include <algorithm>
 #include <cstring>
@@ -10,22 +10,22 @@
 
 #include "bindings/c/wrapped.hpp"
 #include "collectives/operation.hpp"
-#include "messages/printable.hpp"
+#include "messages/values/printable.hpp"
 
 using namespace farandole;
 
-farandole_status farandole::report(const error& problem, farandole_error* why) {
+farandole_status farandole::report(const error& problem, farandole_error* reason) {
   auto status = static_cast<farandole_status>(problem.kind);
-  if (!why)
+  if (!reason)
     return status;
   const auto text = printable(problem.text);
   auto length = std::min<std::size_t>(text.size(), FARANDOLE_TEXT_BYTES - 1);
   // Never half a character of UTF-8.
   while (length < text.size() && length > 0 && (text[length] & 0xC0) == 0x80)
     --length;
-  std::memcpy(why->text, text.data(), length);
-  why->text[length] = '\0';
-  why->status = status;
+  std::memcpy(reason->text, text.data(), length);
+  reason->text[length] = '\0';
+  reason->status = status;
   return status;
 }
 
@@ -36,7 +36,7 @@ static_assert(FARANDOLE_BOOL == static_cast<int>(dtype::boolean) && dtype_count 
 static_assert(FARANDOLE_PRODUCT == static_cast<int>(reduce_op::product) && reduce_op_count == 6);
 static_assert(FARANDOLE_JOIN == static_cast<int>(operation::join));
 static_assert(FARANDOLE_REDUCESCATTER == static_cast<int>(operation::reducescatter) && operation_count == 7);
-static_assert(FARANDOLE_TOLD_CALLBACK == static_cast<int>(told_by::callback));
+static_assert(FARANDOLE_TOLD_CALLBACK == static_cast<int>(completion_mode::callback));
 
 error refuse(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
@@ -45,15 +45,15 @@ error refuse(std::string text) {
 // Runs one call of the interface; what the standard library throws (memory and threads can run out) ends
 // here.
 template <class Call>
-farandole_status guarded(farandole_error* why, Call call) noexcept {
+farandole_status guarded(farandole_error* reason, Call call) noexcept {
   try {
-    return report(call(), why);
+    return report(call(), reason);
   } catch (const std::exception& problem) {
     // Room for the text may be what has run out, so none is asked for.
-    if (why) {
-      why->status = FARANDOLE_UNKNOWN;
-      std::strncpy(why->text, problem.what(), FARANDOLE_TEXT_BYTES - 1);
-      why->text[FARANDOLE_TEXT_BYTES - 1] = '\0';
+    if (reason) {
+      reason->status = FARANDOLE_UNKNOWN;
+      std::strncpy(reason->text, problem.what(), FARANDOLE_TEXT_BYTES - 1);
+      reason->text[FARANDOLE_TEXT_BYTES - 1] = '\0';
     }
     return FARANDOLE_UNKNOWN;
   }
@@ -66,15 +66,15 @@ expected<std::vector<std::int32_t>> ranks_from(const farandole_process_set& give
 }
 
 expected<options> options_from(const farandole_options& given) {
-  options how;
-  how.read_environment = given.read_environment != 0;
+  options run_options;
+  run_options.read_environment = given.read_environment != 0;
   if (given.setting_count > 0 && !given.settings)
     return refuse("farandole_start: settings is NULL, setting_count is not 0");
   for (std::size_t i = 0; i < given.setting_count; ++i) {
-    auto& one = given.settings[i];
-    if (!one.name || !one.value)
+    auto& farandole_setting = given.settings[i];
+    if (!farandole_setting.name || !farandole_setting.value)
       return refuse("farandole_start: setting " + std::to_string(i) + " has no name or no value");
-    how.settings[one.name] = one.value;
+    run_options.settings[farandole_setting.name] = farandole_setting.value;
   }
   if (given.process_set_count > 0 && !given.process_sets)
     return refuse("farandole_start: process_sets is NULL, process_set_count is not 0");
@@ -82,13 +82,13 @@ expected<options> options_from(const farandole_options& given) {
     auto ranks = ranks_from(given.process_sets[i]);
     if (!ranks)
       return ranks.error();
-    how.process_sets.push_back(std::move(*ranks));
+    run_options.process_sets.push_back(std::move(*ranks));
   }
   if (given.secret)
-    how.secret.assign(static_cast<const char*>(given.secret), given.secret_bytes);
-  if (given.secret && how.secret.empty())
+    run_options.secret.assign(static_cast<const char*>(given.secret), given.secret_bytes);
+  if (given.secret && run_options.secret.empty())
     return refuse("farandole_start: the secret is empty; give NULL to have it taken from the environment");
-  return how;
+  return run_options;
 }
 
 bool moves_a_tensor(operation id) {
@@ -104,22 +104,22 @@ bool needs_output(operation id) {
   return !row_of(id).has_rows();
 }
 
-error bad_number(const farandole_submission& given, const char* what, std::int32_t number) {
-  return refuse(std::string(given.name) + ": there is no " + what + " " + std::to_string(number));
+error bad_number(const farandole_submission& given, const char* text, std::int32_t number) {
+  return refuse(std::string(given.name) + ": there is no " + text + " " + std::to_string(number));
 }
 
 error check_extents(const farandole_submission& given, dtype type, std::int64_t& elements) {
   if (given.dimensions > 0 && !given.shape)
     return refuse(std::string(given.name) + ": shape is NULL, dimensions is not 0");
   // The product of all but the zeros, so that no order of extents hides an overflow.
-  std::int64_t most = std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(size_of(type));
+  std::int64_t limit = std::numeric_limits<std::int64_t>::max() / static_cast<std::int64_t>(size_of(type));
   std::int64_t product = 1;
   elements = 1;
   for (std::size_t i = 0; i < given.dimensions; ++i) {
     auto extent = given.shape[i];
     if (extent < 0)
       return refuse(std::string(given.name) + ": extent " + std::to_string(extent) + " is negative");
-    if (extent != 0 && product > most / extent)
+    if (extent != 0 && product > limit / extent)
       return refuse(std::string(given.name) + ": the shape has more bytes than memory can have");
     product *= extent != 0 ? extent : 1;
     elements *= extent != 0 ? extent : 0;
@@ -155,7 +155,7 @@ error translate(const farandole_submission& given, submission& target) {
   target.set = given.set;
   if (given.told < FARANDOLE_TOLD_ANYHOW || given.told > FARANDOLE_TOLD_CALLBACK)
     return bad_number(given, "told", given.told);
-  target.told = static_cast<told_by>(given.told);
+  target.told = static_cast<completion_mode>(given.told);
   wanted.operation = id;
   if (!moves_a_tensor(id))
     return {};
@@ -194,14 +194,14 @@ using owned_handle = std::unique_ptr<farandole_handle>;
 } // namespace
 
 farandole_status farandole_start(const farandole_options* given, farandole_runtime** target,
-                                 farandole_error* why) {
-  return guarded(why, [&]() -> error {
+                                 farandole_error* reason) {
+  return guarded(reason, [&]() -> error {
     *target = nullptr;
-    auto how = given ? options_from(*given) : expected<options>(options{});
-    if (!how)
-      return how.error();
+    auto run_options = given ? options_from(*given) : expected<options>(options{});
+    if (!run_options)
+      return run_options.error();
     auto built = std::make_unique<farandole_runtime>();
-    auto member = runtime::start(*how);
+    auto member = runtime::start(*run_options);
     if (!member)
       return member.error();
     built->member = std::move(*member);
@@ -242,12 +242,12 @@ int farandole_is_homogeneous(const farandole_runtime* runtime) {
   return runtime->member->is_homogeneous() ? 1 : 0;
 }
 
-farandole_status farandole_submit(farandole_runtime* runtime, const farandole_submission* what,
-                                  farandole_handle** target, farandole_error* why) {
-  return guarded(why, [&]() -> error {
+farandole_status farandole_submit(farandole_runtime* runtime, const farandole_submission* value,
+                                  farandole_handle** target, farandole_error* reason) {
+  return guarded(reason, [&]() -> error {
     *target = nullptr;
     submission asked;
-    if (auto problem = translate(*what, asked))
+    if (auto problem = translate(*value, asked))
       return problem;
     auto made = std::make_unique<farandole_handle>();
     auto accepted = runtime->member->submit(asked);
@@ -259,14 +259,14 @@ farandole_status farandole_submit(farandole_runtime* runtime, const farandole_su
   });
 }
 
-farandole_status farandole_submit_group(farandole_runtime* runtime, const farandole_submission* what,
-                                        size_t count, farandole_handle** targets, farandole_error* why) {
-  return guarded(why, [&]() -> error {
+farandole_status farandole_submit_group(farandole_runtime* runtime, const farandole_submission* value,
+                                        size_t count, farandole_handle** targets, farandole_error* reason) {
+  return guarded(reason, [&]() -> error {
     std::vector<submission> asked(count);
     std::vector<owned_handle> made(count);
     for (std::size_t i = 0; i < count; ++i) {
       targets[i] = nullptr;
-      if (auto problem = translate(what[i], asked[i]))
+      if (auto problem = translate(value[i], asked[i]))
         return problem;
       made[i] = std::make_unique<farandole_handle>();
     }
@@ -281,10 +281,11 @@ farandole_status farandole_submit_group(farandole_runtime* runtime, const farand
   });
 }
 
-farandole_status farandole_add_process_set(farandole_runtime* runtime, const farandole_process_set* what,
-                                           uint32_t* set, farandole_error* why) {
-  return guarded(why, [&]() -> error {
-    auto ranks = ranks_from(*what);
+farandole_status farandole_add_process_set(farandole_runtime* runtime,
+                                           const farandole_process_set* farandole_process_set, uint32_t* set,
+                                           farandole_error* reason) {
+  return guarded(reason, [&]() -> error {
+    auto ranks = ranks_from(*farandole_process_set);
     if (!ranks)
       return ranks.error();
     auto added = runtime->member->add_process_set(std::move(*ranks));
@@ -296,13 +297,13 @@ farandole_status farandole_add_process_set(farandole_runtime* runtime, const far
 }
 
 farandole_status farandole_remove_process_set(farandole_runtime* runtime, uint32_t set,
-                                              farandole_error* why) {
-  return guarded(why, [&]() -> error { return runtime->member->remove_process_set(set); });
+                                              farandole_error* reason) {
+  return guarded(reason, [&]() -> error { return runtime->member->remove_process_set(set); });
 }
 
 farandole_status farandole_list_process_sets(const farandole_runtime* runtime, uint32_t* sets,
-                                             size_t capacity, size_t* count, farandole_error* why) {
-  return guarded(why, [&]() -> error {
+                                             size_t capacity, size_t* count, farandole_error* reason) {
+  return guarded(reason, [&]() -> error {
     *count = 0;
     for (auto& [set, ranks] : runtime->member->process_sets())
       if ((*count)++ < capacity)
@@ -312,8 +313,8 @@ farandole_status farandole_list_process_sets(const farandole_runtime* runtime, u
 }
 
 farandole_status farandole_list_ranks(const farandole_runtime* runtime, uint32_t set, int32_t* ranks,
-                                      size_t capacity, size_t* count, farandole_error* why) {
-  return guarded(why, [&]() -> error {
+                                      size_t capacity, size_t* count, farandole_error* reason) {
+  return guarded(reason, [&]() -> error {
     *count = 0;
     const auto all = runtime->member->process_sets();
     const auto found = all.find(set);
@@ -329,8 +330,8 @@ int farandole_poll(const farandole_handle* handle) {
   return handle->operation.settled() ? 1 : 0;
 }
 
-farandole_status farandole_wait(const farandole_handle* handle, int64_t timeout_ms, farandole_error* why) {
-  return guarded(why, [&]() -> error {
+farandole_status farandole_wait(const farandole_handle* handle, int64_t timeout_ms, farandole_error* reason) {
+  return guarded(reason, [&]() -> error {
     using clock = std::chrono::steady_clock;
     // Further ahead, the clock's own numbers would overflow; a century is as good as never.
     constexpr std::int64_t longest_ms = std::int64_t{100} * 365 * 24 * 3600 * 1000;
@@ -343,8 +344,8 @@ farandole_status farandole_wait(const farandole_handle* handle, int64_t timeout_
 }
 
 farandole_status farandole_get_result(const farandole_handle* handle, farandole_result* target,
-                                      farandole_error* why) {
-  return guarded(why, [&]() -> error {
+                                      farandole_error* reason) {
+  return guarded(reason, [&]() -> error {
     *target = {nullptr, 0, nullptr, 0, -1};
     if (!handle->operation.settled())
       return {error_kind::precondition,
@@ -359,8 +360,8 @@ farandole_status farandole_get_result(const farandole_handle* handle, farandole_
 }
 
 farandole_status farandole_on_settled(farandole_handle* handle, void (*callback)(void* context),
-                                      void* context, farandole_error* why) {
-  return guarded(why, [&]() -> error {
+                                      void* context, farandole_error* reason) {
+  return guarded(reason, [&]() -> error {
     if (!callback)
       return refuse("farandole_on_settled: callback is NULL");
     if (handle->has_callback.exchange(true))

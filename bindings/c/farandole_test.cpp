@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "actors/kit/loop.hpp"
-#include "actors/rendezvous.hpp"
-#include "bindings/c/farandole.h"
+#include "actors/event_loop/loop.hpp"
+#include "actors/rendezvous/rendezvous.hpp"
+#include <farandole/farandole.h>
 
 namespace {
 
@@ -32,10 +32,10 @@ struct answer {
 class job {
 public:
   explicit job(std::int32_t size) : size_(size) {
-    farandole::rendezvous_options how;
-    how.members.size = size;
-    how.links.credentials = std::make_shared<const farandole::tls_credentials>(secret);
-    auto service = farandole::start_rendezvous(system_.get(), how);
+    farandole::rendezvous_options options;
+    options.members.size = size;
+    options.links.credentials = std::make_shared<const farandole::tls_credentials>(secret);
+    auto service = farandole::start_rendezvous(system_.get(), options);
     REQUIRE(service);
     actor_ = service->actor;
     port_ = std::to_string(service->port);
@@ -44,23 +44,23 @@ public:
 
   /// Calls `each(runtime, rank)` on a thread a member and returns when all have left.
   template <class Each>
-  void run(Each each) const {
+  void run(Each entry) const {
     std::vector<std::thread> threads;
     std::vector<answer> starts(static_cast<std::size_t>(size_));
     for (std::int32_t rank = 0; rank < size_; ++rank)
       threads.emplace_back([&, rank] {
         auto index = static_cast<std::size_t>(rank);
         if (auto runtime = start(rank, starts[index]))
-          each(runtime.get(), index);
+          entry(runtime.get(), index);
       });
     for (auto& thread : threads)
       thread.join();
-    for (auto& one : starts)
-      CHECK(one.text == "");
+    for (auto& reply : starts)
+      CHECK(reply.text == "");
   }
 
 private:
-  runtime_ptr start(std::int32_t rank, answer& how) const {
+  runtime_ptr start(std::int32_t rank, answer& reply) const {
     auto rank_text = std::to_string(rank), size_text = std::to_string(size_);
     farandole_setting settings[] = {{"HOROVOD_RANK", rank_text.c_str()},
                                     {"HOROVOD_SIZE", size_text.c_str()},
@@ -74,9 +74,9 @@ private:
     options.secret = secret.data();
     options.secret_bytes = secret.size();
     farandole_runtime* runtime = nullptr;
-    farandole_error why;
-    how.status = farandole_start(&options, &runtime, &why);
-    how.text = why.text;
+    farandole_error reason;
+    reply.status = farandole_start(&options, &runtime, &reason);
+    reply.text = reason.text;
     return runtime_ptr(runtime);
   }
 
@@ -108,20 +108,20 @@ public:
 
   answer submit(std::int32_t operation = FARANDOLE_ALLREDUCE) {
     auto asked = what(operation);
-    farandole_error why;
+    farandole_error reason;
     farandole_handle* handle = nullptr;
-    auto status = farandole_submit(runtime_, &asked, &handle, &why);
+    auto status = farandole_submit(runtime_, &asked, &handle, &reason);
     adopt(handle);
-    return {status, why.text};
+    return {status, reason.text};
   }
 
   void adopt(farandole_handle* handle) { handle_.reset(handle); }
   farandole_handle* handle() const { return handle_.get(); }
 
   answer wait(std::int64_t timeout_ms = -1) const {
-    farandole_error why;
-    auto status = farandole_wait(handle_.get(), timeout_ms, &why);
-    return {status, why.text};
+    farandole_error reason;
+    auto status = farandole_wait(handle_.get(), timeout_ms, &reason);
+    return {status, reason.text};
   }
 
   answer reduce() {
@@ -149,9 +149,9 @@ TEST_CASE("two members of one process agree through the C interface") {
     sizes[rank] = farandole_size(runtime);
     // Names that recur go by another way from the second round on.
     for (int round = 0; round < 6; ++round) {
-      tensor one(runtime, "sum", {static_cast<float>(rank) + 1, 10});
-      ends[rank] = one.reduce();
-      sums[rank] = one.output;
+      tensor tensor(runtime, "sum", {static_cast<float>(rank) + 1, 10});
+      ends[rank] = tensor.reduce();
+      sums[rank] = tensor.output;
     }
   });
   CHECK(ranks == std::vector<std::int32_t>{0, 1});
@@ -240,14 +240,14 @@ TEST_CASE("how a caller learns of the end is one of the three ways") {
   together.run([&](farandole_runtime* runtime, std::size_t rank) {
     for (const auto told : {FARANDOLE_TOLD_ANYHOW - 1, +FARANDOLE_TOLD_ANYHOW, +FARANDOLE_TOLD_WAITING,
                             +FARANDOLE_TOLD_CALLBACK, FARANDOLE_TOLD_CALLBACK + 1}) {
-      tensor one(runtime, "told", {1});
-      auto asked = one.what();
+      tensor tensor(runtime, "told", {1});
+      auto asked = tensor.what();
       asked.told = told;
       farandole_handle* handle = nullptr;
       auto end = farandole_submit(runtime, &asked, &handle, nullptr);
-      one.adopt(handle);
-      ends[rank].push_back(handle ? one.wait().status : end);
-      sums[rank] += one.output[0];
+      tensor.adopt(handle);
+      ends[rank].push_back(handle ? tensor.wait().status : end);
+      sums[rank] += tensor.output[0];
     }
   });
   for (std::size_t rank = 0; rank < 2; ++rank) {
@@ -346,8 +346,8 @@ TEST_CASE("handles outlive their runtime, which fails what was pending") {
   });
   REQUIRE(kept);
   CHECK(farandole_poll(kept.get()) == 1);
-  farandole_error why;
-  CHECK(farandole_wait(kept.get(), -1, &why) == FARANDOLE_SHUT_DOWN);
+  farandole_error reason;
+  CHECK(farandole_wait(kept.get(), -1, &reason) == FARANDOLE_SHUT_DOWN);
   farandole_cancel(kept.get());
 }
 
@@ -391,15 +391,15 @@ struct sight {
     added = farandole_add_process_set(runtime, &wanted, &set, nullptr);
     before = sets_of(runtime);
     ranks = ranks_of(runtime, set);
-    tensor one(runtime, "sum", {1});
-    auto asked = one.what();
+    tensor entry(runtime, "sum", {1});
+    auto asked = entry.what();
     asked.set = set;
     farandole_handle* handle = nullptr;
     inside.status = farandole_submit(runtime, &asked, &handle, nullptr);
-    one.adopt(handle);
+    entry.adopt(handle);
     if (handle)
-      inside = one.wait();
-    sum = one.output[0];
+      inside = entry.wait();
+    sum = entry.output[0];
     std::uint32_t none = 0;
     differing = farandole_add_process_set(runtime, &other, &none, nullptr);
     removed = farandole_remove_process_set(runtime, set, nullptr);
@@ -413,21 +413,22 @@ struct sight {
 
 TEST_CASE("process sets are added, listed and removed through the C interface") {
   job together(3);
-  std::vector<std::unique_ptr<sight>> seen(3);
-  together.run(
-      [&](farandole_runtime* runtime, std::size_t rank) { seen[rank] = std::make_unique<sight>(runtime); });
+  std::vector<std::unique_ptr<sight>> unique_ptrs(3);
+  together.run([&](farandole_runtime* runtime, std::size_t rank) {
+    unique_ptrs[rank] = std::make_unique<sight>(runtime);
+  });
   for (std::size_t rank = 0; rank < 3; ++rank) {
-    auto& one = *seen.at(rank);
-    CHECK(one.added == FARANDOLE_OK);
-    CHECK(one.set == 1);
-    CHECK(one.before == std::vector<std::uint32_t>{0, 1});
-    CHECK(one.ranks == std::vector<std::int32_t>{1, 2});
-    CHECK(one.inside.status == (rank == 0 ? FARANDOLE_INVALID_ARGUMENT : FARANDOLE_OK));
-    CHECK(one.sum == (rank == 0 ? 0 : 2));
-    CHECK(one.differing == FARANDOLE_INVALID_ARGUMENT);
-    CHECK(one.removed == FARANDOLE_OK);
-    CHECK(one.after == std::vector<std::uint32_t>{0});
-    CHECK(one.ranks_after.empty());
-    CHECK(one.end.text == "");
+    auto& entry = *unique_ptrs.at(rank);
+    CHECK(entry.added == FARANDOLE_OK);
+    CHECK(entry.set == 1);
+    CHECK(entry.before == std::vector<std::uint32_t>{0, 1});
+    CHECK(entry.ranks == std::vector<std::int32_t>{1, 2});
+    CHECK(entry.inside.status == (rank == 0 ? FARANDOLE_INVALID_ARGUMENT : FARANDOLE_OK));
+    CHECK(entry.sum == (rank == 0 ? 0 : 2));
+    CHECK(entry.differing == FARANDOLE_INVALID_ARGUMENT);
+    CHECK(entry.removed == FARANDOLE_OK);
+    CHECK(entry.after == std::vector<std::uint32_t>{0});
+    CHECK(entry.ranks_after.empty());
+    CHECK(entry.end.text == "");
   }
 }

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bindings/c/farandole.h"
+#include <farandole/farandole.h>
 
 static int failures = 0;
 
@@ -21,13 +21,13 @@ static void count_call(void* context) {
 
 static farandole_submission three_floats(const char* name, const float* input, float* output) {
   static const int64_t shape[1] = {3};
-  farandole_submission what = FARANDOLE_SUBMISSION_INIT;
-  what.name = name;
-  what.shape = shape;
-  what.dimensions = 1;
-  what.input = input;
-  what.output = output;
-  return what;
+  farandole_submission submission = FARANDOLE_SUBMISSION_INIT;
+  submission.name = name;
+  submission.shape = shape;
+  submission.dimensions = 1;
+  submission.input = input;
+  submission.output = output;
+  return submission;
 }
 
 static void check_allreduce(farandole_runtime* runtime) {
@@ -35,13 +35,13 @@ static void check_allreduce(farandole_runtime* runtime) {
   float output[3] = {0, 0, 0};
   int calls = 0;
   farandole_handle* handle = NULL;
-  farandole_error why;
-  farandole_submission what = three_floats("scaled", input, output);
-  what.reduce_op = FARANDOLE_AVERAGE;
-  what.postscale = 2;
-  CHECK(farandole_submit(runtime, &what, &handle, &why) == FARANDOLE_OK);
-  CHECK(farandole_wait(handle, -1, &why) == FARANDOLE_OK);
-  CHECK(why.status == FARANDOLE_OK && why.text[0] == '\0');
+  farandole_error reason;
+  farandole_submission submission = three_floats("scaled", input, output);
+  submission.reduce_op = FARANDOLE_AVERAGE;
+  submission.postscale = 2;
+  CHECK(farandole_submit(runtime, &submission, &handle, &reason) == FARANDOLE_OK);
+  CHECK(farandole_wait(handle, -1, &reason) == FARANDOLE_OK);
+  CHECK(reason.status == FARANDOLE_OK && reason.text[0] == '\0');
   CHECK(farandole_poll(handle) == 1);
   CHECK(output[0] == 2 && output[1] == 4 && output[2] == 6);
   CHECK(farandole_on_settled(handle, count_call, &calls, NULL) == FARANDOLE_OK);
@@ -55,9 +55,9 @@ static void check_allgather(farandole_runtime* runtime) {
   const float input[3] = {1, 2, 3};
   farandole_handle* handle = NULL;
   farandole_result result;
-  farandole_submission what = three_floats("rows", input, NULL);
-  what.operation = FARANDOLE_ALLGATHER;
-  CHECK(farandole_submit(runtime, &what, &handle, NULL) == FARANDOLE_OK);
+  farandole_submission submission = three_floats("rows", input, NULL);
+  submission.operation = FARANDOLE_ALLGATHER;
+  CHECK(farandole_submit(runtime, &submission, &handle, NULL) == FARANDOLE_OK);
   CHECK(farandole_wait(handle, -1, NULL) == FARANDOLE_OK);
   CHECK(farandole_get_result(handle, &result, NULL) == FARANDOLE_OK);
   CHECK(result.byte_count == sizeof input && memcmp(result.bytes, input, sizeof input) == 0);
@@ -70,22 +70,22 @@ static void check_alltoall(farandole_runtime* runtime) {
   const int64_t splits[1] = {3}, short_of[1] = {2};
   farandole_handle* handle = NULL;
   farandole_result result;
-  farandole_error why;
-  farandole_submission what = three_floats("dealt", input, NULL);
-  what.operation = FARANDOLE_ALLTOALL;
-  what.splits = splits;
-  what.split_count = 1;
-  CHECK(farandole_submit(runtime, &what, &handle, NULL) == FARANDOLE_OK);
+  farandole_error reason;
+  farandole_submission submission = three_floats("dealt", input, NULL);
+  submission.operation = FARANDOLE_ALLTOALL;
+  submission.splits = splits;
+  submission.split_count = 1;
+  CHECK(farandole_submit(runtime, &submission, &handle, NULL) == FARANDOLE_OK);
   CHECK(farandole_wait(handle, -1, NULL) == FARANDOLE_OK);
   CHECK(farandole_get_result(handle, &result, NULL) == FARANDOLE_OK);
   CHECK(result.byte_count == sizeof input && memcmp(result.bytes, input, sizeof input) == 0);
   CHECK(result.first_dim_count == 1 && result.first_dims[0] == 3);
   farandole_release(handle);
-  what.splits = short_of;
-  CHECK(farandole_submit(runtime, &what, &handle, &why) == FARANDOLE_INVALID_ARGUMENT);
-  CHECK(strstr(why.text, "dealt") && strstr(why.text, "sum to 2") && strstr(why.text, "3"));
-  what.splits = NULL;
-  CHECK(farandole_submit(runtime, &what, &handle, &why) == FARANDOLE_INVALID_ARGUMENT);
+  submission.splits = short_of;
+  CHECK(farandole_submit(runtime, &submission, &handle, &reason) == FARANDOLE_INVALID_ARGUMENT);
+  CHECK(strstr(reason.text, "dealt") && strstr(reason.text, "sum to 2") && strstr(reason.text, "3"));
+  submission.splits = NULL;
+  CHECK(farandole_submit(runtime, &submission, &handle, &reason) == FARANDOLE_INVALID_ARGUMENT);
 }
 
 static void check_reducescatter(farandole_runtime* runtime) {
@@ -93,26 +93,26 @@ static void check_reducescatter(farandole_runtime* runtime) {
   float output[3] = {0, 0, 0};
   farandole_handle* handle = NULL;
   farandole_result result;
-  farandole_error why;
-  farandole_submission what = three_floats("segment", input, output);
-  what.operation = FARANDOLE_REDUCESCATTER;
-  what.prescale = 2;
-  CHECK(farandole_submit(runtime, &what, &handle, NULL) == FARANDOLE_OK);
+  farandole_error reason;
+  farandole_submission submission = three_floats("segment", input, output);
+  submission.operation = FARANDOLE_REDUCESCATTER;
+  submission.prescale = 2;
+  CHECK(farandole_submit(runtime, &submission, &handle, NULL) == FARANDOLE_OK);
   CHECK(farandole_wait(handle, -1, NULL) == FARANDOLE_OK);
   CHECK(output[0] == 2 && output[1] == 4 && output[2] == 6);
   CHECK(farandole_get_result(handle, &result, NULL) == FARANDOLE_OK);
   CHECK(result.byte_count == 0);
   CHECK(result.first_dim_count == 1 && result.first_dims[0] == 3);
   farandole_release(handle);
-  what.output = NULL;
-  CHECK(farandole_submit(runtime, &what, &handle, NULL) == FARANDOLE_OK);
+  submission.output = NULL;
+  CHECK(farandole_submit(runtime, &submission, &handle, NULL) == FARANDOLE_OK);
   CHECK(farandole_wait(handle, -1, NULL) == FARANDOLE_OK);
   CHECK(farandole_get_result(handle, &result, NULL) == FARANDOLE_OK);
   CHECK(result.byte_count == sizeof output && memcmp(result.bytes, output, sizeof output) == 0);
   farandole_release(handle);
-  what.reduce_op = FARANDOLE_ADASUM;
-  CHECK(farandole_submit(runtime, &what, &handle, &why) == FARANDOLE_ABORTED);
-  CHECK(strstr(why.text, "segment") != NULL);
+  submission.reduce_op = FARANDOLE_ADASUM;
+  CHECK(farandole_submit(runtime, &submission, &handle, &reason) == FARANDOLE_ABORTED);
+  CHECK(strstr(reason.text, "segment") != NULL);
 }
 
 static void check_refusals(farandole_runtime* runtime) {
@@ -120,44 +120,45 @@ static void check_refusals(farandole_runtime* runtime) {
   const float input[3] = {1, 2, 3};
   float output[3];
   farandole_handle* handle = NULL;
-  farandole_error why;
-  farandole_submission what = three_floats("wrong", input, output);
-  what.dtype = 77;
-  CHECK(farandole_submit(runtime, &what, &handle, &why) == FARANDOLE_INVALID_ARGUMENT);
-  CHECK(why.status == FARANDOLE_INVALID_ARGUMENT && strstr(why.text, "wrong") && strstr(why.text, "77"));
+  farandole_error reason;
+  farandole_submission submission = three_floats("wrong", input, output);
+  submission.dtype = 77;
+  CHECK(farandole_submit(runtime, &submission, &handle, &reason) == FARANDOLE_INVALID_ARGUMENT);
+  CHECK(reason.status == FARANDOLE_INVALID_ARGUMENT && strstr(reason.text, "wrong") &&
+        strstr(reason.text, "77"));
   CHECK(handle == NULL);
-  what = three_floats("wrong", input, output);
-  what.operation = -1;
-  CHECK(farandole_submit(runtime, &what, &handle, &why) == FARANDOLE_INVALID_ARGUMENT);
-  what = three_floats("wrong", NULL, output);
-  CHECK(farandole_submit(runtime, &what, &handle, &why) == FARANDOLE_INVALID_ARGUMENT);
-  what = three_floats("wrong", input, output);
-  what.shape = negative;
-  CHECK(farandole_submit(runtime, &what, &handle, &why) == FARANDOLE_INVALID_ARGUMENT);
-  what.shape = huge;
-  what.dimensions = 2;
-  CHECK(farandole_submit(runtime, &what, &handle, &why) == FARANDOLE_INVALID_ARGUMENT);
-  CHECK(strstr(why.text, "memory") != NULL);
-  what = three_floats("wrong", input, output);
-  what.set = 9;
-  CHECK(farandole_submit(runtime, &what, &handle, &why) == FARANDOLE_INVALID_ARGUMENT);
+  submission = three_floats("wrong", input, output);
+  submission.operation = -1;
+  CHECK(farandole_submit(runtime, &submission, &handle, &reason) == FARANDOLE_INVALID_ARGUMENT);
+  submission = three_floats("wrong", NULL, output);
+  CHECK(farandole_submit(runtime, &submission, &handle, &reason) == FARANDOLE_INVALID_ARGUMENT);
+  submission = three_floats("wrong", input, output);
+  submission.shape = negative;
+  CHECK(farandole_submit(runtime, &submission, &handle, &reason) == FARANDOLE_INVALID_ARGUMENT);
+  submission.shape = huge;
+  submission.dimensions = 2;
+  CHECK(farandole_submit(runtime, &submission, &handle, &reason) == FARANDOLE_INVALID_ARGUMENT);
+  CHECK(strstr(reason.text, "memory") != NULL);
+  submission = three_floats("wrong", input, output);
+  submission.set = 9;
+  CHECK(farandole_submit(runtime, &submission, &handle, &reason) == FARANDOLE_INVALID_ARGUMENT);
 }
 
 int main(void) {
   farandole_options options = FARANDOLE_OPTIONS_INIT;
   farandole_setting wrong = {"HOROVOD_SIZE", "-5"};
   farandole_runtime* runtime = NULL;
-  farandole_error why;
+  farandole_error reason;
   options.read_environment = 0;
 
   options.settings = &wrong;
   options.setting_count = 1;
-  CHECK(farandole_start(&options, &runtime, &why) != FARANDOLE_OK);
-  CHECK(runtime == NULL && strstr(why.text, "HOROVOD_SIZE") != NULL);
+  CHECK(farandole_start(&options, &runtime, &reason) != FARANDOLE_OK);
+  CHECK(runtime == NULL && strstr(reason.text, "HOROVOD_SIZE") != NULL);
 
   options.setting_count = 0;
-  if (farandole_start(&options, &runtime, &why) != FARANDOLE_OK) {
-    fprintf(stderr, "no runtime: %s\n", why.text);
+  if (farandole_start(&options, &runtime, &reason) != FARANDOLE_OK) {
+    fprintf(stderr, "no runtime: %s\n", reason.text);
     return 1;
   }
   CHECK(farandole_rank(runtime) == 0 && farandole_size(runtime) == 1);

@@ -5,8 +5,8 @@
 #include <atomic>
 #include <memory>
 
-#include "bindings/c/farandole.h"
-#include "bindings/cxx/farandole.hpp"
+#include <farandole/farandole.h>
+#include <farandole/farandole.hpp>
 
 struct farandole_runtime {
   std::shared_ptr<farandole::runtime> member;
@@ -21,6 +21,6 @@ namespace farandole {
 
 /// The status of a problem; its text goes to `why`, if that is not null, cut between two characters where it
 /// is too long.
-farandole_status report(const error& problem, farandole_error* why);
+farandole_status report(const error& problem, farandole_error* reason);
 
 } // namespace farandole

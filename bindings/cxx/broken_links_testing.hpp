@@ -13,15 +13,15 @@ namespace farandole {
 
 /// The TCP ports of a connection's two ends; 0 where there is none.
 struct connection_ports {
-  std::uint16_t here = 0, there = 0;
+  std::uint16_t port = 0, number = 0;
 };
 
 inline connection_ports ports_of(int socket) {
   const auto port = [socket](auto name) {
     sockaddr_in address{};
     socklen_t size = sizeof address;
-    const bool known = name(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-    return known && address.sin_family == AF_INET ? ntohs(address.sin_port) : std::uint16_t{0};
+    const bool present = name(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0;
+    return present && address.sin_family == AF_INET ? ntohs(address.sin_port) : std::uint16_t{0};
   };
   return {port(::getsockname), port(::getpeername)};
 }
@@ -32,7 +32,7 @@ inline int break_connections_apart_from(std::uint16_t rendezvous) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int socket = std::stoi(entry.path().filename());
     const auto ports = ports_of(socket);
-    if (ports.there != 0 && ports.here != rendezvous && ports.there != rendezvous)
+    if (ports.number != 0 && ports.port != rendezvous && ports.number != rendezvous)
       broken += ::shutdown(socket, SHUT_RDWR) == 0;
   }
   return broken;

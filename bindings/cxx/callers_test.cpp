@@ -49,8 +49,8 @@ public:
 
   void start(std::function<void()> action) { all_.emplace_back(std::move(action)); }
   void join() {
-    for (auto& each : all_)
-      each.join();
+    for (auto& thread : all_)
+      thread.join();
     all_.clear();
   }
 
@@ -66,20 +66,21 @@ float sum_of_ranks(std::int32_t size) {
   return static_cast<float>(size * (size - 1)) / 2;
 }
 
-error reduce_once(runtime& member, const std::string& name, std::size_t count, told_by told, float& sum,
-                  std::uint32_t set = 0) {
+error reduce_once(runtime& member, const std::string& name, std::size_t count, completion_mode told,
+                  float& sum, std::uint32_t set = 0) {
   floats tensor{std::vector<float>(count, static_cast<float>(member.rank())), {}};
   auto wanted = tensor.ask(name);
   wanted.told = told;
   wanted.set = set;
   auto problem = outcome_of(member.submit(wanted));
-  sum = tensor.out.back();
+  sum = tensor.values.back();
   return problem;
 }
 
 constexpr std::size_t small = 8, large = 100'001;
 
-std::string reduce(runtime& member, const std::string& name, std::size_t count, int rounds, told_by told) {
+std::string reduce(runtime& member, const std::string& name, std::size_t count, int rounds,
+                   completion_mode told) {
   for (int round = 0; round < rounds; ++round) {
     float sum = 0;
     if (auto problem = reduce_once(member, name, count, told, sum))
@@ -108,7 +109,7 @@ std::string poll_and_call_back(runtime& member, int rounds) {
     told.get_future().wait();
     if (first->failed() || second->failed())
       return first->problem().text + second->problem().text;
-    if (polled.out[0] + called.out[0] != static_cast<float>(2 * member.size()))
+    if (polled.values[0] + called.values[0] != static_cast<float>(2 * member.size()))
       return "what was polled and called back gave another sum";
   }
   return {};
@@ -122,7 +123,7 @@ std::string deal_out(runtime& member, int rounds) {
   wanted.signature.operation = operation::alltoall;
   wanted.signature.shape = {member.size()};
   wanted.input = reinterpret_cast<const std::byte*>(rows.data());
-  wanted.told = told_by::waiting;
+  wanted.told = completion_mode::waiting;
   for (int round = 0; round < rounds; ++round) {
     auto asked = member.submit(wanted);
     if (auto problem = asked ? asked->wait() : asked.error())
@@ -161,7 +162,7 @@ std::string change_sets(runtime& member, int rounds) {
       return set.error().text;
     if (member.rank() > 0) {
       float sum = 0;
-      if (auto problem = reduce_once(member, "in a set", large, told_by::anyhow, sum, *set))
+      if (auto problem = reduce_once(member, "in a set", large, completion_mode::anyhow, sum, *set))
         return problem.text;
       if (sum != 3.0F)
         return "the set's sum is " + std::to_string(sum);
@@ -198,14 +199,14 @@ using members = std::vector<member_ptr>;
 members start(const job& together, std::int32_t size, bool on_hosts_of_their_own) {
   std::vector<starting> all;
   for (std::int32_t rank = 0; rank < size; ++rank) {
-    auto how = together.options_of(rank);
+    auto options = together.options_of(rank);
     if (on_hosts_of_their_own)
-      how.settings["FARANDOLE_HOST_ID"] = "host " + std::to_string(rank);
-    all.push_back(elastic_job::start(std::move(how)));
+      options.settings["FARANDOLE_HOST_ID"] = "host " + std::to_string(rank);
+    all.push_back(elastic_job::start(std::move(options)));
   }
   members started;
-  for (auto& each : all)
-    started.push_back(elastic_job::in(each));
+  for (auto& held_expected : all)
+    started.push_back(elastic_job::in(held_expected));
   return started;
 }
 
@@ -216,11 +217,11 @@ std::vector<std::string> busy_callers(members& all) {
   threads lookers;
   {
     threads callers;
-    for (auto& each : all) {
-      auto& member = *each;
+    for (auto& member_runtime : all) {
+      auto& member = *member_runtime;
       lookers.start([&] { problems.add(look(member, enough)); });
-      callers.start([&] { problems.add(reduce(member, "small", small, 40, told_by::waiting)); });
-      callers.start([&] { problems.add(reduce(member, "large", large, 6, told_by::anyhow)); });
+      callers.start([&] { problems.add(reduce(member, "small", small, 40, completion_mode::waiting)); });
+      callers.start([&] { problems.add(reduce(member, "large", large, 6, completion_mode::anyhow)); });
       callers.start([&] { problems.add(poll_and_call_back(member, 10)); });
       callers.start([&] { problems.add(deal_out(member, 20)); });
       callers.start([&] { problems.add(change_sets(member, 3)); });
@@ -229,8 +230,8 @@ std::vector<std::string> busy_callers(members& all) {
   }
   enough = true;
   lookers.join();
-  for (auto& each : ends)
-    if (each != ends.front())
+  for (auto& end : ends)
+    if (end != ends.front())
       problems.add("what was taken back has ended otherwise on another member");
   for (auto kind : ends.front())
     if (kind != error_kind::none && kind != error_kind::aborted)
@@ -242,13 +243,14 @@ std::vector<std::string> busy_callers(members& all) {
 std::vector<std::string> join_early(members& all) {
   complaints problems;
   threads joiners;
-  for (auto& each : all)
-    joiners.start([&, &member = *each] {
+  for (auto& member_runtime : all)
+    joiners.start([&, &member = *member_runtime] {
       if (member.rank() > 0) {
         threads callers;
         for (const auto count : {small, large})
           callers.start([&, count] {
-            problems.add(reduce(member, "go on with " + std::to_string(count), count, 4, told_by::waiting));
+            problems.add(
+                reduce(member, "go on with " + std::to_string(count), count, 4, completion_mode::waiting));
           });
       }
       submission joining;
@@ -265,8 +267,8 @@ std::vector<std::string> leave(members& all) {
   complaints problems;
   {
     threads callers;
-    for (auto& each : all) {
-      auto& member = *each;
+    for (auto& member_runtime : all) {
+      auto& member = *member_runtime;
       callers.start([&] {
         floats tensor{{1.0F}, {}};
         const auto problem =
@@ -306,7 +308,7 @@ void reduce_until_lost(runtime& member, const std::string& name, std::size_t cou
                        complaints& problems) {
   for (;;) {
     float sum = 0;
-    const auto problem = reduce_once(member, name, count, told_by::anyhow, sum);
+    const auto problem = reduce_once(member, name, count, completion_mode::anyhow, sum);
     if (problem.kind == error_kind::disconnected || problem.kind == error_kind::unknown)
       return;
     if (problem)
@@ -325,10 +327,10 @@ TEST_CASE("a link that breaks under many callers ends the generation for all, an
   std::atomic<int> rounds{0};
   {
     threads callers;
-    for (auto& each : all)
+    for (auto& member_runtime : all)
       for (const auto& [name, count] :
            std::map<std::string, std::size_t>{{"a", small}, {"b", small}, {"c", large}, {"d", large}})
-        callers.start([&, &member = *each, name = name, count = count] {
+        callers.start([&, &member = *member_runtime, name = name, count = count] {
           reduce_until_lost(member, name, count, rounds, problems);
         });
     while (rounds < 40)
@@ -351,7 +353,7 @@ error least_step(runtime& member, std::uint32_t set, int& step) {
   auto wanted = tensor.ask("go on from", reduce_op::min);
   wanted.set = set;
   auto problem = outcome_of(member.submit(wanted));
-  step = static_cast<int>(tensor.out[0]);
+  step = static_cast<int>(tensor.values[0]);
   return problem;
 }
 
@@ -360,7 +362,8 @@ int steps_in_set(runtime& member, std::uint32_t set, int steps, complaints& prob
   int failures = 0;
   for (int step = 0; step < steps; ++step) {
     float sum = 0;
-    auto problem = reduce_once(member, "step", step % 2 == 0 ? large : small, told_by::anyhow, sum, set);
+    auto problem =
+        reduce_once(member, "step", step % 2 == 0 ? large : small, completion_mode::anyhow, sum, set);
     if (problem.kind == error_kind::disconnected) {
       ++failures;
       problem = least_step(member, set, step);
@@ -402,14 +405,14 @@ TEST_CASE(
             callers.start([&] {
               failures[static_cast<std::size_t>(member.rank())] = steps_in_set(member, 1, 20, problems);
             });
-          callers.start([&] { problems.add(reduce(member, "small", small, 40, told_by::waiting)); });
-          callers.start([&] { problems.add(reduce(member, "large", large, 6, told_by::anyhow)); });
+          callers.start([&] { problems.add(reduce(member, "small", small, 40, completion_mode::waiting)); });
+          callers.start([&] { problems.add(reduce(member, "large", large, 6, completion_mode::anyhow)); });
         }
         if (member.rank() < 2)
           problems.add(member.acknowledge_restart(1, 1).text);
         enough = true;
         lookers.join();
-        problems.add(reduce(member, "at the end", small, 1, told_by::waiting));
+        problems.add(reduce(member, "at the end", small, 1, completion_mode::waiting));
       },
       {{0, 1}});
   CHECK(problems.all() == nothing_to_complain_of);

@@ -14,7 +14,7 @@ namespace {
 using numbers = std::vector<std::int32_t>;
 using table = std::map<std::uint32_t, numbers>;
 
-const set_rule even_ranks = [](const member_facts& one) { return one.rank % 2 == 0; };
+const set_rule even_ranks = [](const member_facts& facts) { return facts.rank % 2 == 0; };
 
 /// Each member's, in all of its sets at once.
 void all_sets_work(const std::vector<member_ptr>& members) {
@@ -26,9 +26,9 @@ void all_sets_work(const std::vector<member_ptr>& members) {
       auto& member = *members[i];
       const auto in = std::find(ranks.begin(), ranks.end(), member.rank()) != ranks.end();
       tensors[i].in = {static_cast<float>(10 + member.rank())};
-      auto what = tensors[i].ask("sum");
-      what.set = id;
-      auto asked = member.submit(what);
+      auto request = tensors[i].ask("sum");
+      request.set = id;
+      auto asked = member.submit(request);
       if (!in) {
         CHECK_FALSE(asked);
         continue;
@@ -38,11 +38,11 @@ void all_sets_work(const std::vector<member_ptr>& members) {
       handles.push_back(std::move(*asked));
       wanted += tensors[i].in[0];
     }
-    for (auto& each : handles)
-      CHECK_FALSE(each.wait());
+    for (auto& handle : handles)
+      CHECK_FALSE(handle.wait());
     for (std::size_t i = 0; i < members.size(); ++i)
       if (std::find(ranks.begin(), ranks.end(), members[i]->rank()) != ranks.end())
-        CHECK(tensors[i].out[0] == wanted);
+        CHECK(tensors[i].values[0] == wanted);
   }
 }
 
@@ -54,10 +54,10 @@ public:
   std::vector<set_rule> rules;
 
   options first(std::int32_t slot) const {
-    auto how = options_of(slot);
-    how.process_sets = lists;
-    how.set_rules = rules;
-    return how;
+    auto options = options_of(slot);
+    options.process_sets = lists;
+    options.set_rules = rules;
+    return options;
   }
 
   /// The next generation, in which who had sets goes on with them.
@@ -74,11 +74,11 @@ public:
 
   static std::vector<member_ptr> all_of(const std::vector<options>& all) {
     std::vector<starting> begun;
-    for (auto& how : all)
-      begun.push_back(start(how));
+    for (auto& options : all)
+      begun.push_back(start(options));
     std::vector<member_ptr> members;
-    for (auto& one : begun)
-      members.push_back(in(one));
+    for (auto& held_expected : begun)
+      members.push_back(in(held_expected));
     return members;
   }
 
@@ -92,18 +92,18 @@ public:
 
 std::vector<expected<std::uint32_t>> add_on(const std::vector<member_ptr>& members, const numbers& ranks) {
   std::vector<std::future<expected<std::uint32_t>>> calls;
-  for (auto& one : members)
-    calls.push_back(std::async(std::launch::async, [&] { return one->add_process_set(ranks); }));
+  for (auto& member : members)
+    calls.push_back(std::async(std::launch::async, [&] { return member->add_process_set(ranks); }));
   std::vector<expected<std::uint32_t>> ids;
-  for (auto& one : calls)
-    ids.push_back(one.get());
+  for (auto& call : calls)
+    ids.push_back(call.get());
   return ids;
 }
 
 std::vector<std::vector<kept_set>> sets_of(const std::vector<member_ptr>& members) {
   std::vector<std::vector<kept_set>> all;
-  for (auto& one : members)
-    all.push_back(one->kept_sets());
+  for (auto& member : members)
+    all.push_back(member->kept_sets());
   return all;
 }
 
@@ -122,8 +122,8 @@ TEST_CASE("sets of both kinds go on with the members that are left, under their 
     CHECK(ending(*members[survivor]).kind == error_kind::disconnected);
   members.clear();
   members = job.again({1, 2, 3}, {kept[1], kept[2], kept[3]});
-  for (auto& one : members)
-    CHECK(one->process_sets() == table{{0, {0, 1, 2}}, {1, {1}}, {2, {2}}, {3, {0, 2}}});
+  for (auto& member : members)
+    CHECK(member->process_sets() == table{{0, {0, 1, 2}}, {1, {1}}, {2, {2}}, {3, {0, 2}}});
   all_sets_work(members);
   // And once more: nobody was lost, all leave.
   kept = sets_of(members);
@@ -168,8 +168,8 @@ TEST_CASE("who joins is in the sets by rule, and learns who is in the others") {
   members.clear();
   members = job.again({0, 1}, kept);
   members.push_back(elastic_job::in(waiting));
-  for (auto& one : members)
-    CHECK(one->process_sets() == table{{0, {0, 1, 2}}, {1, {1}}, {2, {0, 2}}});
+  for (auto& member : members)
+    CHECK(member->process_sets() == table{{0, {0, 1, 2}}, {1, {1}}, {2, {0, 2}}});
   CHECK(members[2]->kept_sets() == members[0]->kept_sets());
   all_sets_work(members);
 }
@@ -178,11 +178,11 @@ TEST_CASE("a rule that answers otherwise on one member fails for all, with both 
   job_with_sets job(2, 2);
   std::vector<options> all{job.first(0), job.first(1)};
   all[0].set_rules = {even_ranks};
-  all[1].set_rules = {[](const member_facts& one) { return one.rank == 1; }};
-  auto one = job.start(all[0]);
+  all[1].set_rules = {[](const member_facts& facts) { return facts.rank == 1; }};
+  auto starting = job.start(all[0]);
   auto other = job.start(all[1]);
-  for (auto* each : {&one, &other}) {
-    const auto refused = each->get();
+  for (auto* held_expected : {&starting, &other}) {
+    const auto refused = held_expected->get();
     REQUIRE_FALSE(refused);
     CHECK_THAT(
         refused.error().text,

@@ -9,11 +9,11 @@
 #include <iterator>
 #include <vector>
 
+#include "actors/event_loop/link.hpp"
+#include "actors/event_loop/loop.hpp"
 #include "actors/interfaces/link.hpp"
-#include "actors/kit/link.hpp"
-#include "actors/kit/loop.hpp"
 #include "bindings/cxx/elastic_testing.hpp"
-#include "messages/membership.hpp"
+#include "messages/wire/membership.hpp"
 
 using namespace farandole;
 
@@ -25,9 +25,9 @@ TEST_CASE("survivors of a loss go on in the next generation, in their old order"
   CHECK_FALSE(members[0]->joined_late());
   job.exited(0, "was killed by signal 9");
   for (std::size_t survivor : {1, 2}) {
-    const auto why = ending(*members[survivor]);
-    CHECK(why.kind == error_kind::disconnected);
-    CHECK_THAT(why.text, Catch::Contains("rank 0") && Catch::Contains("was killed by signal 9"));
+    const auto reason = ending(*members[survivor]);
+    CHECK(reason.kind == error_kind::disconnected);
+    CHECK_THAT(reason.text, Catch::Contains("rank 0") && Catch::Contains("was killed by signal 9"));
   }
   members.clear();
   auto survivors = job.together({1, 2});
@@ -108,10 +108,10 @@ namespace {
 /// A process that says hello and never connects: whoever is welcomed with it waits for it.
 class mute {
 public:
-  mute(const job& where, std::int32_t slot, std::int32_t size = 1) {
+  mute(const job& job, std::int32_t slot, std::int32_t size = 1) {
     link_settings links;
     links.credentials = std::make_shared<const tls_credentials>(secret);
-    dial(system_.get(), "127.0.0.1", where.port(), caf::actor_cast<caf::actor>(self_), 1, links);
+    dial(system_.get(), "127.0.0.1", job.port(), caf::actor_cast<caf::actor>(self_), 1, links);
     hello me;
     me.slot = slot;
     me.size = size;
@@ -119,8 +119,8 @@ public:
     me.address = "127.0.0.1:1";
     me.process = 1'000'000 + slot;
     self_->receive(
-        [&](const link_opened& what) {
-          link_ = what.handle;
+        [&](const link_opened& event) {
+          link_ = event.handle;
           caf::anon_send(link_, encode(address{}, me));
         },
         caf::after(patience) >> [] { FAIL("the rendezvous was not reached"); });
@@ -130,7 +130,7 @@ public:
   void await_welcome() {
     bool welcomed = false;
     self_->receive_while([&] { return !welcomed; })(
-        [&](const link_received& what) { welcomed = what.message.kind() == wire::Envelope::Body::WELCOME; },
+        [&](const link_received& event) { welcomed = event.message.kind() == wire::Envelope::Body::WELCOME; },
         caf::after(patience) >> [] { FAIL("no welcome came"); });
   }
 
@@ -173,23 +173,23 @@ TEST_CASE(
   told_of(members, 2);
   std::vector<starting> again;
   for (std::size_t slot : {0, 1}) {
-    auto how = job.options_of(static_cast<std::int32_t>(slot));
-    how.sets_before = members[slot]->kept_sets();
+    auto options = job.options_of(static_cast<std::int32_t>(slot));
+    options.sets_before = members[slot]->kept_sets();
     members[slot].reset();
-    again.push_back(elastic_job::start(how));
+    again.push_back(elastic_job::start(options));
   }
   third.await_welcome();
   job.exited(2, "was killed by signal 9");
   members.clear();
-  for (auto& one : again)
-    members.push_back(elastic_job::in(one));
+  for (auto& held_expected : again)
+    members.push_back(elastic_job::in(held_expected));
   members.push_back(elastic_job::in(fourth));
   CHECK(counted(members) == 3.0F);
   CHECK(members[0]->generation() == 3);
   CHECK_FALSE(members[0]->joined_late());
   CHECK(members[2]->joined_late());
-  for (auto& one : members)
-    CHECK(one->process_sets().at(1) == std::vector<std::int32_t>{1});
+  for (auto& member : members)
+    CHECK(member->process_sets().at(1) == std::vector<std::int32_t>{1});
 }
 
 TEST_CASE("a job whose members stay ends when one is lost while others connect, and says so") {
@@ -198,20 +198,21 @@ TEST_CASE("a job whose members stay ends when one is lost while others connect, 
   mute second(fixed, 1, 2);
   second.await_welcome();
   fixed.exited(1, "was killed by signal 9");
-  const auto why = first.get();
-  REQUIRE_FALSE(why);
-  CHECK(why.error().kind == error_kind::unknown);
-  CHECK(why.error().text == "rank 1 on elsewhere was killed by signal 9 before all members were connected");
+  const auto reason = first.get();
+  REQUIRE_FALSE(reason);
+  CHECK(reason.error().kind == error_kind::unknown);
+  CHECK(reason.error().text ==
+        "rank 1 on elsewhere was killed by signal 9 before all members were connected");
 }
 
 TEST_CASE("a process of an elastic job refuses oneCCL when it starts, and says what to do") {
-  options how;
-  how.read_environment = false;
-  how.settings = {{"HOROVOD_ELASTIC", "1"}, {"HOROVOD_CPU_OPERATIONS", "ccl"}};
-  const auto why = runtime::start(how);
-  REQUIRE_FALSE(why);
-  CHECK(why.error().kind == error_kind::precondition);
-  CHECK_THAT(why.error().text, Catch::Contains("Unset HOROVOD_CPU_OPERATIONS"));
+  options options;
+  options.read_environment = false;
+  options.settings = {{"HOROVOD_ELASTIC", "1"}, {"HOROVOD_CPU_OPERATIONS", "ccl"}};
+  const auto reason = runtime::start(options);
+  REQUIRE_FALSE(reason);
+  CHECK(reason.error().kind == error_kind::precondition);
+  CHECK_THAT(reason.error().text, Catch::Contains("Unset HOROVOD_CPU_OPERATIONS"));
 }
 
 namespace {
@@ -229,9 +230,9 @@ struct belongings {
     return static_cast<std::size_t>(std::distance(first, std::filesystem::directory_iterator{}));
   }
   static std::size_t resident() {
-    std::size_t all = 0, here = 0;
-    std::ifstream("/proc/self/statm") >> all >> here;
-    return here * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 1024;
+    std::size_t all = 0, index = 0;
+    std::ifstream("/proc/self/statm") >> all >> index;
+    return index * static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) / 1024;
   }
 };
 

@@ -19,16 +19,16 @@ using starting = std::future<expected<member_ptr>>;
 
 class elastic_job : public job {
 public:
-  elastic_job(std::int32_t size, std::int32_t most, const handshake_limits& handshakes = {})
-      : job({.size = size, .elastic = true, .least = 1, .most = most},
+  elastic_job(std::int32_t size, std::int32_t limit, const handshake_limits& handshakes = {})
+      : job({.size = size, .elastic = true, .minimum = 1, .limit = limit},
             {{"HOROVOD_ELASTIC", "1"}, {"HOROVOD_DYNAMIC_PROCESS_SETS", "1"}}, handshakes) {
     for (std::int32_t slot = 0; slot < size; ++slot)
       started(slot);
   }
 
   starting start(std::int32_t slot) const { return start(options_of(slot)); }
-  static starting start(options how) {
-    return std::async(std::launch::async, [how = std::move(how)] { return runtime::start(how); });
+  static starting start(options options) {
+    return std::async(std::launch::async, [how = std::move(options)] { return runtime::start(how); });
   }
 
   /// These slots' members, once all are in.
@@ -37,13 +37,13 @@ public:
     for (auto slot : slots)
       all.push_back(start(slot));
     std::vector<member_ptr> members;
-    for (auto& one : all)
-      members.push_back(in(one));
+    for (auto& held_expected : all)
+      members.push_back(in(held_expected));
     return members;
   }
 
-  static member_ptr in(starting& one) {
-    auto member = one.get();
+  static member_ptr in(starting& starting) {
+    auto member = starting.get();
     INFO((member ? std::string() : member.error().text));
     REQUIRE(member);
     return std::move(*member);
@@ -60,9 +60,9 @@ inline float counted(std::vector<member_ptr>& members) {
     REQUIRE(asked);
     handles.push_back(std::move(*asked));
   }
-  for (auto& each : handles)
-    REQUIRE_FALSE(each.wait());
-  return tensors[0].out[0];
+  for (auto& handle : handles)
+    REQUIRE_FALSE(handle.wait());
+  return tensors[0].values[0];
 }
 
 /// How pending and later operations end.
@@ -74,10 +74,10 @@ inline error ending(runtime& member) {
 
 /// Returns when all members know of so many changes.
 inline void told_of(const std::vector<member_ptr>& members, std::uint64_t changes) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{30};
-  for (auto& one : members)
-    while (one->membership_change().first < changes) {
-      REQUIRE(std::chrono::steady_clock::now() < until);
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+  for (auto& member : members)
+    while (member->membership_change().first < changes) {
+      REQUIRE(std::chrono::steady_clock::now() < deadline);
       std::this_thread::yield();
     }
 }

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/door/door.hpp"
-#include "actors/door/pending.hpp"
-#include "bindings/cxx/farandole.hpp"
+#include "actors/submission/operation_state.hpp"
+#include "actors/submission/submission_queue.hpp"
+#include <farandole/farandole.hpp>
 
 namespace farandole {
 
@@ -14,43 +14,44 @@ using clock = std::chrono::steady_clock;
 // Longest sleep of a waiter that has been asked to look at signals.
 constexpr std::chrono::milliseconds slice{100};
 
-error still_waiting(const pending& operation, error_kind kind, const char* why) {
-  return {kind, operation.name + ": " + why + "; the operation goes on and can be waited for again"};
+error still_waiting(const operation_state& operation, error_kind kind, const char* reason) {
+  return {kind, operation.name + ": " + reason + "; the operation goes on and can be waited for again"};
 }
 
-void tell_of_long_wait(pending& operation) {
+void tell_of_long_wait(operation_state& operation) {
   if (auto home = operation.home.lock())
     home->takes_long(operation);
 }
 
 // One sleep in the phase it is in; returns when something may have changed.
-void sleep(const pending& operation, clock::time_point until) {
-  const auto seen = operation.now();
-  if (seen != phase::boarded)
-    return operation.wait_for_change(seen, until);
+void sleep(const operation_state& operation, clock::time_point deadline) {
+  const auto current = operation.now();
+  if (current != phase::on_fast_path)
+    return operation.wait_for_change(current, deadline);
   const auto need = operation.awaited();
   if (!need)
     return;
   // The other members' cells and our own word, for the loop may take the operation off the board.
-  pending::watcher watching(operation);
+  operation_state::watcher watching(operation);
   auto& seat = *operation.seat;
-  seat.board().wait(seat.cell(), operation.round, operation.word(), static_cast<std::uint32_t>(seen), until,
-                    *need, seat.patience());
+  seat.fast_path().wait(seat.cell(), operation.round, operation.word(), static_cast<std::uint32_t>(current),
+                        deadline, *need, seat.patience());
 }
 
 // Others may wait until this member has copied what it was lent, and nobody here may come back to do it.
-error leave(pending& operation, error why) {
+error leave(operation_state& operation, error reason) {
   if (operation.awaited())
     if (auto home = operation.home.lock())
       home->look_after(operation);
-  return why;
+  return reason;
 }
 
 } // namespace
 
 handle::handle() = default;
-handle::handle(pending* adopted) noexcept : pending_(adopted) {}
-handle::handle(const handle& other) noexcept : pending_(pending_ptr::share(other.pending_).release()) {
+handle::handle(operation_state* adopted) noexcept : pending_(adopted) {}
+handle::handle(const handle& other) noexcept
+    : pending_(operation_state_ptr::share(other.pending_).release()) {
   if (pending_ && pending_->lends)
     pending_->hold();
 }
@@ -62,30 +63,30 @@ handle& handle::operator=(handle other) noexcept {
 handle::~handle() {
   if (pending_ && pending_->lends && pending_->let_go())
     leave(*pending_, {});
-  pending_ptr::adopt(pending_);
+  operation_state_ptr::adopt(pending_);
 }
 
 bool handle::settled() const {
-  return pending_->try_settle(pending::mover::nobody);
+  return pending_->try_settle(operation_state::runner::nobody);
 }
 
-error handle::wait(clock::time_point until, const std::function<bool()>& interrupted) const {
+error handle::wait(clock::time_point deadline, const std::function<bool()>& interrupted) const {
   clock::time_point slow_at = clock::time_point::max(); // when the wait on the board is a long one
   bool told = false;
   while (!pending_->try_settle()) {
-    auto now = clock::now();
+    auto current_time = clock::now();
     if (!told && pending_->awaited()) {
-      slow_at = std::min(slow_at, now + slow_wait);
-      if (told = now >= slow_at; told)
+      slow_at = std::min(slow_at, current_time + slow_wait);
+      if (told = current_time >= slow_at; told)
         tell_of_long_wait(*pending_);
     }
-    if (now >= until)
+    if (current_time >= deadline)
       return leave(*pending_,
                    still_waiting(*pending_, error_kind::timed_out, "not settled at the caller's deadline"));
     if (interrupted && interrupted())
       return leave(*pending_, still_waiting(*pending_, error_kind::aborted, "the wait was interrupted"));
-    auto longest = interrupted ? now + slice : now + std::chrono::hours{1};
-    sleep(*pending_, std::min({until, longest, told ? until : slow_at}));
+    auto longest = interrupted ? current_time + slice : current_time + std::chrono::hours{1};
+    sleep(*pending_, std::min({deadline, longest, told ? deadline : slow_at}));
   }
   return pending_->told();
 }

@@ -12,14 +12,14 @@
 #include <memory>
 #include <optional>
 
-#include "actors/drain_call.hpp"
+#include "actors/event_loop/loop.hpp"
 #include "actors/interfaces/slots.hpp"
-#include "actors/kit/loop.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "actors/launch/remote_rendezvous.hpp"
-#include "actors/rendezvous.hpp"
+#include "actors/member/drain_call.hpp"
+#include "actors/rendezvous/rendezvous.hpp"
 #include "bindings/cxx/elastic_testing.hpp"
-#include "collectives/paths/connections/sockets.hpp"
+#include "collectives/transport/connections/sockets.hpp"
 
 using namespace farandole;
 
@@ -53,12 +53,12 @@ public:
     remote_ = start_remote_rendezvous(system_.get(), spec);
     const auto watcher = system_.get().spawn(
         [formed = formed_, leaving = leaving_, ended = ended_, remote = remote_]() -> caf::behavior {
-          return {[formed](const generation_formed& what) { *formed = what.generation; },
-                  [leaving](const slot_leaving& what) { *leaving = what.slot; },
-                  [remote](const drain_asked& what) {
-                    const leaver one{what.what.ranks.at(0), 5, "here"};
-                    caf::anon_send(remote, drain_answered{what.link, {"", {one}, false}});
-                    caf::anon_send(remote, drain_answered{what.link, {"", {one}, true}});
+          return {[formed](const generation_formed& event) { *formed = event.generation; },
+                  [leaving](const slot_leaving& event) { *leaving = event.slot; },
+                  [remote](const drain_asked& event) {
+                    const leaver departing{event.request.ranks.at(0), 5, "here"};
+                    caf::anon_send(remote, drain_answered{event.link, {"", {departing}, false}});
+                    caf::anon_send(remote, drain_answered{event.link, {"", {departing}, true}});
                   },
                   [ended](interrupt_atom, int) { *ended = true; }};
         });
@@ -71,8 +71,8 @@ public:
   }
 
   template <class Message>
-  void tell(Message what) const {
-    caf::anon_send(remote_, what);
+  void tell(Message value) const {
+    caf::anon_send(remote_, value);
   }
   std::uint64_t formed() const { return *formed_; }
   std::int32_t leaving() const { return *leaving_; }
@@ -89,9 +89,9 @@ private:
 
 template <class Condition>
 void wait_until(Condition condition) {
-  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds{60};
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{60};
   while (!condition()) {
-    REQUIRE(std::chrono::steady_clock::now() < until);
+    REQUIRE(std::chrono::steady_clock::now() < deadline);
     std::this_thread::yield();
   }
 }
@@ -99,14 +99,14 @@ void wait_until(Condition condition) {
 /// A process without the secret in the place of a rendezvous: it ends every handshake with an alert, until it
 /// has done so `calls` times.
 void impersonate(std::uint16_t port, int calls) {
-  const auto door = open_listener("127.0.0.1", port);
-  INFO((door ? std::string() : door.error().text));
-  REQUIRE(door);
+  const auto queue = open_listener("127.0.0.1", port);
+  INFO((queue ? std::string() : queue.error().text));
+  REQUIRE(queue);
   constexpr std::array<unsigned char, 7> decrypt_error{21, 3, 3, 0, 2, 2, 51};
   for (int i = 0; i < calls; ++i) {
-    pollfd waiting{door->get(), POLLIN, 0};
+    pollfd waiting{queue->get(), POLLIN, 0};
     REQUIRE(::poll(&waiting, 1, 60'000) == 1);
-    const auto caller = accept_one(door->get());
+    const auto caller = accept_one(queue->get());
     REQUIRE(caller.socket);
     std::array<std::byte, 1024> hello;
     pollfd said{caller.socket.get(), POLLIN, 0};
@@ -120,18 +120,18 @@ void impersonate(std::uint16_t port, int calls) {
 class life {
 public:
   life(const std::string& journal_path, std::uint16_t port, std::uint32_t draw) {
-    rendezvous_options how;
-    how.members = {2, true, 1, 3};
-    how.links.credentials = std::make_shared<const tls_credentials>(secret);
+    rendezvous_options options;
+    options.members = {2, true, 1, 3};
+    options.links.credentials = std::make_shared<const tls_credentials>(secret);
     auto book = journal::open(journal_path);
     INFO((book ? std::string() : book.error().text));
     REQUIRE(book);
-    how.journal = std::move(*book);
-    how.port = port;
-    how.apart = true;
-    how.draw = draw;
-    how.stepped_down = [down = down_] { *down = true; };
-    auto service = start_rendezvous(system_.get(), how);
+    options.journal = std::move(*book);
+    options.port = port;
+    options.apart = true;
+    options.draw = draw;
+    options.stepped_down = [down = down_] { *down = true; };
+    auto service = start_rendezvous(system_.get(), options);
     INFO((service ? std::string() : service.error().text));
     REQUIRE(service);
     actor_ = service->actor;
@@ -140,8 +140,8 @@ public:
   ~life() { caf::anon_send(actor_, close_atom::value); }
 
   template <class Message>
-  void tell(Message what) const {
-    caf::anon_send(actor_, what);
+  void tell(Message value) const {
+    caf::anon_send(actor_, value);
   }
   std::uint16_t port() const { return port_; }
   bool stepped_down() const { return *down_; }
@@ -154,20 +154,20 @@ private:
 };
 
 std::future<expected<member_ptr>> start(std::int32_t slot, std::uint16_t port, std::uint64_t epoch = 0) {
-  options how;
-  how.read_environment = false;
-  how.secret = secret;
-  how.epoch = epoch;
-  how.settings = {{"HOROVOD_ELASTIC", "1"},
-                  {"HOROVOD_RANK", std::to_string(slot)},
-                  {"HOROVOD_SIZE", "2"},
-                  {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1"},
-                  {"HOROVOD_GLOO_RENDEZVOUS_PORT", std::to_string(port)}};
-  return std::async(std::launch::async, [how] { return runtime::start(how); });
+  options options;
+  options.read_environment = false;
+  options.secret = secret;
+  options.epoch = epoch;
+  options.settings = {{"HOROVOD_ELASTIC", "1"},
+                      {"HOROVOD_RANK", std::to_string(slot)},
+                      {"HOROVOD_SIZE", "2"},
+                      {"HOROVOD_GLOO_RENDEZVOUS_ADDR", "127.0.0.1"},
+                      {"HOROVOD_GLOO_RENDEZVOUS_PORT", std::to_string(port)}};
+  return std::async(std::launch::async, [options] { return runtime::start(options); });
 }
 
-member_ptr in(std::future<expected<member_ptr>>& one) {
-  auto member = one.get();
+member_ptr in(std::future<expected<member_ptr>>& held_expected) {
+  auto member = held_expected.get();
   INFO((member ? std::string() : member.error().text));
   REQUIRE(member);
   return std::move(*member);
@@ -182,8 +182,8 @@ std::vector<member_ptr> both(std::uint16_t port, std::uint64_t epoch = 0) {
 }
 
 void are_back(const std::vector<member_ptr>& members, std::uint64_t later_than) {
-  for (const auto& one : members)
-    wait_until([&] { return one->epoch() > later_than; });
+  for (const auto& member : members)
+    wait_until([&] { return member->epoch() > later_than; });
 }
 
 } // namespace
@@ -206,8 +206,8 @@ TEST_CASE("members train on without a rendezvous, and are in again when it is ba
 
   serving->tell(slot_started{2});
   auto third = start(2, port);
-  for (const auto& one : members)
-    wait_until([&] { return one->membership_change().first > 0; });
+  for (const auto& member : members)
+    wait_until([&] { return member->membership_change().first > 0; });
   CHECK(counted(members) == 2.0F);
   const auto epoch = members[0]->epoch();
   members.clear();
@@ -346,9 +346,9 @@ TEST_CASE("a launcher tells a rendezvous that was away what it has missed") {
   // The third may be in already, or comes when members change.
   if (members[0]->size() == 1) {
     wait_until([&] { return members[0]->membership_change().first > 0; });
-    const auto now = members[0]->epoch();
+    const auto current_time = members[0]->epoch();
     members.clear();
-    survivor = start(0, port, now);
+    survivor = start(0, port, current_time);
     members.push_back(in(survivor));
   }
   members.push_back(in(third));
@@ -380,9 +380,9 @@ TEST_CASE("members leave by plan where the rendezvous runs apart from the launch
   std::optional<life> serving;
   serving.emplace(place.file("journal"), 0, 1);
   const auto port = serving->port();
-  const drain_call::target here{"127.0.0.1", port, secret};
+  const drain_call::target target{"127.0.0.1", port, secret};
   {
-    drain_call early(here, {wire_version, {1}, {}});
+    drain_call early(target, {wire_version, {1}, {}});
     const auto refused = early.next(std::chrono::seconds{60});
     REQUIRE(refused);
     CHECK_THAT(refused->problem, Catch::Contains("launcher is not connected"));
@@ -393,13 +393,13 @@ TEST_CASE("members leave by plan where the rendezvous runs apart from the launch
   auto members = both(port);
   wait_until([&] { return launcher.formed() == 1; });
 
-  drain_call call(here, {wire_version, {1}, {}});
+  drain_call call(target, {wire_version, {1}, {}});
   const auto plan = call.next(std::chrono::seconds{60});
   REQUIRE(plan);
   CHECK(*plan == draining{"", {{1, 5, "here"}}, false});
-  const auto out = call.next(std::chrono::seconds{60});
-  REQUIRE(out);
-  CHECK(out->all_out);
+  const auto draining_result = call.next(std::chrono::seconds{60});
+  REQUIRE(draining_result);
+  CHECK(draining_result->all_out);
 
   members[1]->withdraw();
   wait_until([&] { return launcher.leaving() == 1; });

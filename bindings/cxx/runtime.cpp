@@ -4,17 +4,17 @@
 #include <thread>
 #include <utility>
 
-#include "actors/job_secret.hpp"
-#include "actors/member_runtime.hpp"
-#include "actors/set/injected_fault.hpp"
-#include "actors/this_host.hpp"
-#include "bindings/cxx/farandole.hpp"
+#include "actors/member/job_secret.hpp"
+#include "actors/member/member_runtime.hpp"
+#include "actors/member/this_host.hpp"
+#include "actors/process_set/injected_fault.hpp"
 #include "bindings/cxx/setting_warnings.hpp"
-#include "collectives/paths/mpi/mpi_library.hpp"
+#include "collectives/transport/mpi/mpi_library.hpp"
 #include "elastic/join_deadline.hpp"
-#include "elastic/start_tries.hpp"
-#include "messages/membership.hpp"
-#include "messages/set_change.hpp"
+#include "elastic/join_retry.hpp"
+#include "messages/wire/membership.hpp"
+#include "messages/wire/set_change.hpp"
+#include <farandole/farandole.hpp>
 
 namespace farandole {
 
@@ -26,9 +26,9 @@ error in_child() {
           "(start processes with spawn, or call init() before the fork in neither)"};
 }
 
-environment_lookup lookup_for(const options& how) {
-  auto beneath = how.read_environment ? process_environment() : environment_lookup{};
-  return [given = how.settings, beneath](std::string_view name) -> std::optional<std::string> {
+environment_lookup lookup_for(const options& options) {
+  auto beneath = options.read_environment ? process_environment() : environment_lookup{};
+  return [given = options.settings, beneath](std::string_view name) -> std::optional<std::string> {
     if (auto found = given.find(std::string(name)); found != given.end())
       return found->second;
     return beneath ? beneath(name) : std::nullopt;
@@ -55,10 +55,11 @@ error refuse(std::string text) {
 
 // A job that others have left already has been joined all the same; the first operation says that it is over.
 // Where members may change, one that was lost means another try.
-bool may_do_without(const set_change& sets, const error& why, bool elastic) {
-  if (elastic && why.kind == error_kind::disconnected)
+bool may_do_without(const set_change& sets, const error& reason, bool elastic) {
+  if (elastic && reason.kind == error_kind::disconnected)
     return false;
-  return sets.sets.empty() && why.kind != error_kind::invalid_argument && why.kind != error_kind::timed_out;
+  return sets.sets.empty() && reason.kind != error_kind::invalid_argument &&
+         reason.kind != error_kind::timed_out;
 }
 
 // As it may travel; what is wrong with the ranks is for all members to hear.
@@ -74,34 +75,35 @@ error put_in_form(std::vector<std::vector<std::int32_t>>& sets, std::size_t more
 }
 
 /// Where operations of a set go in.
-expected<std::shared_ptr<door>> door_for(const member_runtime& member, const submission& what) {
-  if (!member.here())
+expected<std::shared_ptr<submission_queue>> queue_for(const member_runtime& member,
+                                                      const submission& request) {
+  if (!member.is_local())
     return in_child();
-  auto found = member.door(what.set);
+  auto found = member.queue(request.set);
   if (!found)
-    return error{found.error().kind, std::string(what.name) + ": " + found.error().text};
+    return error{found.error().kind, std::string(request.name) + ": " + found.error().text};
   return found;
 }
 
 /// Why sets cannot be changed after the start, if so.
 error fixed_sets(const member_runtime& member) {
-  if (!member.here() || member.standing().dynamic_sets)
+  if (!member.is_local() || member.shared_state().dynamic_sets)
     return {};
   return refuse("process sets can be added and removed only if HOROVOD_DYNAMIC_PROCESS_SETS=1 is set "
                 "before init(), or with init(process_sets=\"dynamic\")");
 }
 
 // Waits as long as it takes, like any operation: it ends with the generation if others never ask.
-expected<std::vector<std::uint32_t>> change_sets(member_runtime& member, const set_change& what,
-                                                 clock::time_point until) {
-  if (!member.here())
+expected<std::vector<std::uint32_t>> change_sets(member_runtime& member, const set_change& change,
+                                                 clock::time_point deadline) {
+  if (!member.is_local())
     return in_child();
   member.reap();
-  auto operation = member.door().submit(what);
+  auto operation = member.queue().submit(change);
   if (!operation)
     return operation.error();
   const handle asked(operation->release());
-  if (auto problem = asked.wait(until))
+  if (auto problem = asked.wait(deadline))
     return problem;
   return asked.result().sets;
 }
@@ -109,8 +111,8 @@ expected<std::vector<std::uint32_t>> change_sets(member_runtime& member, const s
 // The sets of the start; `lists` are those of init() by ranks, in form. Every member says which sets it
 // wants, if only none: so members that differ find out.
 error found_sets(member_runtime& member, std::vector<std::vector<std::int32_t>> lists,
-                 const std::vector<set_rule>& rules, clock::time_point until) {
-  auto& place = member.standing();
+                 const std::vector<set_rule>& rules, clock::time_point deadline) {
+  auto& place = member.shared_state();
   welcome told;
   told.members = place.members;
   told.sets_kept = place.sets_kept;
@@ -121,7 +123,7 @@ error found_sets(member_runtime& member, std::vector<std::vector<std::int32_t>> 
   // Where nothing but lists was given on any member, the leader may give the ids, which are the same.
   if (!place.elastic && !place.sets_kept && rules.empty())
     wanted->change = {set_change_kind::found, 0, std::move(lists)};
-  const auto founded = change_sets(member, wanted->change, until);
+  const auto founded = change_sets(member, wanted->change, deadline);
   if (!founded && !may_do_without(wanted->change, founded.error(), place.elastic))
     return founded.error();
   member.known_sets().begin(std::move(wanted->sets));
@@ -133,22 +135,23 @@ error found_sets(member_runtime& member, std::vector<std::vector<std::int32_t>> 
 runtime::runtime(std::unique_ptr<member_runtime> started) : member_(std::move(started)) {}
 runtime::~runtime() {
   // In a forked child there are no threads to join and no sockets to close: they are the parent's.
-  if (!member_->here())
+  if (!member_->is_local())
     static_cast<void>(member_.release());
 }
 
-expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
-  auto lists = how.process_sets;
-  if (auto problem = put_in_form(lists, how.set_rules.size()))
+expected<std::unique_ptr<runtime>> runtime::start(const options& options) {
+  auto lists = options.process_sets;
+  if (auto problem = put_in_form(lists, options.set_rules.size()))
     return problem;
-  const auto lookup = lookup_for(how);
+  const auto lookup = lookup_for(options);
   auto values = settings::load({lookup, {}, {}});
   if (!values)
     return values.error();
-  auto secret = how.secret.empty() ? job_secret(*values) : expected<std::string>(how.secret);
+  auto secret = options.secret.empty() ? job_secret(*values) : expected<std::string>(options.secret);
   if (!secret)
     return secret.error();
-  if (auto problem = how.secret.empty() ? error{} : check_secret(how.secret, "the options of this job"))
+  if (auto problem =
+          options.secret.empty() ? error{} : check_secret(options.secret, "the options of this job"))
     return problem;
   auto faults = faults_of(lookup);
   if (!faults)
@@ -157,20 +160,20 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
   const auto patience = join_timeout(*values);
   member_start wanted;
   wanted.secret = *secret;
-  wanted.mpi = {how.mpi_ranks, find_foreign_launch(lookup)};
+  wanted.mpi = {options.mpi_ranks, find_foreign_launch(lookup)};
   wanted.faults = std::move(*faults);
-  wanted.progress = how.progress;
-  wanted.sets_before = how.sets_before;
-  wanted.state_generation = how.state_generation;
-  *wanted.epoch = how.epoch;
+  wanted.progress = options.progress;
+  wanted.sets_before = options.sets_before;
+  wanted.state_generation = options.state_generation;
+  *wanted.epoch = options.epoch;
   wanted.deadline = std::make_shared<join_deadline>(elastic, values->duration(patience), clock::now());
-  start_tries tries(elastic, wanted.deadline, values->cited(patience));
+  join_retry tries(elastic, wanted.deadline, values->cited(patience));
   std::minstd_rand chance(std::random_device{}());
   for (;;) {
-    auto started = start_once(*values, wanted, lists, how.set_rules, tries);
+    auto started = start_once(*values, wanted, lists, options.set_rules, tries);
     if (started) {
       logger log(log_options_of(*values));
-      for (const auto& line : setting_warnings(*values, how, (*started)->rank()))
+      for (const auto& line : setting_warnings(*values, options, (*started)->rank()))
         log.warning(line);
       return started;
     }
@@ -186,35 +189,35 @@ expected<std::unique_ptr<runtime>> runtime::start(const options& how) {
 expected<std::unique_ptr<runtime>> runtime::start_once(const settings& values, const member_start& wanted,
                                                        const std::vector<std::vector<std::int32_t>>& lists,
                                                        const std::vector<set_rule>& rules,
-                                                       const start_tries& tries) {
+                                                       const join_retry& tries) {
   auto member = member_runtime::start(values, wanted);
   if (!member)
     return member.error();
   std::unique_ptr<runtime> started(new runtime(std::move(*member)));
   // A late process may have waited long for the others' commit, so the time counts from now.
-  const auto until = tries.founding_until(clock::now(), values.duration(setting::start_timeout));
-  if (auto problem = found_sets(*started->member_, lists, rules, until))
+  const auto deadline = tries.founding_until(clock::now(), values.duration(setting::start_timeout));
+  if (auto problem = found_sets(*started->member_, lists, rules, deadline))
     return problem;
   return started;
 }
 
-void runtime::shutdown(departure how) {
-  if (member_->here())
-    member_->shutdown(std::move(how));
+void runtime::shutdown(departure manner) {
+  if (member_->is_local())
+    member_->shutdown(std::move(manner));
 }
 
 bool runtime::alive() const {
-  return member_->here() && member_->alive();
+  return member_->is_local() && member_->alive();
 }
 bool runtime::usable_here() const {
-  return member_->here();
+  return member_->is_local();
 }
 
 std::int32_t runtime::rank() const {
   return member_->self().rank;
 }
 std::int32_t runtime::size() const {
-  return static_cast<std::int32_t>(member_->standing().members.size());
+  return static_cast<std::int32_t>(member_->shared_state().members.size());
 }
 std::int32_t runtime::local_rank() const {
   return member_->self().local_rank;
@@ -233,16 +236,16 @@ std::uint64_t runtime::epoch() const {
   return member_->epoch();
 }
 std::uint64_t runtime::generation() const {
-  return member_->standing().generation;
+  return member_->shared_state().generation;
 }
 std::string runtime::object_key() const {
-  return member_->standing().object_key;
+  return member_->shared_state().object_key;
 }
 bool runtime::must_sync() const {
-  return member_->standing().must_sync;
+  return member_->shared_state().must_sync;
 }
 bool runtime::joined_late() const {
-  return member_->standing().joined_late;
+  return member_->shared_state().joined_late;
 }
 std::pair<std::uint64_t, bool> runtime::membership_change() const {
   return usable_here() ? member_->membership_change() : std::pair<std::uint64_t, bool>{};
@@ -263,33 +266,33 @@ bool runtime::mpi_is_installed() {
 }
 
 bool runtime::is_homogeneous() const {
-  auto& members = member_->standing().members;
-  for (auto& one : members)
-    if (one.local_size != members.front().local_size)
+  auto& members = member_->shared_state().members;
+  for (auto& member : members)
+    if (member.local_size != members.front().local_size)
       return false;
   return true;
 }
 
-expected<handle> runtime::submit(const submission& what) {
-  auto door = door_for(*member_, what);
-  if (!door)
-    return door.error();
-  auto operation = (*door)->submit(what);
+expected<handle> runtime::submit(const submission& request) {
+  auto queue = queue_for(*member_, request);
+  if (!queue)
+    return queue.error();
+  auto operation = (*queue)->submit(request);
   if (!operation)
     return operation.error();
   return handle(operation->release());
 }
 
-expected<std::vector<handle>> runtime::submit_group(std::span<const submission> what) {
-  if (what.empty())
+expected<std::vector<handle>> runtime::submit_group(std::span<const submission> requests) {
+  if (requests.empty())
     return std::vector<handle>{};
-  auto door = door_for(*member_, what.front());
-  if (!door)
-    return door.error();
-  for (auto& one : what)
-    if (one.set != what.front().set)
-      return refuse(std::string(one.name) + ": the tensors of a group are in one process set");
-  auto operations = (*door)->submit_group(what);
+  auto queue = queue_for(*member_, requests.front());
+  if (!queue)
+    return queue.error();
+  for (auto& request : requests)
+    if (request.set != requests.front().set)
+      return refuse(std::string(request.name) + ": the tensors of a group are in one process set");
+  auto operations = (*queue)->submit_group(requests);
   if (!operations)
     return operations.error();
   std::vector<handle> handles;
@@ -322,15 +325,15 @@ error runtime::remove_process_set(std::uint32_t set) {
 }
 
 std::uint64_t runtime::process_set_epoch(std::uint32_t set) const {
-  return member_->here() ? member_->standing().sets.epoch_seen(set) : 0;
+  return member_->is_local() ? member_->shared_state().sets.epoch_seen(set) : 0;
 }
 
 std::uint64_t runtime::joins() const {
-  return member_->here() ? member_->door().joins() : 0;
+  return member_->is_local() ? member_->queue().joins() : 0;
 }
 
 error runtime::acknowledge_restart(std::uint32_t set, std::uint64_t epoch) {
-  if (!member_->here())
+  if (!member_->is_local())
     return in_child();
   if (member_->acknowledge_restart(set, epoch))
     return {};
@@ -339,45 +342,45 @@ error runtime::acknowledge_restart(std::uint32_t set, std::uint64_t epoch) {
 }
 
 std::map<std::uint32_t, std::uint64_t> runtime::submitted() const {
-  if (!member_->here())
+  if (!member_->is_local())
     return {};
-  auto counts = member_->standing().sets.submitted();
-  counts[0] = member_->door().submitted();
+  auto counts = member_->shared_state().sets.submitted();
+  counts[0] = member_->queue().submitted();
   return counts;
 }
 
 std::vector<kept_set> runtime::kept_sets() const {
-  return member_->known_sets().to_keep(member_->standing().members);
+  return member_->known_sets().to_keep(member_->shared_state().members);
 }
 
 std::vector<std::int32_t> runtime::slots() const {
   std::vector<std::int32_t> all;
-  for (auto& one : member_->standing().members)
-    all.push_back(one.slot);
+  for (auto& member : member_->shared_state().members)
+    all.push_back(member.slot);
   return all;
 }
 
 std::map<std::uint32_t, std::vector<std::int32_t>> runtime::process_sets() const {
-  if (!member_->here())
+  if (!member_->is_local())
     return {};
-  auto& place = member_->standing();
+  auto& place = member_->shared_state();
   auto all = place.sets.ranks();
-  for (auto& one : place.members)
-    all[0].push_back(one.rank);
+  for (auto& member : place.members)
+    all[0].push_back(member.rank);
   return all;
 }
 
 runtime::counters runtime::count() const {
-  counters now;
-  if (!member_->here())
-    return now;
+  counters current;
+  if (!member_->is_local())
+    return current;
   auto& member = *member_;
-  now.submitted = member.door().submitted();
-  now.on_board = member.door().on_board();
-  now.bundles = member.standing().bundles;
-  now.bytes_moved = member.standing().bytes_moved;
-  now.loop_wakeups = member.loop_wakeups();
-  return now;
+  current.submitted = member.queue().submitted();
+  current.on_fast_path = member.queue().on_fast_path();
+  current.bundles = member.shared_state().bundles;
+  current.bytes_moved = member.shared_state().bytes_moved;
+  current.loop_wakeups = member.loop_wakeups();
+  return current;
 }
 
 } // namespace farandole

@@ -5,8 +5,8 @@
 #include <future>
 #include <thread>
 
-#include "actors/kit/loop.hpp"
-#include "actors/rendezvous.hpp"
+#include "actors/event_loop/loop.hpp"
+#include "actors/rendezvous/rendezvous.hpp"
 #include "bindings/cxx/runtime_testing.hpp"
 
 using namespace farandole;
@@ -15,20 +15,20 @@ namespace {
 
 // Catch's assertions are not for several threads: members report, the test's own thread checks.
 std::string allreduce_rounds(runtime& member, const std::string& name, std::size_t count, int rounds,
-                             told_by told = told_by::anyhow) {
+                             completion_mode told = completion_mode::anyhow) {
   floats tensor;
   for (int round = 0; round < rounds; ++round) {
     tensor.in.assign(count, static_cast<float>(member.rank() + 1 + round));
-    auto what = tensor.ask(name);
-    what.told = told;
-    auto asked = member.submit(what);
+    auto request = tensor.ask(name);
+    request.told = told;
+    auto asked = member.submit(request);
     if (!asked)
       return asked.error().text;
     if (auto problem = asked->wait())
       return problem.text;
     auto size = member.size();
     auto wanted = static_cast<float>(size * (size + 1) / 2 + size * round);
-    for (auto value : tensor.out)
+    for (auto value : tensor.values)
       if (value != wanted)
         return name + ": round " + std::to_string(round) + " gave " + std::to_string(value);
   }
@@ -56,12 +56,12 @@ std::string alltoall_rounds(runtime& member, int rounds) {
       wanted.insert(wanted.end(), 2 * static_cast<std::size_t>(rows(round, other, rank)),
                     label(round, other, rank));
     }
-    auto what = tensor.ask("dealt");
-    what.signature.operation = operation::alltoall;
-    what.signature.shape = {static_cast<std::int64_t>(tensor.in.size()) / 2, 2};
-    what.output = nullptr;
-    what.splits = splits;
-    auto asked = member.submit(what);
+    auto request = tensor.ask("dealt");
+    request.signature.operation = operation::alltoall;
+    request.signature.shape = {static_cast<std::int64_t>(tensor.in.size()) / 2, 2};
+    request.output = nullptr;
+    request.splits = splits;
+    auto asked = member.submit(request);
     if (auto problem = asked ? asked->wait() : asked.error())
       return problem.text;
     const auto& result = asked->result();
@@ -79,20 +79,20 @@ std::string alltoall_rounds(runtime& member, int rounds) {
 std::string reducescatter_rounds(runtime& member, int rounds) {
   const auto size = static_cast<std::size_t>(member.size()), rank = static_cast<std::size_t>(member.rank());
   for (int round = 0; round < rounds; ++round) {
-    floats many, one;
+    floats many, floats;
     many.in.resize(2 * size + 1);
     for (std::size_t i = 0; i < many.in.size(); ++i)
       many.in[i] = static_cast<float>(i + rank);
-    one.in = {static_cast<float>(rank)};
-    std::vector<submission> what{many.ask("many"), one.ask("one")};
-    for (auto& each : what)
-      each.signature.operation = operation::reducescatter;
-    what[0].output = nullptr;
-    auto asked = member.submit_group(what);
+    floats.in = {static_cast<float>(rank)};
+    std::vector<submission> submissions{many.ask("many"), floats.ask("one")};
+    for (auto& request : submissions)
+      request.signature.operation = operation::reducescatter;
+    submissions[0].output = nullptr;
+    auto asked = member.submit_group(submissions);
     if (!asked)
       return asked.error().text;
-    for (auto& each : *asked)
-      if (auto problem = each.wait())
+    for (auto& handle : *asked)
+      if (auto problem = handle.wait())
         return problem.text;
     const auto ranks = static_cast<float>(size * (size - 1) / 2);
     const auto first = 2 * rank + (rank > 0), own = std::size_t{2} + (rank == 0);
@@ -103,7 +103,7 @@ std::string reducescatter_rounds(runtime& member, int rounds) {
     for (std::size_t i = 0; i < own; ++i)
       if (reinterpret_cast<const float*>(bytes.data())[i] != static_cast<float>((first + i) * size) + ranks)
         return "round " + std::to_string(round) + " sums up wrongly";
-    if ((*asked)[1].result().first_dims.at(0) != (rank == 0) || (rank == 0 && one.out[0] != ranks))
+    if ((*asked)[1].result().first_dims.at(0) != (rank == 0) || (rank == 0 && floats.values[0] != ranks))
       return "the only row went elsewhere";
   }
   return {};
@@ -112,35 +112,35 @@ std::string reducescatter_rounds(runtime& member, int rounds) {
 } // namespace
 
 TEST_CASE("a job of one needs no rendezvous and still scales") {
-  options how;
-  how.read_environment = false;
-  auto member = runtime::start(how);
+  options options;
+  options.read_environment = false;
+  auto member = runtime::start(options);
   REQUIRE(member);
   floats tensor;
   tensor.in = {1, 2, 3};
-  auto what = tensor.ask("t", reduce_op::average);
-  what.signature.postscale = 2;
-  auto asked = (*member)->submit(what);
+  auto request = tensor.ask("t", reduce_op::average);
+  request.signature.postscale = 2;
+  auto asked = (*member)->submit(request);
   REQUIRE(asked);
   CHECK_FALSE(asked->wait());
-  CHECK(tensor.out == std::vector<float>{2, 4, 6});
+  CHECK(tensor.values == std::vector<float>{2, 4, 6});
 }
 
 TEST_CASE("members of one job agree, by the leader, by ids and by the board") {
   auto size = GENERATE(2, 3);
   job together(size);
   std::vector<std::string> said(static_cast<std::size_t>(size));
-  std::vector<std::uint64_t> boarded(static_cast<std::size_t>(size));
+  std::vector<std::uint64_t> on_fast_path(static_cast<std::size_t>(size));
   together.run([&](runtime& member) {
     auto& problem = said[static_cast<std::size_t>(member.rank())];
     problem = allreduce_rounds(member, "small", 5, 8);
     if (problem.empty())
       problem = allreduce_rounds(member, "large", 300'001, 4);
-    boarded[static_cast<std::size_t>(member.rank())] = member.count().on_board;
+    on_fast_path[static_cast<std::size_t>(member.rank())] = member.count().on_fast_path;
   });
   for (auto& problem : said)
     CHECK(problem == "");
-  for (auto count : boarded)
+  for (auto count : on_fast_path)
     CHECK(count > 0);
 }
 
@@ -166,15 +166,15 @@ std::vector<std::string> exchanged(const std::function<void(handle& asked)>& las
   together.run([&](runtime& member) {
     auto& problem = said[static_cast<std::size_t>(member.rank())];
     std::vector<float> rows = {1, 2};
-    submission what;
-    what.name = "rows";
-    what.signature.operation = operation::alltoall;
-    what.signature.shape = {2};
-    what.input = reinterpret_cast<const std::byte*>(rows.data());
-    what.told = told_by::waiting;
+    submission request;
+    request.name = "rows";
+    request.signature.operation = operation::alltoall;
+    request.signature.shape = {2};
+    request.input = reinterpret_cast<const std::byte*>(rows.data());
+    request.told = completion_mode::waiting;
     constexpr int steps = 20;
     for (int step = 0; step <= steps && problem.empty(); ++step) {
-      auto asked = member.submit(what);
+      auto asked = member.submit(request);
       if (!asked) {
         problem = asked.error().text;
       } else if (step == steps && member.rank() == 1) {
@@ -188,7 +188,7 @@ std::vector<std::string> exchanged(const std::function<void(handle& asked)>& las
     // Until here the rows must live.
     if (problem.empty())
       problem = allreduce_rounds(member, "at the end", 8, 1);
-    if (problem.empty() && member.count().on_board == 0)
+    if (problem.empty() && member.count().on_fast_path == 0)
       problem = "never on the board";
   });
   return said;
@@ -204,8 +204,8 @@ TEST_CASE("who stops waiting for rows that it was lent, or never waits, does not
     done.get_future().wait();
   };
   const auto drops = [](handle& asked) { asked = {}; };
-  const auto how = GENERATE(0, 1);
-  for (auto& problem : exchanged(how == 0 ? std::function<void(handle&)>(stops) : drops))
+  const auto number = GENERATE(0, 1);
+  for (auto& problem : exchanged(number == 0 ? std::function<void(handle&)>(stops) : drops))
     CHECK(problem == "");
 }
 
@@ -313,7 +313,7 @@ TEST_CASE("a caller's deadline passes while the operation goes on") {
 TEST_CASE("a callback comes although nobody waits, on the board too") {
   job together(2);
   std::vector<std::string> said(2);
-  std::vector<std::uint64_t> boarded(2);
+  std::vector<std::uint64_t> on_fast_path(2);
   together.run([&](runtime& member) {
     auto rank = static_cast<std::size_t>(member.rank());
     said[rank] = allreduce_rounds(member, "known", 4, 4);
@@ -324,41 +324,41 @@ TEST_CASE("a callback comes although nobody waits, on the board too") {
     asked->on_settled([&] { called.set_value(); });
     if (called.get_future().wait_for(std::chrono::seconds{20}) != std::future_status::ready)
       said[rank] += "no callback";
-    else if (tensor.out != std::vector<float>{2, 4, 6, 8})
+    else if (tensor.values != std::vector<float>{2, 4, 6, 8})
       said[rank] += "wrong result";
-    boarded[rank] = member.count().on_board;
+    on_fast_path[rank] = member.count().on_fast_path;
   });
   for (auto& problem : said)
     CHECK(problem == "");
-  for (auto count : boarded)
+  for (auto count : on_fast_path)
     CHECK(count > 0);
 }
 
 TEST_CASE("what one member leaves to a callback goes by the leader, from the start and when it was seated") {
   job together(2);
   std::vector<std::string> said(2);
-  std::vector<std::vector<std::uint64_t>> boarded(2);
+  std::vector<std::vector<std::uint64_t>> on_fast_path(2);
   together.run([&](runtime& member) {
     const auto rank = static_cast<std::size_t>(member.rank());
-    const auto own = rank == 0 ? told_by::callback : told_by::waiting;
-    const auto play = [&](const char* name, int rounds, told_by told) {
+    const auto own = rank == 0 ? completion_mode::callback : completion_mode::waiting;
+    const auto play = [&](const char* name, int rounds, completion_mode told) {
       said[rank] += allreduce_rounds(member, name, 4, rounds, told);
-      boarded[rank].push_back(member.count().on_board);
+      on_fast_path[rank].push_back(member.count().on_fast_path);
     };
     play("never", 5, own);
-    play("once", 5, told_by::waiting);
+    play("once", 5, completion_mode::waiting);
     play("once", 5, own);
-    play("once", 5, told_by::waiting);
+    play("once", 5, completion_mode::waiting);
   });
   for (auto& problem : said)
     CHECK(problem == "");
   for (std::size_t rank = 0; rank < 2; ++rank) {
-    REQUIRE(boarded[rank].size() == 4);
-    CHECK(boarded[rank][0] == 0);
-    CHECK(boarded[rank][1] > 0);
+    REQUIRE(on_fast_path[rank].size() == 4);
+    CHECK(on_fast_path[rank][0] == 0);
+    CHECK(on_fast_path[rank][1] > 0);
     // Rank 1 may have published the round that rank 0 leaves, and then takes it back.
-    CHECK(boarded[rank][2] <= boarded[rank][1] + rank);
-    CHECK(boarded[rank][3] == boarded[rank][2]);
+    CHECK(on_fast_path[rank][2] <= on_fast_path[rank][1] + rank);
+    CHECK(on_fast_path[rank][3] == on_fast_path[rank][2]);
   }
 }
 

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
-#include "bindings/cxx/farandole.hpp"
-#include "collectives/paths/connections/handshake_table.hpp"
+#include "collectives/transport/connections/handshake_table.hpp"
 #include "elastic/membership_rules.hpp"
+#include <farandole/farandole.hpp>
 
 namespace farandole {
 
@@ -29,45 +29,45 @@ public:
 
   /// What a host driver tells the rendezvous.
   void started(std::int32_t slot) const;
-  void exited(std::int32_t slot, const std::string& how) const;
+  void exited(std::int32_t slot, const std::string& manner) const;
   void retired(std::int32_t slot) const;
 
   options options_of(std::int32_t rank) const {
-    options how;
-    how.read_environment = false;
-    how.secret = secret;
-    how.settings = extra_;
-    how.settings["HOROVOD_RANK"] = std::to_string(rank);
-    how.settings["HOROVOD_SIZE"] = std::to_string(size_);
-    how.settings["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = "127.0.0.1";
-    how.settings["HOROVOD_GLOO_RENDEZVOUS_PORT"] = std::to_string(port_);
-    return how;
+    options run_options;
+    run_options.read_environment = false;
+    run_options.secret = secret;
+    run_options.settings = extra_;
+    run_options.settings["HOROVOD_RANK"] = std::to_string(rank);
+    run_options.settings["HOROVOD_SIZE"] = std::to_string(size_);
+    run_options.settings["HOROVOD_GLOO_RENDEZVOUS_ADDR"] = "127.0.0.1";
+    run_options.settings["HOROVOD_GLOO_RENDEZVOUS_PORT"] = std::to_string(port_);
+    return run_options;
   }
 
   std::uint16_t port() const { return port_; }
 
   template <class Each>
-  void run(Each each, const std::vector<std::vector<std::int32_t>>& sets = {}) {
-    CHECK(start_problems(each, sets) == std::vector<std::string>(static_cast<std::size_t>(size_)));
+  void run(Each entry, const std::vector<std::vector<std::int32_t>>& sets = {}) {
+    CHECK(start_problems(entry, sets) == std::vector<std::string>(static_cast<std::size_t>(size_)));
   }
 
   /// As run(), but for any thread, where nothing may be checked: why members did not start, by rank; empty
   /// where they did.
   template <class Each>
-  std::vector<std::string> start_problems(Each each,
+  std::vector<std::string> start_problems(Each entry,
                                           const std::vector<std::vector<std::int32_t>>& sets = {}) {
     std::vector<std::thread> threads;
     std::vector<std::string> problems(static_cast<std::size_t>(size_));
     for (std::int32_t rank = 0; rank < size_; ++rank)
       threads.emplace_back([&, rank] {
-        auto how = options_of(rank);
-        how.process_sets = sets;
-        auto member = runtime::start(how);
+        auto options = options_of(rank);
+        options.process_sets = sets;
+        auto member = runtime::start(options);
         if (!member) {
           problems[static_cast<std::size_t>(rank)] = member.error().text;
           return;
         }
-        each(**member);
+        entry(**member);
       });
     for (auto& thread : threads)
       thread.join();
@@ -83,16 +83,16 @@ private:
 };
 
 struct floats {
-  std::vector<float> in, out;
+  std::vector<float> in, values;
   submission ask(std::string_view name, reduce_op op = reduce_op::sum) {
-    out.resize(in.size());
-    submission what;
-    what.name = name;
-    what.signature.reduce_op = op;
-    what.signature.shape = {static_cast<std::int64_t>(in.size())};
-    what.input = reinterpret_cast<const std::byte*>(in.data());
-    what.output = reinterpret_cast<std::byte*>(out.data());
-    return what;
+    values.resize(in.size());
+    submission request;
+    request.name = name;
+    request.signature.reduce_op = op;
+    request.signature.shape = {static_cast<std::int64_t>(in.size())};
+    request.input = reinterpret_cast<const std::byte*>(in.data());
+    request.output = reinterpret_cast<std::byte*>(values.data());
+    return request;
   }
 };
 

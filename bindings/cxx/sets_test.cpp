@@ -21,23 +21,23 @@ std::string sums_in(runtime& member, std::uint32_t set, const std::vector<std::i
   for (int round = 0; round < rounds; ++round)
     for (std::size_t count : {std::size_t{8}, std::size_t{100'000}}) {
       tensor.in.assign(count, static_cast<float>(member.rank() + 1));
-      auto what = tensor.ask(count == 8 ? "small" : "large");
-      what.set = set;
-      auto asked = member.submit(what);
+      auto request = tensor.ask(count == 8 ? "small" : "large");
+      request.set = set;
+      auto asked = member.submit(request);
       if (auto problem = asked ? asked->wait() : asked.error())
         return problem.text;
-      if (tensor.out.front() != wanted || tensor.out.back() != wanted)
-        return "set " + std::to_string(set) + " gave " + std::to_string(tensor.out.back());
+      if (tensor.values.front() != wanted || tensor.values.back() != wanted)
+        return "set " + std::to_string(set) + " gave " + std::to_string(tensor.values.back());
     }
   return {};
 }
 
 // Who leaves ends the job for all, so nobody does before everybody has come here.
 void meet(runtime& member) {
-  submission what;
-  what.name = "meet";
-  what.signature.operation = operation::barrier;
-  if (auto all = member.submit(what))
+  submission request;
+  request.name = "meet";
+  request.signature.operation = operation::barrier;
+  if (auto all = member.submit(request))
     all->wait();
 }
 
@@ -73,9 +73,9 @@ TEST_CASE("sets come and go, and what is pending in one that goes fails alone") 
   std::mutex guard;
   std::vector<std::string> said;
   three.run([&](runtime& member) {
-    auto say = [&](std::string what) {
+    auto say = [&](std::string text) {
       std::lock_guard lock(guard);
-      said.push_back(std::move(what));
+      said.push_back(std::move(text));
     };
     for (int round = 0; round < 5; ++round) {
       auto id = member.add_process_set({2, 1});
@@ -85,9 +85,9 @@ TEST_CASE("sets come and go, and what is pending in one that goes fails alone") 
       lonely.in = global.in = {1};
       handle pending;
       if (member.rank() == 2) {
-        auto what = lonely.ask("nobody else asks for this");
-        what.set = *id;
-        pending = *member.submit(what);
+        auto request = lonely.ask("nobody else asks for this");
+        request.set = *id;
+        pending = *member.submit(request);
       }
       if (member.rank() != 0)
         say(sums_in(member, *id, {1, 2}, 3));
@@ -111,9 +111,9 @@ TEST_CASE("members that want different sets at the start all fail, and are told 
   std::vector<std::future<error>> starts;
   for (std::int32_t rank = 0; rank < 2; ++rank)
     starts.push_back(std::async(std::launch::async, [&, rank] {
-      auto how = two.options_of(rank);
-      how.process_sets = {{rank}};
-      auto started = runtime::start(how);
+      auto options = two.options_of(rank);
+      options.process_sets = {{rank}};
+      auto started = runtime::start(options);
       return started ? error{} : started.error();
     }));
   for (auto& start : starts) {

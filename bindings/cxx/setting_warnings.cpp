@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "messages/known_variables.hpp"
+#include "messages/settings/known_variables.hpp"
 
 namespace farandole {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "bindings/cxx/farandole.hpp"
-#include "messages/settings.hpp"
+#include "messages/settings/settings.hpp"
+#include <farandole/farandole.hpp>
 
 namespace farandole {
 

@@ -8,16 +8,16 @@ using lines = std::vector<std::string>;
 namespace {
 
 lines warnings_of(std::map<std::string, std::string> given, std::int32_t rank) {
-  options how;
-  how.read_environment = false;
-  how.settings = std::move(given);
+  options options;
+  options.read_environment = false;
+  options.settings = std::move(given);
   const auto lookup = [&](std::string_view name) -> std::optional<std::string> {
-    const auto found = how.settings.find(std::string(name));
-    return found == how.settings.end() ? std::nullopt : std::optional(found->second);
+    const auto found = options.settings.find(std::string(name));
+    return found == options.settings.end() ? std::nullopt : std::optional(found->second);
   };
   const auto values = settings::load({lookup, {}, {}});
   REQUIRE(values);
-  return setting_warnings(*values, how, rank);
+  return setting_warnings(*values, options, rank);
 }
 
 } // namespace

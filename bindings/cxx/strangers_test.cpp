@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "bindings/cxx/elastic_testing.hpp"
-#include "collectives/paths/connections/sockets.hpp"
+#include "collectives/transport/connections/sockets.hpp"
 
 using namespace farandole;
 
@@ -39,8 +39,8 @@ private:
     auto socket = start_connecting("127.0.0.1", port_);
     if (!socket)
       return;
-    pollfd one{socket->get(), POLLOUT, 0};
-    ::poll(&one, 1, 1000);
+    pollfd descriptor{socket->get(), POLLOUT, 0};
+    ::poll(&descriptor, 1, 1000);
     place = std::move(*socket);
     ++connected_;
   }

@@ -21,7 +21,7 @@ struct exchange_table {
   void* allocate;
   void* export_managed;
   void* import_managed;
-  int (*look)(void* object, nb::dlpack::dltensor* out);
+  int (*look)(void* object, nb::dlpack::dltensor* view);
   void* current_stream;
 };
 
@@ -52,13 +52,13 @@ const exchange_table* table_of(PyTypeObject* type) {
 }
 
 nb::dlpack::dltensor look_through(const exchange_table* table, nb::handle array) {
-  nb::dlpack::dltensor seen;
-  if (table->look(array.ptr(), &seen) != 0) {
+  nb::dlpack::dltensor view;
+  if (table->look(array.ptr(), &view) != 0) {
     PyErr_Clear(); // the framework's text is a C++ backtrace
     raise_value_error("the tensor has no plain memory (it is sparse, or has no data): " +
                       std::string(nb::str(nb::getattr(array, "layout", nb::none())).c_str()));
   }
-  return seen;
+  return view;
 }
 
 std::optional<dtype> dtype_of(nb::dlpack::dtype type) {
@@ -102,23 +102,23 @@ std::optional<dtype> dtype_of(nb::dlpack::dtype type) {
 }
 
 /// Extents of one may have any stride, and nothing needs be said about an empty array.
-bool contiguous(const nb::dlpack::dltensor& seen) {
-  if (!seen.strides)
+bool contiguous(const nb::dlpack::dltensor& view) {
+  if (!view.strides)
     return true;
   std::int64_t expected = 1;
   bool in_order = true;
-  for (std::int32_t i = seen.ndim - 1; i >= 0; --i) {
-    if (seen.shape[i] == 0)
+  for (std::int32_t i = view.ndim - 1; i >= 0; --i) {
+    if (view.shape[i] == 0)
       return true;
-    if (seen.shape[i] != 1 && seen.strides[i] != expected)
+    if (view.shape[i] != 1 && view.strides[i] != expected)
       in_order = false;
-    expected *= seen.shape[i];
+    expected *= view.shape[i];
   }
   return in_order;
 }
 
-std::byte* start_of(const nb::dlpack::dltensor& seen) {
-  return static_cast<std::byte*>(seen.data) + seen.byte_offset;
+std::byte* start_of(const nb::dlpack::dltensor& view) {
+  return static_cast<std::byte*>(view.data) + view.byte_offset;
 }
 
 constexpr const char* not_an_array =
@@ -152,16 +152,16 @@ array_view look_at(nb::handle array) {
   const exchange_table* table = table_of(Py_TYPE(array.ptr()));
   if (!table || !table->look)
     return look_at_tuple(array);
-  const nb::dlpack::dltensor seen = look_through(table, array);
-  if (seen.device.device_type != cpu_device)
+  const nb::dlpack::dltensor view = look_through(table, array);
+  if (view.device.device_type != cpu_device)
     raise_value_error("the tensor is not in CPU memory");
-  const auto type = dtype_of(seen.dtype);
+  const auto type = dtype_of(view.dtype);
   if (!type)
     raise_value_error("tensors of this type cannot travel: " +
                       std::string(nb::str(nb::getattr(array, "dtype", nb::none())).c_str()));
-  if (!contiguous(seen))
+  if (!contiguous(view))
     raise_value_error("the tensor must be contiguous; call .contiguous() first");
-  return {start_of(seen), *type, shape(seen.shape, seen.shape + seen.ndim)};
+  return {start_of(view), *type, shape(view.shape, view.shape + view.ndim)};
 }
 
 std::byte* address_of(nb::handle array) {

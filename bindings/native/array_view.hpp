@@ -8,8 +8,8 @@
 
 #include <cstddef>
 
-#include "messages/dtype.hpp"
-#include "messages/signature.hpp"
+#include "messages/values/dtype.hpp"
+#include "messages/values/signature.hpp"
 
 namespace farandole::native {
 

@@ -90,8 +90,8 @@ nb::object capsule_of(farandole::handle operation, dtype type, shape extents) {
 }
 
 nb::object capsule_of(result_memory& from, dtype type, std::int64_t elements) {
-  const auto most = std::numeric_limits<std::ptrdiff_t>::max() / static_cast<std::ptrdiff_t>(size_of(type));
-  if (elements < 0 || elements > most)
+  const auto limit = std::numeric_limits<std::ptrdiff_t>::max() / static_cast<std::ptrdiff_t>(size_of(type));
+  if (elements < 0 || elements > limit)
     throw nb::value_error("no such number of elements");
   auto block = from.take(static_cast<std::size_t>(elements) * size_of(type));
   if (!block)

@@ -4,8 +4,8 @@
 
 #include <nanobind/nanobind.h>
 
-#include "bindings/cxx/farandole.hpp"
-#include "collectives/paths/local/result_memory.hpp"
+#include "collectives/transport/shm/result_memory.hpp"
+#include <farandole/farandole.hpp>
 
 namespace farandole::native {
 

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <utility>
 
-#include "actors/job_secret.hpp"
-#include "actors/this_host.hpp"
+#include "actors/member/job_secret.hpp"
+#include "actors/member/this_host.hpp"
 #include "bindings/native/raise.hpp"
 #include "elastic/foreign_launch.hpp"
 
@@ -75,7 +75,7 @@ void rendezvous_server::close() {
   if (!served_)
     return;
   // In a forked child there is no loop to end: it is the parent's.
-  if (!mark_->here())
+  if (!mark_->is_local())
     return static_cast<void>(served_.release());
   const nb::gil_scoped_release no_gil;
   served_.reset();

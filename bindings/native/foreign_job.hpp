@@ -8,8 +8,8 @@
 #include <string>
 #include <tuple>
 
-#include "actors/kit/birth_mark.hpp"
-#include "actors/served_rendezvous.hpp"
+#include "actors/event_loop/process_guard.hpp"
+#include "actors/rendezvous/served_rendezvous.hpp"
 
 namespace farandole::native {
 
@@ -34,7 +34,7 @@ public:
 private:
   rendezvous_server(std::unique_ptr<served_rendezvous> served, bool has_new_secret);
 
-  std::unique_ptr<birth_mark> mark_ = std::make_unique<birth_mark>();
+  std::unique_ptr<process_guard> mark_ = std::make_unique<process_guard>();
   std::unique_ptr<served_rendezvous> served_; ///< null once closed
   std::string ip_;
   std::uint16_t port_;

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "bindings/native/capsule.hpp"
-#include "bindings/native/kernel_door.hpp"
+#include "bindings/native/kernel_api.hpp"
 #include "bindings/native/raise.hpp"
 
 namespace nb = nanobind;
@@ -78,11 +78,11 @@ void job::sweep() {
   }
 }
 
-void shut_down(const std::shared_ptr<job>& running, departure how) {
+void shut_down(const std::shared_ptr<job>& running, departure manner) {
   if (!running->usable_here())
     return;
   close_to_kernels(*running);
-  run_interruptibly([running, how = std::move(how)] { running->core().shutdown(how); });
+  run_interruptibly([running, how = std::move(manner)] { running->core().shutdown(how); });
   running->sweep();
 }
 
@@ -101,8 +101,8 @@ void operation_handle::describe_rows(farandole::dtype type, farandole::shape inp
   shape_ = std::move(input_shape);
 }
 
-error operation_handle::wait_quietly(std::chrono::steady_clock::time_point until) const {
-  return operation_.wait(until, interrupted);
+error operation_handle::wait_quietly(std::chrono::steady_clock::time_point deadline) const {
+  return operation_.wait(deadline, interrupted);
 }
 
 void operation_handle::wait() const {
@@ -115,14 +115,14 @@ void operation_handle::wait_for(double seconds) const {
              std::chrono::duration_cast<std::chrono::nanoseconds>(longest));
 }
 
-void operation_handle::wait_until(std::chrono::steady_clock::time_point until) const {
+void operation_handle::wait_until(std::chrono::steady_clock::time_point deadline) const {
   error problem;
   if (operation_.settled()) {
     problem = operation_.problem();
   } else {
     owner_->require_usable();
     nb::gil_scoped_release no_gil;
-    problem = wait_quietly(until);
+    problem = wait_quietly(deadline);
   }
   if (PyErr_Occurred())
     raise_pending();
@@ -138,25 +138,25 @@ nb::object operation_handle::finish() const {
 void wait_all(nb::list handles) {
   std::vector<const operation_handle*> waited;
   waited.reserve(nb::len(handles));
-  for (nb::handle each : handles)
-    waited.push_back(nb::cast<const operation_handle*>(each));
+  for (nb::handle handle : handles)
+    waited.push_back(nb::cast<const operation_handle*>(handle));
   if (waited.empty())
     return;
   waited.front()->owner_->require_usable();
   {
     nb::gil_scoped_release no_gil;
-    for (auto each = waited.rbegin(); each != waited.rend(); ++each) {
-      if ((*each)->operation_.settled())
+    for (auto reverse_iterator = waited.rbegin(); reverse_iterator != waited.rend(); ++reverse_iterator) {
+      if ((*reverse_iterator)->operation_.settled())
         continue;
-      (*each)->wait_quietly(std::chrono::steady_clock::time_point::max());
-      if (!(*each)->operation_.settled())
+      (*reverse_iterator)->wait_quietly(std::chrono::steady_clock::time_point::max());
+      if (!(*reverse_iterator)->operation_.settled())
         break; // a signal handler raised
     }
   }
   if (PyErr_Occurred())
     raise_pending();
-  for (const operation_handle* each : waited)
-    if (error problem = each->operation_.problem())
+  for (const operation_handle* entry : waited)
+    if (error problem = entry->operation_.problem())
       raise(problem);
 }
 
@@ -179,8 +179,8 @@ nb::object operation_handle::array() const {
 nb::tuple operation_handle::first_dims() const {
   const auto& dims = operation_.result().first_dims;
   nb::list rows;
-  for (std::int64_t each : dims)
-    rows.append(each);
+  for (std::int64_t dim : dims)
+    rows.append(dim);
   return nb::tuple(rows);
 }
 

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/door/unnamed_calls.hpp"
-#include "bindings/cxx/farandole.hpp"
+#include "actors/submission/unnamed_calls.hpp"
 #include "bindings/native/array_view.hpp"
-#include "collectives/paths/local/result_memory.hpp"
+#include "collectives/transport/shm/result_memory.hpp"
+#include <farandole/farandole.hpp>
 
 namespace farandole::native {
 
@@ -39,9 +39,9 @@ public:
   /// when the core has taken it.
   std::string unnamed(std::uint32_t set, const std::string& prefix) {
     // Joining is for the global set only; it cannot start anew.
-    const auto now =
+    const auto current =
         set == 0 ? call_epoch{0, runtime_->joins()} : call_epoch{runtime_->process_set_epoch(set), 0};
-    return unnamed_.next_name(set, prefix, now);
+    return unnamed_.next_name(set, prefix, current);
   }
   void accepted_unnamed(std::uint32_t set, const std::string& prefix) { unnamed_.accepted(set, prefix); }
   /// A new set has this number, which another may have had before.
@@ -102,8 +102,8 @@ public:
 
 private:
   friend void wait_all(nanobind::list handles);
-  error wait_quietly(std::chrono::steady_clock::time_point until) const;
-  void wait_until(std::chrono::steady_clock::time_point until) const;
+  error wait_quietly(std::chrono::steady_clock::time_point deadline) const;
+  void wait_until(std::chrono::steady_clock::time_point deadline) const;
   /// Of what the core allocated.
   farandole::shape output_shape() const;
 
@@ -122,7 +122,7 @@ void wait_all(nanobind::list handles);
 
 /// Leaves the job in order; nothing in a forked child. A signal handler's exception ends the wait, not the
 /// leaving.
-void shut_down(const std::shared_ptr<job>& running, departure how);
+void shut_down(const std::shared_ptr<job>& running, departure manner);
 
 /// Runs `work` without the GIL on a thread of its own and waits for it, waking for signals; raises what a
 /// handler raises. The work then goes on by itself.

@@ -28,8 +28,8 @@ kept_calls::call& kept_calls::place(std::uint32_t number) {
 }
 
 // What goes may run Python code that comes back here, so it leaves the table first.
-void kept_calls::drop(table::iterator where) {
-  auto node = calls_.extract(where);
+void kept_calls::drop(table::iterator location) {
+  auto node = calls_.extract(location);
   node.mapped().operation.reset();
   node.mapped().object.reset();
   spare_.push_back(std::move(node));

@@ -41,7 +41,7 @@ private:
 
   table::iterator find(nanobind::handle number);
   call& place(std::uint32_t number);
-  void drop(table::iterator where);
+  void drop(table::iterator location);
 
   table calls_;
   std::vector<table::node_type> spare_; ///< memory of calls that went, for those that come

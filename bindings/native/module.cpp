@@ -22,7 +22,7 @@
 #include "bindings/native/foreign_job.hpp"
 #include "bindings/native/job.hpp"
 #include "bindings/native/kept.hpp"
-#include "bindings/native/kernel_door.hpp"
+#include "bindings/native/kernel_api.hpp"
 #include "bindings/native/raise.hpp"
 #include "bindings/native/set_rules.hpp"
 #include "bindings/native/submit.hpp"
@@ -45,16 +45,16 @@ python_runtime start(const std::map<std::string, std::string>& settings, bool re
                      const std::vector<std::int32_t>& mpi_ranks, std::uint64_t progress,
                      const nb::list& set_rules, const std::optional<std::vector<kept_tuple>>& sets_before,
                      std::uint64_t epoch, std::uint64_t state_generation) {
-  options how{settings, read_environment, secret, process_sets, mpi_ranks, progress};
-  how.epoch = epoch;
-  how.state_generation = state_generation;
-  for (nb::handle each : set_rules)
-    how.set_rules.push_back(rule_of(each));
+  options options{settings, read_environment, secret, process_sets, mpi_ranks, progress};
+  options.epoch = epoch;
+  options.state_generation = state_generation;
+  for (nb::handle set_rule : set_rules)
+    options.set_rules.push_back(rule_of(set_rule));
   if (sets_before)
-    how.sets_before = kept_from(*sets_before);
+    options.sets_before = kept_from(*sets_before);
   // Shared with the starting thread, which may outlive an interrupted call.
   auto outcome = std::make_shared<std::optional<expected<std::unique_ptr<runtime>>>>();
-  run_interruptibly([outcome, how = std::move(how)] { outcome->emplace(runtime::start(how)); });
+  run_interruptibly([outcome, how = std::move(options)] { outcome->emplace(runtime::start(how)); });
   if (!**outcome)
     raise((*outcome)->error());
   return {std::make_shared<job>(std::move(***outcome))};
@@ -100,26 +100,26 @@ request make_request(int op, const std::string& prefix, int reduce, std::int32_t
   const auto reduction = reduce_op_from(static_cast<std::uint32_t>(reduce));
   if (op < 0 || static_cast<std::size_t>(op) >= operation_count || !reduction)
     raise_value_error("no such operation or reduction");
-  const auto told = waits ? told_by::waiting : told_by::anyhow;
+  const auto told = waits ? completion_mode::waiting : completion_mode::anyhow;
   return {static_cast<operation>(op), prefix, *reduction, root, prescale, postscale, told};
 }
 
 nb::dict count(const python_runtime& self) {
-  const runtime::counters now = self.running->core().count();
+  const runtime::counters current = self.running->core().count();
   nb::dict counted;
-  counted["submitted"] = now.submitted;
-  counted["on_board"] = now.on_board;
-  counted["bundles"] = now.bundles;
-  counted["loop_wakeups"] = now.loop_wakeups;
-  counted["bytes_moved"] = now.bytes_moved;
+  counted["submitted"] = current.submitted;
+  counted["on_board"] = current.on_fast_path;
+  counted["bundles"] = current.bundles;
+  counted["loop_wakeups"] = current.loop_wakeups;
+  counted["bytes_moved"] = current.bytes_moved;
   return counted;
 }
 
 nb::object memory(const python_runtime& self, std::uint32_t type, std::int64_t elements) {
-  const auto known = dtype_from(type);
-  if (!known)
+  const auto element_type = dtype_from(type);
+  if (!element_type)
     raise_value_error("no such type");
-  return capsule_of(self.running->memory(), *known, elements);
+  return capsule_of(self.running->memory(), *element_type, elements);
 }
 
 void define_request(nb::module_& module) {
@@ -157,9 +157,9 @@ auto ask(const python_runtime& self) {
   return (self.running->core().*Getter)();
 }
 
-nb::object submit_kept(const python_runtime& self, kept_calls& kept, const request& what, nb::handle name,
+nb::object submit_kept(const python_runtime& self, kept_calls& kept, const request& request, nb::handle name,
                        nb::handle input, nb::handle output, nb::handle set) {
-  operation_handle started = submit(self.running, what, name, input, output, set, nb::none());
+  operation_handle started = submit(self.running, request, name, input, output, set, nb::none());
   nb::object number = nb::int_(started.number());
   kept.add(std::move(started));
   return number;
@@ -280,9 +280,10 @@ void define_runtime(nb::module_& module) {
       .def("counters", &count, "Numbers for people and benchmarks.")
       .def(
           "submit",
-          [](const python_runtime& self, const request& what, nb::handle name, nb::handle input,
-             nb::handle output, nb::handle set,
-             nb::handle splits) { return submit(self.running, what, name, input, output, set, splits); },
+          [](const python_runtime& self, const request& asked_request, nb::handle name, nb::handle input,
+             nb::handle output, nb::handle set, nb::handle splits) {
+            return submit(self.running, asked_request, name, input, output, set, splits);
+          },
           "request"_a, "name"_a.none(), "input"_a.none(), "output"_a.none(), "set"_a.none(),
           "splits"_a = nb::none(),
           "Hands one array in; no name: named after the call; no output: the core allocates; splits: rows of "
@@ -293,9 +294,10 @@ void define_runtime(nb::module_& module) {
            "Like submit, but keeps the handle under its number, which it returns.")
       .def(
           "submit_group",
-          [](const python_runtime& self, const request& what, nb::handle name, nb::list inputs,
-             nb::handle outputs,
-             nb::handle set) { return submit_group(self.running, what, name, inputs, outputs, set); },
+          [](const python_runtime& self, const request& asked_request, nb::handle name, nb::list inputs,
+             nb::handle outputs, nb::handle set) {
+            return submit_group(self.running, asked_request, name, inputs, outputs, set);
+          },
           "request"_a, "name"_a.none(), "inputs"_a, "outputs"_a.none(), "set"_a.none(),
           "Hands several arrays in, all or none: (request, name or None, inputs, outputs or None, set) -> "
           "[Handle].");
@@ -322,10 +324,11 @@ void define_foreign_jobs(nb::module_& module) {
                    "Made for this job; empty: its processes had been given one.");
 }
 
-void define_kernel_door(nb::module_& module) {
+void define_kernel_api(nb::module_& module) {
   module.def(
-      "kernel_door", [] { return reinterpret_cast<std::uintptr_t>(&kernel_door()); },
-      "Address of the table of functions that kernel libraries connect to (bindings/c/kernel_door.h).");
+      "kernel_api", [] { return reinterpret_cast<std::uintptr_t>(&kernel_api()); },
+      "Address of the table of functions that kernel libraries connect to "
+      "(bindings/include/farandole/kernel_api.h).");
 }
 
 void define_termination(nb::module_& module) {
@@ -369,5 +372,5 @@ NB_MODULE(_native, module) {
   farandole::native::define_termination(module);
   farandole::native::define_retry_delay(module);
   farandole::native::define_foreign_jobs(module);
-  farandole::native::define_kernel_door(module);
+  farandole::native::define_kernel_api(module);
 }

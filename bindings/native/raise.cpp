@@ -2,7 +2,7 @@
 
 #include <nanobind/nanobind.h>
 
-#include "messages/printable.hpp"
+#include "messages/values/printable.hpp"
 
 namespace nb = nanobind;
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "messages/error.hpp"
+#include "messages/values/error.hpp"
 
 namespace farandole::native {
 

@@ -10,17 +10,18 @@ namespace farandole::native {
 
 namespace {
 
-expected<bool> ask(const nb::object& callable, const member_facts& one) {
+expected<bool> ask(const nb::object& callable, const member_facts& facts) {
   try {
-    const nb::object answer = callable(one.rank, one.size, one.local_rank, one.local_size, one.cross_rank,
-                                       one.cross_size, nb::str(one.host.data(), one.host.size()));
+    const nb::object answer =
+        callable(facts.rank, facts.size, facts.local_rank, facts.local_size, facts.cross_rank,
+                 facts.cross_size, nb::str(facts.host.data(), facts.host.size()));
     const int in = PyObject_IsTrue(answer.ptr());
     if (in < 0)
       throw nb::python_error();
     return in == 1;
   } catch (nb::python_error& problem) {
     return error{error_kind::precondition, "the rule of a process set failed for rank " +
-                                               std::to_string(one.rank) + ": " + problem.what()};
+                                               std::to_string(facts.rank) + ": " + problem.what()};
   }
 }
 
@@ -31,16 +32,16 @@ set_rule rule_of(nb::handle callable) {
     nb::gil_scoped_acquire gil;
     delete dropped;
   });
-  return [shared](const member_facts& one) -> expected<bool> {
+  return [shared](const member_facts& facts) -> expected<bool> {
     nb::gil_scoped_acquire gil;
-    return ask(*shared, one);
+    return ask(*shared, facts);
   };
 }
 
 std::vector<kept_tuple> tuples_of(const std::vector<kept_set>& sets) {
   std::vector<kept_tuple> tuples;
-  for (auto& one : sets)
-    tuples.emplace_back(one.origin.born, one.origin.by_rule, one.origin.place, one.id, one.members);
+  for (auto& set : sets)
+    tuples.emplace_back(set.origin.born, set.origin.by_rule, set.origin.place, set.id, set.members);
   return tuples;
 }
 

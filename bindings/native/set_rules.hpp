@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "bindings/cxx/farandole.hpp"
+#include <farandole/farandole.hpp>
 
 namespace farandole::native {
 

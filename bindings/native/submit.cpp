@@ -23,9 +23,9 @@ std::string shown(nb::handle value) {
          nb::repr(value).c_str();
 }
 
-std::string_view text_of(const request& what, nb::handle name) {
+std::string_view text_of(const request& request, nb::handle name) {
   if (!PyUnicode_Check(name.ptr()))
-    raise_type_error(what.prefix + " takes a str or None as name, not " + shown(name) +
+    raise_type_error(request.prefix + " takes a str or None as name, not " + shown(name) +
                      "; pass a name that is the same on all ranks");
   Py_ssize_t length = 0;
   const char* text = PyUnicode_AsUTF8AndSize(name.ptr(), &length);
@@ -41,17 +41,17 @@ void append_number(std::string& target, std::uint64_t number) {
 }
 
 /// Whether a call is named after its number. Of joins and barriers there is one at a time, so they have none.
-bool is_counted(const request& what, nb::handle name) {
-  return name.is_none() && what.operation != operation::join && what.operation != operation::barrier;
+bool is_counted(const request& request, nb::handle name) {
+  return name.is_none() && request.operation != operation::join && request.operation != operation::barrier;
 }
 
 /// The full name, in memory that the next call on this thread uses again.
-std::string& full_name(job& running, const request& what, nb::handle name, std::uint32_t set) {
+std::string& full_name(job& running, const request& request, nb::handle name, std::uint32_t set) {
   thread_local std::string built;
-  if (is_counted(what, name))
-    built = running.unnamed(set, what.prefix);
+  if (is_counted(request, name))
+    built = running.unnamed(set, request.prefix);
   else
-    built.assign(what.prefix).append(".").append(name.is_none() ? "noname" : text_of(what, name));
+    built.assign(request.prefix).append(".").append(name.is_none() ? "noname" : text_of(request, name));
   return built;
 }
 
@@ -66,38 +66,38 @@ std::uint32_t set_number(nb::handle set) {
   return static_cast<std::uint32_t>(number);
 }
 
-signature signature_of(const request& what, array_view& seen) {
+signature signature_of(const request& request, array_view& array_view) {
   signature wanted;
-  wanted.operation = what.operation;
-  wanted.dtype = seen.dtype;
-  wanted.reduce_op = what.reduce_op;
-  wanted.root = what.root;
-  wanted.prescale = what.prescale;
-  wanted.postscale = what.postscale;
-  wanted.shape = std::move(seen.shape);
+  wanted.operation = request.operation;
+  wanted.dtype = array_view.dtype;
+  wanted.reduce_op = request.reduce_op;
+  wanted.root = request.root;
+  wanted.prescale = request.prescale;
+  wanted.postscale = request.postscale;
+  wanted.shape = std::move(array_view.shape);
   return wanted;
 }
 
-void refuse_bool(const request& what, dtype type) {
-  if (row_of(what.operation).reduces && type == dtype::boolean)
+void refuse_bool(const request& request, dtype type) {
+  if (row_of(request.operation).reduces && type == dtype::boolean)
     raise_value_error("tensors of this type cannot be reduced: bool");
 }
 
-submission describe(const request& what, nb::handle input, nb::handle output, std::uint32_t set) {
+submission describe(const request& request, nb::handle input, nb::handle output, std::uint32_t set) {
   submission described;
-  array_view seen;
+  array_view array_view;
   if (!input.is_none()) {
-    seen = look_at(input);
-    refuse_bool(what, seen.dtype);
-    described.input = seen.data;
+    array_view = look_at(input);
+    refuse_bool(request, array_view.dtype);
+    described.input = array_view.data;
     if (!output.is_none())
-      described.output = output.is(input) ? seen.data : address_of(output);
-  } else if (what.operation != operation::barrier && what.operation != operation::join) {
-    raise_type_error(what.prefix + " takes a tensor, not None");
+      described.output = output.is(input) ? array_view.data : address_of(output);
+  } else if (request.operation != operation::barrier && request.operation != operation::join) {
+    raise_type_error(request.prefix + " takes a tensor, not None");
   }
-  described.signature = signature_of(what, seen);
+  described.signature = signature_of(request, array_view);
   described.set = set;
-  described.told = what.told;
+  described.told = request.told;
   return described;
 }
 
@@ -105,10 +105,10 @@ std::vector<std::int64_t> splits_of(nb::handle splits) {
   std::vector<std::int64_t> rows;
   if (splits.is_none())
     return rows;
-  for (nb::handle each : splits) {
+  for (nb::handle split : splits) {
     std::int64_t number = 0;
-    if (!nb::try_cast(each, number))
-      raise_value_error("splits must be whole numbers, not " + std::string(nb::repr(each).c_str()));
+    if (!nb::try_cast(split, number))
+      raise_value_error("splits must be whole numbers, not " + std::string(nb::repr(split).c_str()));
     rows.push_back(number);
   }
   return rows;
@@ -124,23 +124,23 @@ operation_handle keep(const std::shared_ptr<job>& running, farandole::handle ope
 
 } // namespace
 
-operation_handle submit(const std::shared_ptr<job>& running, const request& what, nb::handle name,
+operation_handle submit(const std::shared_ptr<job>& running, const request& request, nb::handle name,
                         nb::handle input, nb::handle output, nb::handle set, nb::handle splits) {
   running->sweep();
-  submission described = describe(what, input, output, set_number(set));
+  submission described = describe(request, input, output, set_number(set));
   const std::vector<std::int64_t> rows = splits_of(splits);
   described.splits = rows;
   running->require_usable();
-  described.name = full_name(*running, what, name, described.set);
+  described.name = full_name(*running, request, name, described.set);
   auto accepted = running->core().submit(described);
   if (!accepted)
     raise_refusal(accepted.error());
-  if (is_counted(what, name))
-    running->accepted_unnamed(described.set, what.prefix);
+  if (is_counted(request, name))
+    running->accepted_unnamed(described.set, request.prefix);
   return keep(running, std::move(*accepted), running->next_number(), input, output, described.signature);
 }
 
-nb::list submit_group(const std::shared_ptr<job>& running, const request& what, nb::handle name,
+nb::list submit_group(const std::shared_ptr<job>& running, const request& request, nb::handle name,
                       nb::list inputs, nb::handle outputs, nb::handle set) {
   running->sweep();
   const std::uint32_t set_id = set_number(set);
@@ -149,10 +149,10 @@ nb::list submit_group(const std::shared_ptr<job>& running, const request& what, 
   described.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     const nb::object output = outputs.is_none() ? nb::none() : nb::object(outputs[i]);
-    described.push_back(describe(what, inputs[i], output, set_id));
+    described.push_back(describe(request, inputs[i], output, set_id));
   }
   running->require_usable();
-  const std::string base = full_name(*running, what, name, set_id);
+  const std::string base = full_name(*running, request, name, set_id);
   std::vector<std::string> names(count, base);
   for (std::size_t i = 0; i < count; ++i) {
     append_number(names[i].append("_"), i + 1);
@@ -162,8 +162,8 @@ nb::list submit_group(const std::shared_ptr<job>& running, const request& what, 
   auto accepted = running->core().submit_group(described);
   if (!accepted)
     raise_refusal(accepted.error());
-  if (is_counted(what, name))
-    running->accepted_unnamed(set_id, what.prefix);
+  if (is_counted(request, name))
+    running->accepted_unnamed(set_id, request.prefix);
   const std::uint32_t number = running->next_number();
   nb::list handles;
   for (std::size_t i = 0; i < count; ++i) {

@@ -20,18 +20,19 @@ struct request {
   std::int32_t root = -1;
   double prescale = 1.0;
   double postscale = 1.0;
-  told_by told = told_by::anyhow;
+  completion_mode told = completion_mode::anyhow;
 };
 
 /// `output` is None where the core allocates (allgather, alltoall, and reducescatter unless the caller does)
 /// or nothing comes out. `set` is the process set's number; anything else raises ValueError. `splits`: the
 /// rows of an alltoall that go to each member, as a sequence of numbers; None or empty: equal parts.
-operation_handle submit(const std::shared_ptr<job>& running, const request& what, nanobind::handle name,
+operation_handle submit(const std::shared_ptr<job>& running, const request& request, nanobind::handle name,
                         nanobind::handle input, nanobind::handle output, nanobind::handle set,
                         nanobind::handle splits);
 
 /// All or none. Members are called "<base>_<i>of<n>", counted from 1, and share one number.
-nanobind::list submit_group(const std::shared_ptr<job>& running, const request& what, nanobind::handle name,
-                            nanobind::list inputs, nanobind::handle outputs, nanobind::handle set);
+nanobind::list submit_group(const std::shared_ptr<job>& running, const request& request,
+                            nanobind::handle name, nanobind::list inputs, nanobind::handle outputs,
+                            nanobind::handle set);
 
 } // namespace farandole::native

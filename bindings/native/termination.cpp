@@ -104,9 +104,9 @@ bool is_default(const struct sigaction& action) {
 }
 
 struct sigaction action_for(int number) {
-  struct sigaction now {};
-  ::sigaction(number, nullptr, &now);
-  return now;
+  struct sigaction current {};
+  ::sigaction(number, nullptr, &current);
+  return current;
 }
 
 bool install(int number, handler by) {
@@ -119,8 +119,8 @@ bool install(int number, handler by) {
 
 /// False where the child may use the signal for something else, or where the parent has ended already.
 bool watch_parent() {
-  const auto now = action_for(parent_signal);
-  if (!is_default(now) && !handles(now, &look_for_parent))
+  const auto current = action_for(parent_signal);
+  if (!is_default(current) && !handles(current, &look_for_parent))
     return false;
   if (!install(parent_signal, &look_for_parent))
     return false;
@@ -167,15 +167,15 @@ void release_termination() {
 bool guard_forked_child() {
   if (!in_loop || ::getpid() == owner)
     return false;
-  const auto now = action_for(SIGTERM);
+  const auto current = action_for(SIGTERM);
   if (guarded == ::getpid()) {
-    if (handles(now, &remember))
+    if (handles(current, &remember))
       return true;
-    passed_on = now;
+    passed_on = current;
     return install(SIGTERM, &remember);
   }
   // The default: it was forked outside of the loop.
-  if (!handles(now, &remember) && !is_default(now))
+  if (!handles(current, &remember) && !is_default(current))
     return false;
   parent = guarded.load();
   owed = false;

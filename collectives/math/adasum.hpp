@@ -5,8 +5,8 @@
 
 #include <cstddef>
 
-#include "messages/dtype.hpp"
-#include "messages/error.hpp"
+#include "messages/values/dtype.hpp"
+#include "messages/values/error.hpp"
 
 namespace farandole {
 

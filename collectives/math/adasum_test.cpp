@@ -72,17 +72,17 @@ TEST_CASE("adasum: equal vectors give their average, orthogonal ones their sum")
 }
 
 TEST_CASE("adasum: a vector of norm 0 leaves the other as it is") {
-  const std::vector<float> zeros(11), some{1, -2, 3, 0, 1e-30F, 3e38F, 7, 8, 9, -1, 0.1F};
-  CHECK(together(dtype::float32, zeros, some) == some);
-  CHECK(together(dtype::float32, some, zeros) == some);
+  const std::vector<float> zeros(11), values{1, -2, 3, 0, 1e-30F, 3e38F, 7, 8, 9, -1, 0.1F};
+  CHECK(together(dtype::float32, zeros, values) == values);
+  CHECK(together(dtype::float32, values, zeros) == values);
   CHECK(together(dtype::float32, zeros, zeros) == zeros);
   CHECK(weights_of({}) == adasum_weights{1.0, 1.0});
   CHECK(products_of(dtype::float32, nullptr, nullptr, 0) == adasum_products{});
 }
 
 TEST_CASE("adasum: squares of what a type can hold do not overflow, nor vanish") {
-  const float most = std::numeric_limits<float>::max();
-  CHECK(together<float>(dtype::float32, {most, 0}, {most, 0}) == std::vector<float>{most, 0});
+  const float limit = std::numeric_limits<float>::max();
+  CHECK(together<float>(dtype::float32, {limit, 0}, {limit, 0}) == std::vector<float>{limit, 0});
   CHECK(together<float>(dtype::float32, {1e-38F}, {1e-38F}) == std::vector<float>{1e-38F});
   const std::vector<std::uint16_t> largest(1000, 0x7bff), smallest(1000, 0x0001);
   CHECK(together(dtype::float16, largest, largest) == largest);
@@ -92,13 +92,13 @@ TEST_CASE("adasum: squares of what a type can hold do not overflow, nor vanish")
 TEST_CASE("adasum: every type is read, weighed and rounded as what it is") {
   for (const dtype type : all_types) {
     CAPTURE(to_string(type));
-    const bytes one = element_of(type, false), two = element_of(type, true);
-    CHECK(products_of(type, one.data(), two.data(), 1) == adasum_products{2, 1, 4});
-    bytes output(one.size());
-    combine_adaptively(type, output.data(), one.data(), two.data(), 1, {1.0, 0.5});
+    const bytes part = element_of(type, false), two = element_of(type, true);
+    CHECK(products_of(type, part.data(), two.data(), 1) == adasum_products{2, 1, 4});
+    bytes output(part.size());
+    combine_adaptively(type, output.data(), part.data(), two.data(), 1, {1.0, 0.5});
     CHECK(output == two);
-    combine_adaptively(type, output.data(), output.data(), one.data(), 1, {0.0, 1.0});
-    CHECK(output == one);
+    combine_adaptively(type, output.data(), output.data(), part.data(), 1, {0.0, 1.0});
+    CHECK(output == part);
   }
 }
 
@@ -125,9 +125,9 @@ TEST_CASE("adasum: products agree with a plain sum for every length, and those o
     }
     const bytes first = bytes_of(a), second = bytes_of(b);
     const auto whole = products_of(dtype::float64, first.data(), second.data(), count);
-    const std::size_t some = count / 3;
-    auto pieces = products_of(dtype::float64, first.data(), second.data(), some);
-    pieces += products_of(dtype::float64, first.data() + 8 * some, second.data() + 8 * some, count - some);
+    const std::size_t index = count / 3;
+    auto pieces = products_of(dtype::float64, first.data(), second.data(), index);
+    pieces += products_of(dtype::float64, first.data() + 8 * index, second.data() + 8 * index, count - index);
     for (const auto& got : {whole, pieces}) {
       CHECK(got.ab == Approx(static_cast<double>(ab)).margin(1e-12));
       CHECK(got.aa == Approx(static_cast<double>(aa)));

@@ -172,11 +172,11 @@ struct pass {
     constexpr auto combination = Run::combine_by;
     const factor<value> before{factors.before};
     const factor<value> after{factors.after};
-    auto take = [&before](typename Format::storage one) {
-      value wide = Format::load(one);
+    auto take = [&before](typename Format::storage storage) {
+      value wide = Format::load(storage);
       return Run::scaled ? before(wide) : wide;
     };
-    auto* out = static_cast<target*>(output);
+    auto* entry = static_cast<target*>(output);
     const auto* a = reinterpret_cast<const element*>(Run::inputs > 0 ? inputs[0] : nullptr);
     const auto* b = reinterpret_cast<const element*>(Run::inputs > 1 ? inputs[1] : nullptr);
     const auto* c = reinterpret_cast<const element*>(Run::inputs > 2 ? inputs[2] : nullptr);
@@ -197,9 +197,9 @@ struct pass {
       if constexpr (Run::inputs > 3)
         result = combine<combination, value>(result, take(d[i]));
       if constexpr (Run::last)
-        out[i] = Format::store(settled<value>(Run::scaled ? after(result) : result));
+        entry[i] = Format::store(settled<value>(Run::scaled ? after(result) : result));
       else
-        out[i] = result;
+        entry[i] = result;
     }
   }
 };
@@ -234,22 +234,22 @@ void sum_floats(std::byte* output, const std::byte* const* inputs, std::size_t m
     return last_pass<Format, sum, true, Scaled, 4>(output, nullptr, inputs, members, count, factors);
   constexpr std::size_t element_bytes = sizeof(typename Format::storage);
   typename Format::value partial[block_elements];
-  const std::byte* here[4];
+  const std::byte* local[4];
   for (std::size_t start = 0; start < count; start += block_elements) {
     auto size = smaller(count - start, block_elements);
     auto point = [&](std::size_t taken, std::size_t more) {
       for (std::size_t i = 0; i < more; ++i)
-        here[i] = inputs[taken + i] + start * element_bytes;
+        local[i] = inputs[taken + i] + start * element_bytes;
     };
     point(0, 4);
-    pass<Format, run<sum, 4, true, false, Scaled>>::go(partial, nullptr, here, size, factors);
+    pass<Format, run<sum, 4, true, false, Scaled>>::go(partial, nullptr, local, size, factors);
     std::size_t taken = 4;
     for (; members - taken > 4; taken += 4) {
       point(taken, 4);
-      pass<Format, run<sum, 4, false, false, Scaled>>::go(partial, partial, here, size, factors);
+      pass<Format, run<sum, 4, false, false, Scaled>>::go(partial, partial, local, size, factors);
     }
     point(taken, members - taken);
-    last_pass<Format, sum, false, Scaled, 4>(output + start * element_bytes, partial, here, members - taken,
+    last_pass<Format, sum, false, Scaled, 4>(output + start * element_bytes, partial, local, members - taken,
                                              size, factors);
   }
 }

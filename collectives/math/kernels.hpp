@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "messages/dtype.hpp"
+#include "messages/values/dtype.hpp"
 
 namespace farandole::math {
 

@@ -88,11 +88,11 @@ void fill_neutral_of(combination combine, std::byte* output, std::size_t count) 
 }
 
 // Bit patterns of 1 and +∞; the sign is the highest bit.
-void fill_neutral_of(combination combine, std::byte* output, std::size_t count, std::uint16_t one,
+void fill_neutral_of(combination combine, std::byte* output, std::size_t count, std::uint16_t port,
                      std::uint16_t infinity) {
   auto negative = static_cast<std::uint16_t>(infinity | 0x8000);
   fill_with(output,
-            combine == combination::product ? one
+            combine == combination::product ? port
             : combine == combination::min   ? infinity
                                             : negative,
             count);

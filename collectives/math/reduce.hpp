@@ -8,7 +8,7 @@
 #include <span>
 #include <string_view>
 
-#include "messages/dtype.hpp"
+#include "messages/values/dtype.hpp"
 
 namespace farandole {
 

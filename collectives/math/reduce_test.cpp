@@ -58,8 +58,8 @@ bool is_float(dtype type) {
 // Bits of any kind: NaNs of many payloads, infinities and subnormals are made frequent.
 bytes wild_bytes(dtype type, std::size_t count, std::mt19937_64& random) {
   bytes result(count * size_of(type));
-  for (auto& one : result)
-    one = static_cast<std::byte>(random());
+  for (auto& data : result)
+    data = static_cast<std::byte>(random());
   if (!is_float(type))
     return result;
   auto width = size_of(type);
@@ -248,9 +248,9 @@ TEST_CASE("float16 values are what their bits say") {
     // value · (1/value) is within one rounding of 1.
     if (value == 0)
       continue;
-    auto one = reduced<std::uint16_t>(dtype::float16, reduce_op::sum,
-                                      {{static_cast<std::uint16_t>(bits)}, {0}}, 1.0, 1.0 / value);
-    REQUIRE(one[0] == 0x3c00);
+    auto unsigneds = reduced<std::uint16_t>(dtype::float16, reduce_op::sum,
+                                            {{static_cast<std::uint16_t>(bits)}, {0}}, 1.0, 1.0 / value);
+    REQUIRE(unsigneds[0] == 0x3c00);
   }
 }
 

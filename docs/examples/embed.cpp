@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-#include "bindings/cxx/farandole.hpp"
+#include <farandole/farandole.hpp>
 
 namespace {
 
@@ -21,19 +21,19 @@ using farandole::operation;
 /// Copies `values` of replica 0 to all, or adds them up over all, in place. Waits until that is done; a
 /// service that has better things to do keeps the handle and asks settled() now and then.
 template <std::size_t Count>
-farandole::error exchange(farandole::runtime& replicas, std::string_view name, operation how,
+farandole::error exchange(farandole::runtime& replicas, std::string_view name, operation op,
                           std::array<double, Count>& values) {
-  farandole::submission what;
-  what.name = name; // equal names meet; names that recur are fastest
-  what.signature.operation = how;
-  what.signature.dtype = dtype::float64;
-  what.signature.reduce_op = farandole::reduce_op::sum;
-  what.signature.root = how == operation::broadcast ? 0 : -1;
-  what.signature.shape = {Count};
-  what.input = reinterpret_cast<const std::byte*>(values.data());
-  what.output =
+  farandole::submission request;
+  request.name = name; // equal names meet; names that recur are fastest
+  request.signature.operation = op;
+  request.signature.dtype = dtype::float64;
+  request.signature.reduce_op = farandole::reduce_op::sum;
+  request.signature.root = op == operation::broadcast ? 0 : -1;
+  request.signature.shape = {Count};
+  request.input = reinterpret_cast<const std::byte*>(values.data());
+  request.output =
       reinterpret_cast<std::byte*>(values.data()); // in place; ours again once the handle is settled
-  auto handle = replicas.submit(what);
+  auto handle = replicas.submit(request);
   return handle ? handle->wait() : handle.error();
 }
 

@@ -1,6 +1,6 @@
 // Any bytes, as the file of --config-file: flat keys and texts, or an error that can be shown; and what comes
 // of them as settings.
-#include "messages/settings.hpp"
+#include "messages/settings/settings.hpp"
 #include "tests/fuzz/choices.hpp"
 #include "tools/farandole/config_file.hpp"
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "messages/drain.hpp"
-#include "messages/gathered.hpp"
-#include "messages/heartbeat.hpp"
-#include "messages/membership.hpp"
-#include "messages/negotiation.hpp"
-#include "messages/reunion.hpp"
+#include "messages/wire/drain.hpp"
+#include "messages/wire/gathered.hpp"
+#include "messages/wire/heartbeat.hpp"
+#include "messages/wire/membership.hpp"
+#include "messages/wire/negotiation.hpp"
+#include "messages/wire/rendezvous_recovery.hpp"
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "actors/kit/framing.hpp"
+#include "actors/event_loop/framing.hpp"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // Any bytes, as the addresses that a member tells the others for the gloo path: each place holds an address
 // of bounded length or nothing; what is packed comes out as it was.
-#include "collectives/paths/gloo/gloo_address.hpp"
+#include "collectives/transport/gloo/gloo_address.hpp"
 #include "tests/fuzz/choices.hpp"
 
 using namespace farandole;

@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-#include "collectives/paths/local/handoff_packets.hpp"
+#include "collectives/transport/shm/fd_passing_packets.hpp"
 #include "tests/fuzz/choices.hpp"
 
 using namespace farandole;

@@ -6,11 +6,11 @@
 #include <chrono>
 #include <deque>
 
-#include "collectives/plan/fusion.hpp"
-#include "collectives/plan/inline_reduction.hpp"
-#include "collectives/plan/negotiation.hpp"
-#include "collectives/plan/paging.hpp"
-#include "collectives/plan/relay.hpp"
+#include "collectives/fusion/fusion.hpp"
+#include "collectives/negotiation/inline_reduction.hpp"
+#include "collectives/negotiation/negotiation.hpp"
+#include "collectives/negotiation/paging.hpp"
+#include "collectives/relay/relay.hpp"
 #include "tests/fuzz/choices.hpp"
 
 using namespace farandole;

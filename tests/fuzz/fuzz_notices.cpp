@@ -4,7 +4,7 @@
 // what kind of number it is.
 #include <limits>
 
-#include "collectives/paths/local/notice.hpp"
+#include "collectives/transport/shm/row_descriptor.hpp"
 #include "tests/fuzz/choices.hpp"
 
 using namespace farandole;

@@ -3,7 +3,7 @@
 // the stream is cut.
 #include "actors/launch/last_lines.hpp"
 #include "actors/launch/output_prefix.hpp"
-#include "messages/printable.hpp"
+#include "messages/values/printable.hpp"
 #include "tests/fuzz/choices.hpp"
 
 using namespace farandole;

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "elastic/foreign_launch.hpp"
-#include "messages/settings.hpp"
+#include "messages/settings/settings.hpp"
 #include "tests/fuzz/choices.hpp"
 
 using namespace farandole;

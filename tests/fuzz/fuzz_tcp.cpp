@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/paths/tcp/channel_handshake.hpp"
-#include "collectives/paths/tcp/tcp_address.hpp"
-#include "collectives/paths/tcp/tcp_channel.hpp"
+#include "collectives/transport/tcp/channel_handshake.hpp"
+#include "collectives/transport/tcp/tcp_address.hpp"
+#include "collectives/transport/tcp/tcp_channel.hpp"
 
 using namespace farandole;
 

@@ -5,8 +5,8 @@
 #include <array>
 #include <memory>
 
-#include "collectives/paths/connections/first_record.hpp"
-#include "collectives/paths/connections/tls.hpp"
+#include "collectives/transport/connections/first_record.hpp"
+#include "collectives/transport/connections/tls.hpp"
 #include "tests/fuzz/choices.hpp"
 
 using namespace farandole;

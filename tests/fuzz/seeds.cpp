@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "collectives/paths/tcp/channel_handshake.hpp"
-#include "collectives/paths/tcp/chunk_header.hpp"
-#include "collectives/paths/tcp/tcp_address.hpp"
+#include "collectives/transport/tcp/channel_handshake.hpp"
+#include "collectives/transport/tcp/chunk_header.hpp"
+#include "collectives/transport/tcp/tcp_address.hpp"
 #include "elastic/journal_format.hpp"
 #include "tests/fuzz/samples.hpp"
 

@@ -125,7 +125,7 @@ def check_installed(environment: Environment) -> None:
     modules += 'print(*sorted(path.name for path in folder.rglob("*.so")))'
     for name in ("gloo", "jax", "mpi", "mxnet", "tensorflow"):
         assert f"libfarandole_{name}.so" in environment.python(modules)
-    headers = "from farandole.xla import build; print((build.headers() / 'bindings' / 'c' / 'kernel_door.h').exists())"
+    headers = "from farandole.xla import build; print((build.headers() / 'farandole' / 'kernel_api.h').exists())"
     assert environment.python(headers) == "True"
 
 

@@ -21,10 +21,10 @@ std::uint64_t atomic_word::read(std::memory_order order, const place& from) cons
 void atomic_word::write(std::uint64_t value, std::memory_order order, const place& from) {
   running->write(location_, value, order, from);
 }
-std::uint64_t atomic_word::modify(change how, std::uint64_t value, std::memory_order order,
+std::uint64_t atomic_word::modify(change change, std::uint64_t value, std::memory_order order,
                                   const place& from) {
   return running->modify(
-      location_, [&](std::uint64_t old) { return how == change::add ? old + value : value; }, order, from);
+      location_, [&](std::uint64_t old) { return change == change::add ? old + value : value; }, order, from);
 }
 bool atomic_word::exchange_if(std::uint64_t& expected, std::uint64_t desired, std::memory_order success,
                               std::memory_order failure, const place& from) {

@@ -88,7 +88,7 @@ protected:
   void write(std::uint64_t value, std::memory_order order, const place& from);
   /// Adds to it (modulo 2^64), or puts `value` in its place. Returns what it was.
   enum class change : std::uint8_t { add, replace };
-  std::uint64_t modify(change how, std::uint64_t value, std::memory_order order, const place& from);
+  std::uint64_t modify(change change, std::uint64_t value, std::memory_order order, const place& from);
   bool exchange_if(std::uint64_t& expected, std::uint64_t desired, std::memory_order success,
                    std::memory_order failure, const place& from);
 
@@ -120,9 +120,9 @@ public:
   }
   bool compare_exchange_strong(T& expected, T desired, std::memory_order success, std::memory_order failure,
                                place from = place::current()) {
-    auto seen = static_cast<std::uint64_t>(expected);
-    const bool done = exchange_if(seen, static_cast<std::uint64_t>(desired), success, failure, from);
-    expected = static_cast<T>(seen);
+    auto observed = static_cast<std::uint64_t>(expected);
+    const bool done = exchange_if(observed, static_cast<std::uint64_t>(desired), success, failure, from);
+    expected = static_cast<T>(observed);
     return done;
   }
   /// Never fails spuriously: whoever uses it tries again.

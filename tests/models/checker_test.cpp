@@ -28,10 +28,10 @@ results all_results(const Threads&... threads) {
   results all;
   const auto found = explore([&] {
     auto state = std::make_shared<litmus>();
-    scenario now;
-    (now.threads.push_back([state, threads] { threads(*state); }), ...);
-    now.at_end = [state, &all] { all.insert({state->a, state->b, state->c, state->d}); };
-    return now;
+    scenario current;
+    (current.threads.push_back([state, threads] { threads(*state); }), ...);
+    current.at_end = [state, &all] { all.insert({state->a, state->b, state->c, state->d}); };
+    return current;
   });
   CHECK(found.failure.empty());
   return all;
@@ -143,17 +143,17 @@ TEST_CASE("stores to two locations may come in opposite orders") {
     results all;
     explore([&] {
       auto m = std::make_shared<litmus>();
-      scenario now;
-      now.threads = {[m, order] {
-                       m->x.store(1, order);
-                       m->y.store(2, order);
-                     },
-                     [m, order] {
-                       m->y.store(1, order);
-                       m->x.store(2, order);
-                     }};
-      now.at_end = [m, &all] { all.insert({m->x.load(relaxed), m->y.load(relaxed), 0, 0}); };
-      return now;
+      scenario current;
+      current.threads = {[m, order] {
+                           m->x.store(1, order);
+                           m->y.store(2, order);
+                         },
+                         [m, order] {
+                           m->y.store(1, order);
+                           m->x.store(2, order);
+                         }};
+      current.at_end = [m, &all] { all.insert({m->x.load(relaxed), m->y.load(relaxed), 0, 0}); };
+      return current;
     });
     return all;
   };
@@ -164,16 +164,16 @@ TEST_CASE("stores to two locations may come in opposite orders") {
 TEST_CASE("additions are never lost, and no two exchanges of one value both succeed") {
   const auto found = explore([] {
     auto m = std::make_shared<litmus>();
-    scenario now;
+    scenario current;
     for (int i = 0; i < 3; ++i)
-      now.threads.push_back([m] {
+      current.threads.push_back([m] {
         m->x.fetch_add(1, relaxed);
         int none = 0;
         if (m->y.compare_exchange_strong(none, 1, relaxed, relaxed))
           m->x.fetch_add(10, relaxed);
       });
-    now.at_end = [m] { require(m->x.load(relaxed) == 13, "3 additions and 1 exchange"); };
-    return now;
+    current.at_end = [m] { require(m->x.load(relaxed) == 13, "3 additions and 1 exchange"); };
+    return current;
   });
   CHECK(found.failure == "");
   CHECK(found.executions > 1);
@@ -187,16 +187,16 @@ TEST_CASE("plain memory that two threads touch unordered is reported") {
   const auto with = [](std::memory_order order) {
     return explore([order] {
       auto m = std::make_shared<cell>();
-      scenario now;
-      now.threads = {[m, order] {
-                       m->data.write(7);
-                       m->ready.store(1, order);
-                     },
-                     [m] {
-                       if (m->ready.load(acquire))
-                         require(m->data.read() == 7, "the value that was written");
-                     }};
-      return now;
+      scenario current;
+      current.threads = {[m, order] {
+                           m->data.write(7);
+                           m->ready.store(1, order);
+                         },
+                         [m] {
+                           if (m->ready.load(acquire))
+                             require(m->data.read() == 7, "the value that was written");
+                         }};
+      return current;
     });
   };
   CHECK(with(release).failure == "");
@@ -207,17 +207,17 @@ TEST_CASE("a sleeper that nobody wakes is reported") {
   const auto with = [](bool wakes) {
     return explore([wakes] {
       auto m = std::make_shared<litmus>();
-      scenario now;
-      now.threads = {[m] {
-                       while (m->x.load(relaxed) == 0)
-                         sleep_while(m->x, ~std::uint64_t{0}, 0);
-                     },
-                     [m, wakes] {
-                       m->x.store(1, relaxed);
-                       if (wakes)
-                         wake_sleepers(m->x);
-                     }};
-      return now;
+      scenario current;
+      current.threads = {[m] {
+                           while (m->x.load(relaxed) == 0)
+                             sleep_while(m->x, ~std::uint64_t{0}, 0);
+                         },
+                         [m, wakes] {
+                           m->x.store(1, relaxed);
+                           if (wakes)
+                             wake_sleepers(m->x);
+                         }};
+      return current;
     });
   };
   CHECK(with(true).failure == "");
@@ -231,16 +231,16 @@ TEST_CASE("a weakened operation is the one at that place in the source") {
   };
   const program which = [] {
     auto m = std::make_shared<cell>();
-    scenario now;
-    now.threads = {[m] {
-                     m->data.write(7);
-                     m->ready.store(1, release);
-                   },
-                   [m] {
-                     if (m->ready.load(acquire))
-                       m->data.read();
-                   }};
-    return now;
+    scenario current;
+    current.threads = {[m] {
+                         m->data.write(7);
+                         m->ready.store(1, release);
+                       },
+                       [m] {
+                         if (m->ready.load(acquire))
+                           m->data.read();
+                       }};
+    return current;
   };
   const auto found = explore(which);
   REQUIRE(found.operations.size() == 2);

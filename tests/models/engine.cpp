@@ -47,13 +47,13 @@ void engine::play() {
   cells_.clear();
   fences_ = {};
   threads_.clear();
-  scenario now = which_();
-  assert(!now.threads.empty() && now.threads.size() <= most_threads);
-  threads_.resize(now.threads.size());
+  scenario current = which_();
+  assert(!current.threads.empty() && current.threads.size() <= most_threads);
+  threads_.resize(current.threads.size());
   // Each runs up to its first access of an atomic.
   starting_ = true;
   for (current_ = 0; current_ < threads_.size(); ++current_) {
-    self().body = now.threads[current_];
+    self().body = current.threads[current_];
     self().knows.clock[current_] = 1;
     getcontext(&self().context);
     self().context.uc_stack.ss_sp = stacks_[current_].get();
@@ -74,15 +74,15 @@ void engine::play() {
   current_ = most_threads;
   ++found_.executions;
   try {
-    now.at_end();
-  } catch (const std::string& why) {
-    found_.failure = why;
+    current.at_end();
+  } catch (const std::string& reason) {
+    found_.failure = reason;
   }
 }
 
 void engine::enter() {
   running->self().body();
-  running->self().now = thread::state::ended;
+  running->self().current = thread::state::ended;
   if (running->starting_)
     running->leave();
   running->schedule();
@@ -105,8 +105,8 @@ void engine::schedule() {
   std::vector<std::size_t> candidates;
   bool all_ended = true, can_go_on = false;
   for (std::size_t i = 0; i < threads_.size(); ++i) {
-    all_ended = all_ended && threads_[i].now == thread::state::ended;
-    if (threads_[i].now != thread::state::ready)
+    all_ended = all_ended && threads_[i].current == thread::state::ended;
+    if (threads_[i].current != thread::state::ready)
       continue;
     can_go_on = true;
     if ((pruned_ >> i & 1) == 0)
@@ -136,19 +136,19 @@ void engine::schedule() {
   }
 }
 
-void engine::fail(std::string why) {
+void engine::fail(std::string reason) {
   if (!in_thread())
-    throw why;
-  found_.failure = std::move(why);
+    throw reason;
+  found_.failure = std::move(reason);
   leave();
   std::abort(); // nobody comes back to a failed execution
 }
 
 std::memory_order engine::order_of(access kind, std::memory_order declared,
                                    const std::source_location& from) {
-  site here{from.file_name(), from.line(), from.column(), kind};
-  const bool weakened = changed_ && changed_->place == here;
-  found_.operations.emplace(std::move(here), declared);
+  site site{from.file_name(), from.line(), from.column(), kind};
+  const bool weakened = changed_ && changed_->place == site;
+  found_.operations.emplace(std::move(site), declared);
   return weakened ? changed_->order : declared;
 }
 

@@ -31,15 +31,15 @@ using stamp = double;
 /// What a thread knows, or tells by a message. `seen` is what it must not read behind; `clock` is
 /// happens-before, which is less: sequentially consistent fences add to the former only.
 struct knowledge {
-  std::array<stamp, most_locations> seen{};
+  std::array<stamp, most_locations> stamps{};
   std::array<std::uint32_t, most_threads> clock{};
 
   void join_seen(const std::array<stamp, most_locations>& other) {
     for (std::size_t i = 0; i < most_locations; ++i)
-      seen[i] = std::max(seen[i], other[i]);
+      stamps[i] = std::max(stamps[i], other[i]);
   }
   void join(const knowledge& other) {
-    join_seen(other.seen);
+    join_seen(other.stamps);
     for (std::size_t i = 0; i < most_threads; ++i)
       clock[i] = std::max(clock[i], other.clock[i]);
   }
@@ -80,7 +80,7 @@ inline bool dependent(const step& a, const step& b) {
 }
 
 struct thread {
-  enum class state : std::uint8_t { ready, asleep, ended } now = state::ready;
+  enum class state : std::uint8_t { ready, asleep, ended } current = state::ready;
   step next;
   std::size_t bed = most_locations; ///< the location at which it sleeps
   knowledge knows;                  ///< what its accesses must respect
@@ -120,7 +120,7 @@ public:
   void sleep_while(std::size_t at, std::uint64_t mask, std::uint64_t value);
   void wake(std::size_t at);
   void touch(std::size_t cell, bool writes);
-  [[noreturn]] void fail(std::string why);
+  [[noreturn]] void fail(std::string reason);
   bool in_thread() const { return current_ < threads_.size(); }
 
 private:
@@ -133,7 +133,7 @@ private:
   void play();
   bool next_path();
   std::size_t choose(std::size_t options);
-  stamp least(std::size_t at, std::memory_order order);
+  stamp minimum(std::size_t at, std::memory_order order);
   std::vector<std::size_t> readable(std::size_t at, std::memory_order order);
   void learn(std::size_t at, const message& from, std::memory_order order);
   void insert(std::size_t at, std::size_t behind, std::uint64_t value, std::memory_order order,

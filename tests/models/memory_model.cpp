@@ -4,23 +4,23 @@
 namespace farandole::models {
 
 /// Nothing older may be read, and nothing may be written before it.
-stamp engine::least(std::size_t at, std::memory_order order) {
-  const auto known = self().knows.seen[at];
-  return order == std::memory_order_seq_cst ? std::max({known, locations_[at].newest_sc, fences_[at]})
-                                            : known;
+stamp engine::minimum(std::size_t at, std::memory_order order) {
+  const auto entry = self().knows.stamps[at];
+  return order == std::memory_order_seq_cst ? std::max({entry, locations_[at].newest_sc, fences_[at]})
+                                            : entry;
 }
 
 /// Newest first, so that the first execution is the usual one.
 std::vector<std::size_t> engine::readable(std::size_t at, std::memory_order order) {
   std::vector<std::size_t> all;
   const auto& history = locations_[at].history;
-  for (auto i = history.size(); i-- > 0 && history[i].at >= least(at, order);)
+  for (auto i = history.size(); i-- > 0 && history[i].at >= minimum(at, order);)
     all.push_back(i);
   return all;
 }
 
 void engine::learn(std::size_t at, const message& from, std::memory_order order) {
-  self().knows.seen[at] = std::max(self().knows.seen[at], from.at);
+  self().knows.stamps[at] = std::max(self().knows.stamps[at], from.at);
   self().loaded.join(from.told);
   if (acquires(order))
     self().knows.join(from.told);
@@ -35,9 +35,9 @@ void engine::insert(std::size_t at, std::size_t behind, std::uint64_t value, std
   message fresh{
       value, last ? history[behind].at + 1 : (history[behind].at + history[behind + 1].at) / 2, {}, false};
   auto& me = self();
-  me.knows.seen[at] = fresh.at;
+  me.knows.stamps[at] = fresh.at;
   fresh.told = releases(order) ? me.knows : me.fenced;
-  fresh.told.seen[at] = fresh.at;
+  fresh.told.stamps[at] = fresh.at;
   if (modifies) {
     fresh.told.join(history[behind].told); // it goes on with the release sequence
     history[behind].followed = true;
@@ -54,9 +54,9 @@ std::uint64_t engine::read(std::size_t at, std::memory_order order, const std::s
   order = order_of(access::load, order, from);
   announce({at, false, order == std::memory_order_seq_cst});
   const auto options = readable(at, order);
-  const auto seen = locations_[at].history[options[choose(options.size())]];
-  learn(at, seen, order);
-  return seen.value;
+  const auto entry = locations_[at].history[options[choose(options.size())]];
+  learn(at, entry, order);
+  return entry.value;
 }
 
 void engine::write(std::size_t at, std::uint64_t value, std::memory_order order,
@@ -75,10 +75,10 @@ std::uint64_t engine::modify(std::size_t at, const change& next, std::memory_ord
   auto options = readable(at, order);
   std::erase_if(options, [&](std::size_t i) { return locations_[at].history[i].followed; });
   const auto behind = options[choose(options.size())];
-  const auto seen = locations_[at].history[behind];
-  learn(at, seen, order);
-  insert(at, behind, next(seen.value), order, true);
-  return seen.value;
+  const auto entry = locations_[at].history[behind];
+  learn(at, entry, order);
+  insert(at, behind, next(entry.value), order, true);
+  return entry.value;
 }
 
 bool engine::exchange_if(std::size_t at, std::uint64_t& expected, std::uint64_t desired,
@@ -91,16 +91,16 @@ bool engine::exchange_if(std::size_t at, std::uint64_t& expected, std::uint64_t 
   std::vector<std::size_t> options;
   const auto fails = [&](std::size_t i) { return history[i].value != expected; };
   for (const auto i : readable(at, std::memory_order_relaxed))
-    if (history[i].at >= least(at, fails(i) ? failure : success) && (fails(i) || !history[i].followed))
+    if (history[i].at >= minimum(at, fails(i) ? failure : success) && (fails(i) || !history[i].followed))
       options.push_back(i);
   const auto behind = options[choose(options.size())];
-  const auto seen = history[behind];
-  if (seen.value != expected) {
-    learn(at, seen, failure);
-    expected = seen.value;
+  const auto entry = history[behind];
+  if (entry.value != expected) {
+    learn(at, entry, failure);
+    expected = entry.value;
     return false;
   }
-  learn(at, seen, success);
+  learn(at, entry, success);
   insert(at, behind, desired, success, true);
   return true;
 }
@@ -115,9 +115,9 @@ void engine::fence(std::memory_order order, const std::source_location& from) {
     me.knows.join(me.loaded);
   if (consistent) {
     for (std::size_t at = 0; at < locations_.size(); ++at)
-      me.knows.seen[at] = std::max(me.knows.seen[at], locations_[at].newest_sc);
+      me.knows.stamps[at] = std::max(me.knows.stamps[at], locations_[at].newest_sc);
     me.knows.join_seen(fences_);
-    fences_ = me.knows.seen;
+    fences_ = me.knows.stamps;
   }
   if (releases(order)) {
     me.fenced = me.knows;
@@ -127,23 +127,23 @@ void engine::fence(std::memory_order order, const std::source_location& from) {
 
 void engine::sleep_while(std::size_t at, std::uint64_t mask, std::uint64_t value) {
   announce({at, true, false});
-  self().knows.join_seen(locations_[at].by_futex.seen);
+  self().knows.join_seen(locations_[at].by_futex.stamps);
   const auto options = readable(at, std::memory_order_relaxed);
-  const auto seen = locations_[at].history[options[choose(options.size())]];
-  learn(at, seen, std::memory_order_relaxed);
-  if ((seen.value & mask) != (value & mask))
+  const auto entry = locations_[at].history[options[choose(options.size())]];
+  learn(at, entry, std::memory_order_relaxed);
+  if ((entry.value & mask) != (value & mask))
     return;
-  self().now = thread::state::asleep;
+  self().current = thread::state::asleep;
   self().bed = at;
   announce({most_locations, false, false}); // when it has been woken
 }
 
 void engine::wake(std::size_t at) {
   announce({at, true, false});
-  locations_[at].by_futex.join_seen(self().knows.seen);
+  locations_[at].by_futex.join_seen(self().knows.stamps);
   for (auto& other : threads_)
-    if (other.now == thread::state::asleep && other.bed == at)
-      other.now = thread::state::ready;
+    if (other.current == thread::state::asleep && other.bed == at)
+      other.current = thread::state::ready;
 }
 
 void engine::touch(std::size_t cell, bool writes) {

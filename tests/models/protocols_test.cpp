@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/paths/local/board_mark.hpp"
-#include "collectives/paths/local/round_outcome.hpp"
-#include "collectives/paths/waiting/lock_free.hpp"
+#include "collectives/transport/shm/fast_path_mark.hpp"
+#include "collectives/transport/shm/round_outcome.hpp"
+#include "collectives/transport/wait/lock_free.hpp"
 #include "tests/models/checker.hpp"
 
 using namespace farandole;
@@ -16,7 +16,7 @@ using namespace farandole::models;
 
 namespace {
 
-using mark = basic_board_mark<model_atomics>;
+using mark = basic_fast_path_mark<model_atomics>;
 using counter = basic_shared_counter<model_atomics>;
 using decision = basic_round_decision<model_atomics>;
 
@@ -57,9 +57,9 @@ void wait_for(counter& theirs, std::uint32_t wanted) {
 
 template <class Shared, class... Threads>
 scenario threads_on(const std::shared_ptr<Shared>& shared, const Threads&... threads) {
-  scenario now;
-  (now.threads.push_back([shared, threads] { threads(*shared); }), ...);
-  return now;
+  scenario current;
+  (current.threads.push_back([shared, threads] { threads(*shared); }), ...);
+  return current;
 }
 
 // ---- the models ----------------------------------------------------------------------------------
@@ -67,17 +67,17 @@ scenario threads_on(const std::shared_ptr<Shared>& shared, const Threads&... thr
 /// Whoever sleeps until a mark shows a round is woken, and reads what its owner wrote before.
 scenario a_sleeper_is_woken() {
   struct shared {
-    mark board;
+    mark fast_path;
     plain tensor;
   };
   return threads_on(
       std::make_shared<shared>(),
       [](shared& m) {
         m.tensor.write(7);
-        show(m.board, published(0));
+        show(m.fast_path, published(0));
       },
       [](shared& m) {
-        wait_for(m.board, published(0));
+        wait_for(m.fast_path, published(0));
         require(m.tensor.read() == 7, "the bytes that were shown");
       });
 }
@@ -138,20 +138,20 @@ scenario two_halves_are_enough() {
 template <class TakeBack>
 scenario what_was_taken_back_is_not_believed(const TakeBack& take_back) {
   struct shared {
-    mark board{make_word(id, 0, cell_state::published), 0, 0};
+    mark fast_path{make_word(id, 0, cell_state::published), 0, 0};
     models::atomic<int> bytes[2]{1, 1};
   };
   return threads_on(
       std::make_shared<shared>(),
       [take_back](shared& m) {
-        take_back(m.board);
-        for (auto& each : m.bytes)
-          each.store(2, std::memory_order_relaxed);
+        take_back(m.fast_path);
+        for (auto& byte_count : m.bytes)
+          byte_count.store(2, std::memory_order_relaxed);
       },
       [](shared& m) {
         const auto first = m.bytes[1].load(std::memory_order_relaxed);
         const auto second = m.bytes[0].load(std::memory_order_relaxed);
-        if (m.board.still_stands(published(0)))
+        if (m.fast_path.still_stands(published(0)))
           require(first == 1 && second == 1, "the bytes that the word told of");
       });
 }
@@ -164,7 +164,7 @@ scenario a_round_has_one_outcome() {
     decision outcome;
     round_outcome ends[3]{};
   };
-  const auto now = std::make_shared<shared>();
+  const auto current = std::make_shared<shared>();
   const auto member = [](std::size_t rank, bool leaves) {
     return [rank, leaves](shared& m) {
       m.cells[rank].write(rank + 1);
@@ -178,9 +178,10 @@ scenario a_round_has_one_outcome() {
           require(m.cells[i].read() == i + 1, "the cells of all members");
     };
   };
-  auto threads = threads_on(now, member(0, false), member(1, true), member(2, true));
-  threads.at_end = [now] {
-    require(now->ends[0] == now->ends[1] && now->ends[1] == now->ends[2], "one outcome for all members");
+  auto threads = threads_on(current, member(0, false), member(1, true), member(2, true));
+  threads.at_end = [current] {
+    require(current->ends[0] == current->ends[1] && current->ends[1] == current->ends[2],
+            "one outcome for all members");
   };
   return threads;
 }
@@ -225,7 +226,7 @@ scenario beginning_and_taking_back_exclude_each_other() {
 }
 
 /// What a member writes into another's result is there when its counter says so.
-scenario a_gift_arrives_whole() {
+scenario a_peer_write_arrives_whole() {
   struct shared {
     counter packed;
     plain place;
@@ -260,7 +261,7 @@ std::vector<model> all_models() {
       {"a round has one outcome", a_round_has_one_outcome},
       {"an earlier outcome stands", an_earlier_outcome_stands},
       {"beginning and taking back exclude each other", beginning_and_taking_back_exclude_each_other},
-      {"a gift arrives whole", a_gift_arrives_whole},
+      {"a gift arrives whole", a_peer_write_arrives_whole},
   };
 }
 
@@ -271,9 +272,9 @@ bool is_of_product(const site& place) {
 } // namespace
 
 TEST_CASE("no execution breaks a lock-free protocol") {
-  for (const auto& each : all_models()) {
-    INFO(each.claim);
-    const auto found = explore(each.play);
+  for (const auto& all_model : all_models()) {
+    INFO(all_model.claim);
+    const auto found = explore(all_model.play);
     CHECK(found.failure == "");
     CHECK(found.executions > 1);
   }
@@ -282,19 +283,19 @@ TEST_CASE("no execution breaks a lock-free protocol") {
 TEST_CASE("every weaker memory order breaks a lock-free protocol") {
   const auto models = all_models();
   std::map<site, std::pair<std::memory_order, std::vector<const model*>>> operations;
-  for (const auto& each : models)
-    for (const auto& [place, order] : explore(each.play).operations)
+  for (const auto& model : models)
+    for (const auto& [place, order] : explore(model.play).operations)
       if (is_of_product(place)) {
         operations[place].first = order;
-        operations[place].second.push_back(&each);
+        operations[place].second.push_back(&model);
       }
   std::size_t tried = 0;
   for (const auto& [place, used] : operations)
     for (const auto weaker : weaker_orders(place.kind, used.first)) {
       std::string broken;
-      for (const auto* each : used.second)
+      for (const auto* model : used.second)
         if (broken.empty())
-          broken = explore(each->play, weakening{place, weaker}).failure;
+          broken = explore(model->play, weakening{place, weaker}).failure;
       INFO(to_string(place) << ": " << to_string(used.first) << " weakened to " << to_string(weaker));
       CHECK_FALSE(broken.empty());
       ++tried;

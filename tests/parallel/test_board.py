@@ -18,7 +18,7 @@ from farandole.common import job, operations
 pytestmark = [
     pytest.mark.skipif("os.environ.get('HOROVOD_SIZE', '1') == '1'", reason="needs two ranks"),
     pytest.mark.skipif(
-        os.environ.get("FARANDOLE_BOARD") == "0" or os.environ.get("FARANDOLE_CPU_PATH", "") not in ("", "local"),
+        os.environ.get("FARANDOLE_FAST_PATH") == "0" or os.environ.get("FARANDOLE_CPU_PATH", "") not in ("", "local"),
         reason="needs the board",
     ),
 ]

@@ -196,7 +196,7 @@ for step in range(50):
     assert second.end() == 0, second.text
 
 
-@pytest.mark.parametrize("settings", [{"FARANDOLE_BOARD": "0"}, {"HOROVOD_FUSION_THRESHOLD": "0"}], ids=str)
+@pytest.mark.parametrize("settings", [{"FARANDOLE_FAST_PATH": "0"}, {"HOROVOD_FUSION_THRESHOLD": "0"}], ids=str)
 def test_settings_change_the_way_and_not_the_sum(
     settings: Dict[str, str], launch: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:

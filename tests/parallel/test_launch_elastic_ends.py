@@ -71,12 +71,12 @@ def deadly_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("cc") is None:
         pytest.skip("there is no C compiler")
     folder = tmp_path_factory.mktemp("path")
-    source = (ROOT / "docs" / "examples" / "outside_path" / "star.c").read_text()
+    source = (ROOT / "docs" / "examples" / "path_plugin" / "star.c").read_text()
     table = source.rindex("__attribute__((visibility")
     own = source[table:].replace("meet,", "dies,")
     assert own != source[table:]
     (folder / "star.c").write_text(source[:table] + DIES + own)
-    command = ["cc", "-std=c11", "-shared", "-fPIC", "-I", str(ROOT / "collectives" / "paths" / "outside")]
+    command = ["cc", "-std=c11", "-shared", "-fPIC", "-I", str(ROOT / "bindings" / "include")]
     subprocess.run([*command, "-o", "libdies.so", "star.c"], cwd=folder, check=True, timeout=120)
     return folder / "libdies.so"
 
@@ -100,7 +100,7 @@ def job_of(tmp_path: Path) -> Iterator[Callable[..., Job]]:
 
 
 def path_settings(library: Path, victim: str) -> dict[str, object]:
-    return {"FARANDOLE_CPU_PATH": "outside", "FARANDOLE_PATH_LIBRARY": library, "DIES_AT_MEETING": victim}
+    return {"FARANDOLE_CPU_PATH": "plugin", "FARANDOLE_PATH_LIBRARY": library, "DIES_AT_MEETING": victim}
 
 
 def blamed(text: str) -> List[str]:

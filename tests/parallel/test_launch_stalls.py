@@ -37,7 +37,7 @@ def pipe(tmp_path: Path) -> Path:
 def test_a_warning_names_the_tensor_and_the_rank_that_is_missing(
     board: str, pipe: Path, launch: Callable[..., Job], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FARANDOLE_BOARD", board)
+    monkeypatch.setenv("FARANDOLE_FAST_PATH", board)
     script = PRELUDE + STUCK + "for _ in range(4):\n    hvd.allreduce(numpy.ones(4), name='grad.a')\n"
     script += "stuck()\nhvd.allreduce(numpy.ones(4), name='grad.a')\nprint('went on', flush=True)\n"
     job = launch(3, script, str(pipe), flags=QUICK)

@@ -85,7 +85,7 @@ def test_operations_that_wait_for_a_stopped_rank_time_out_and_name_it(
     launch: Callable[..., Job],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("FARANDOLE_BOARD", board)
+    monkeypatch.setenv("FARANDOLE_FAST_PATH", board)
     others = [rank for rank in range(ranks) if rank != victim]
     for rank in others:
         os.mkfifo(tmp_path / f"pipe.{rank}")

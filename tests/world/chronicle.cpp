@@ -23,9 +23,9 @@ void chronicle::problem(std::string text) {
 void chronicle::ran(std::int32_t rank, const lane_job& job, bool may_stand_in) {
   const auto& bundle = job.bundle;
   auto& next = next_[static_cast<std::size_t>(rank)];
-  const auto who = "rank " + std::to_string(rank) + ", bundle " + std::to_string(bundle.sequence) + ": ";
+  const auto name = "rank " + std::to_string(rank) + ", bundle " + std::to_string(bundle.sequence) + ": ";
   if (bundle.sequence != next)
-    return problem(who + "number " + std::to_string(next) + " was due");
+    return problem(name + "number " + std::to_string(next) + " was due");
   ++next;
   if (bundle.sequence == bundles_.size()) {
     record told{bundle.operation, bundle.dtype, bundle.reduce_op, {}, bundle.gathered};
@@ -34,57 +34,59 @@ void chronicle::ran(std::int32_t rank, const lane_job& job, bool may_stand_in) {
   }
   auto& told = bundles_[bundle.sequence];
   if (!same_kind(told, bundle))
-    return problem(who + "another kind or number of tensors than elsewhere");
+    return problem(name + "another kind or number of tensors than elsewhere");
   compare(told, rank, job, may_stand_in);
 }
 
 bool chronicle::same_kind(const record& told, const work& bundle) {
-  return told.what == bundle.operation && told.type == bundle.dtype && told.op == bundle.reduce_op &&
-         told.entries.size() == bundle.parts.size() && told.gathered == bundle.gathered;
+  return told.asked_operation == bundle.operation && told.type == bundle.dtype &&
+         told.op == bundle.reduce_op && told.entries.size() == bundle.parts.size() &&
+         told.gathered == bundle.gathered;
 }
 
 void chronicle::compare(record& told, std::int32_t rank, const lane_job& job, bool may_stand_in) {
-  const auto who =
+  const auto name =
       "rank " + std::to_string(rank) + ", bundle " + std::to_string(job.bundle.sequence) + ", tensor ";
   for (std::size_t i = 0; i < told.entries.size(); ++i) {
     const auto& operation = job.operations[i];
     auto& entry = told.entries[i];
     if (!operation) {
       if (!may_stand_in)
-        problem(who + std::to_string(i) + " is missing, and this rank has not joined");
+        problem(name + std::to_string(i) + " is missing, and this rank has not joined");
     } else if (entry.name.empty()) {
       entry.name = operation->name;
     } else if (entry.name != operation->name) {
-      problem(who + operation->name + " moves with " + entry.name + " of others");
+      problem(name + operation->name + " moves with " + entry.name + " of others");
     }
     const auto bytes = job.bundle.parts[i].input_bytes;
     if (const auto& sent = job.bundle.sent; !sent.empty()) {
       const auto members = static_cast<std::ptrdiff_t>(next_.size());
       const auto own = sent.begin() + static_cast<std::ptrdiff_t>(i) * members;
       if (std::accumulate(own, own + members, std::size_t{0}) != bytes)
-        problem(who + entry.name + ": what is dealt out is not what was brought");
+        problem(name + entry.name + ": what is dealt out is not what was brought");
     }
     // Where first extents are free, sizes may differ; a gather's bundle tells all of them, and that was
     // compared.
     if (row_of(job.bundle.operation).first_dim_free())
       continue;
     if (entry.bytes != 0 && entry.bytes != bytes)
-      problem(who + entry.name + ": " + std::to_string(bytes) + " bytes move with " +
+      problem(name + entry.name + ": " + std::to_string(bytes) + " bytes move with " +
               std::to_string(entry.bytes));
     entry.bytes = bytes;
   }
 }
 
-void chronicle::ended(std::size_t step, std::size_t tensor, error_kind how, const std::string& where) {
-  ++counts_[static_cast<std::size_t>(how)];
+void chronicle::ended(std::size_t step, std::size_t tensor, error_kind settings,
+                      const std::string& location) {
+  ++counts_[static_cast<std::size_t>(settings)];
   if (ends_.size() <= step)
     ends_.resize(step + 1);
   auto& row = ends_[step];
   if (row.size() <= tensor)
     row.resize(tensor + 1, -1);
-  const auto kind = static_cast<std::int16_t>(how);
+  const auto kind = static_cast<std::int16_t>(settings);
   if (row[tensor] >= 0 && row[tensor] != kind)
-    problem(where + " ended \"" + std::string(to_string(how)) + "\", elsewhere \"" +
+    problem(location + " ended \"" + std::string(to_string(settings)) + "\", elsewhere \"" +
             std::string(to_string(static_cast<error_kind>(row[tensor]))) + "\"");
   row[tensor] = kind;
 }

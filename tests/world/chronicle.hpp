@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/set/lane.hpp"
-#include "messages/error.hpp"
+#include "actors/process_set/lane.hpp"
+#include "messages/values/error.hpp"
 
 namespace farandole::testing {
 
@@ -18,14 +18,14 @@ public:
   /// `rank` runs this bundle. `may_stand_in`: it has joined.
   void ran(std::int32_t rank, const lane_job& job, bool may_stand_in);
   /// An operation of (step, tensor) ended so on some member.
-  void ended(std::size_t step, std::size_t tensor, error_kind how, const std::string& where);
+  void ended(std::size_t step, std::size_t tensor, error_kind settings, const std::string& location);
   void problem(std::string text);
 
   std::size_t bundles() const { return bundles_.size(); }
   /// Whether every member ran all bundles.
   bool complete() const;
   /// How many operations ended so, over all members.
-  std::uint64_t count(error_kind how) const { return counts_[static_cast<std::size_t>(how)]; }
+  std::uint64_t count(error_kind kind) const { return counts_[static_cast<std::size_t>(kind)]; }
   /// At most a few: the first are the interesting ones.
   const std::vector<std::string>& problems() const { return problems_; }
   std::uint64_t hash() const;
@@ -36,7 +36,7 @@ private:
     std::size_t bytes = 0;
   };
   struct record {
-    operation what = operation::allreduce;
+    operation asked_operation = operation::allreduce;
     dtype type = dtype::float32;
     reduce_op op = reduce_op::sum;
     std::vector<entry> entries;

@@ -5,8 +5,8 @@
 #include <deque>
 
 #include "actors/interfaces/lane.hpp"
-#include "actors/set/set_tree.hpp"
-#include "collectives/plan/fast_path_memory.hpp"
+#include "actors/process_set/set_tree.hpp"
+#include "collectives/negotiation/fast_path_memory.hpp"
 
 namespace farandole::testing {
 
@@ -19,9 +19,9 @@ constexpr std::uint64_t ends_after_us = 200;
 // Of other sets' lanes than the global one: as set_tree.cpp has it.
 constexpr std::chrono::seconds patience{10};
 
-set_key key_of(const set_setup& how) {
-  auto key = global_set_of(how.generation, how.shared->members);
-  key.number = how.place->number;
+set_key key_of(const set_setup& setup) {
+  auto key = global_set_of(setup.generation, setup.shared->members);
+  key.number = setup.place->number;
   return key;
 }
 
@@ -29,8 +29,8 @@ set_key key_of(const set_setup& how) {
 
 set_key global_set_of(std::uint64_t generation, const std::vector<member>& members) {
   std::uint64_t hash = members.size();
-  for (const auto& one : members)
-    for (const unsigned char letter : one.address)
+  for (const auto& member : members)
+    for (const unsigned char letter : member.address)
       hash = dice::mixed(hash * 31 + letter);
   return {generation, hash, 0};
 }
@@ -40,32 +40,32 @@ class data_plane::lane_state {
 public:
   using self_ptr = caf::stateful_actor<lane_state>*;
 
-  void begin(self_ptr self, data_plane& plane, const set_setup& how, set_setup::bundle_ended ended,
-             process_id who) {
+  void begin(self_ptr self, data_plane& plane, const set_setup& setup, set_setup::bundle_ended ended,
+             process_id process) {
     self_ = self;
     plane_ = &plane;
-    how_ = how;
+    setup_ = setup;
     ended_ = std::move(ended);
-    who_ = who;
-    key_ = key_of(how);
-    const auto ranks = how.ranks();
+    process_ = process;
+    key_ = key_of(setup);
+    const auto ranks = setup.ranks();
     members_ = ranks.size();
     place_ =
-        static_cast<std::int32_t>(std::find(ranks.begin(), ranks.end(), how.shared->rank) - ranks.begin());
-    introduction mine;
-    mine.rank = how.shared->rank;
-    self->send(how.post, encode(address{key_.generation, key_.number, mine.rank}, mine));
-    self->set_exit_handler([this](const caf::exit_msg& what) {
+        static_cast<std::int32_t>(std::find(ranks.begin(), ranks.end(), setup.shared->rank) - ranks.begin());
+    path_addresses addresses;
+    addresses.rank = setup.shared->rank;
+    self->send(setup.post, encode(address{key_.generation, key_.number, addresses.rank}, addresses));
+    self->set_exit_handler([this](const caf::exit_msg& exit_message) {
       give_up({error_kind::shut_down, "Farandole has been shut down; call init() again to go on"});
-      self_->quit(what.reason);
+      self_->quit(exit_message.reason);
     });
   }
 
-  void introduced(const envelope& message) {
-    auto all = decode_introductions(message);
+  void addresses_exchanged(const envelope& message) {
+    auto all = decode_member_path_addresses(message);
     if (!all || all->members.size() != members_)
       return plane_->watcher_.problem("introductions of another set came");
-    self_->delayed_send(self_, plane_->takes(who_, 2000), ready_atom::value);
+    self_->delayed_send(self_, plane_->takes(process_, 2000), ready_atom::value);
   }
 
   // Who has gone before all were connected lets nobody connect.
@@ -73,15 +73,15 @@ public:
     if (aborted_ || dead())
       return;
     if (!plane_->paths_[key_].gone.empty()) {
-      return how_.broke(
+      return setup_.broke(
           {error_kind::disconnected, "the data paths could not be connected: a member has gone"});
     }
     connected_ = true;
-    if (auto fast = plane_->board_of(key_, how_, place_))
-      how_.place->board.set(std::move(fast));
+    if (auto fast = plane_->fast_path_of(key_, setup_, place_))
+      setup_.place->fast_path.set(std::move(fast));
     if (key_.number == 0)
-      how_.shared->heartbeats.set(plane_->words_of(key_, how_, place_));
-    how_.ready();
+      setup_.shared->heartbeats.set(plane_->words_of(key_, setup_, place_));
+    setup_.ready();
     run_next();
   }
 
@@ -91,33 +91,35 @@ public:
       run_next();
   }
 
-  void moved(const bundle_moved& what) {
-    if (queue_.empty() || queue_.front()->bundle.sequence != what.sequence || aborted_ || dead())
+  void moved(const bundle_moved& bundle_moved) {
+    if (queue_.empty() || queue_.front()->bundle.sequence != bundle_moved.sequence || aborted_ || dead())
       return;
-    if (what.well) {
-      write(plane_->take(key_, what.sequence, place_));
+    if (bundle_moved.well) {
+      write(plane_->take(key_, bundle_moved.sequence, place_));
       return finish({});
     }
     const error problem{error_kind::disconnected, "the data path broke"};
     if (key_.number == 0)
       return finish(problem);
     // Somebody knows better why, and says so soon.
-    how_.broke(problem);
+    setup_.broke(problem);
     self_->delayed_send(self_, patience, retry_atom::value);
     waiting_ = problem;
   }
 
   // A path that was left while it waited is of no use to anybody.
-  void overdue(const bundle_overdue& what) {
-    if (queue_.empty() || queue_.front()->bundle.sequence != what.sequence || aborted_ || waiting_ || dead())
+  void overdue(const bundle_overdue& bundle_overdue) {
+    if (queue_.empty() || queue_.front()->bundle.sequence != bundle_overdue.sequence || aborted_ ||
+        waiting_ || dead())
       return;
-    const auto ranks = how_.ranks();
+    const auto ranks = setup_.ranks();
     const error problem{error_kind::timed_out,
-                        "the data path waits for others; " + how_.settings.cited(setting::operation_timeout) +
-                            " has passed" + how_.shared->silence_notice({ranks.begin(), ranks.end()})};
+                        "the data path waits for others; " +
+                            setup_.settings.cited(setting::operation_timeout) + " has passed" +
+                            setup_.shared->silence_notice({ranks.begin(), ranks.end()})};
     plane_->leave(key_, place_, false);
     if (key_.number != 0)
-      how_.broke(problem);
+      setup_.broke(problem);
     finish(problem);
   }
 
@@ -129,20 +131,20 @@ public:
   void drain() {
     draining_ = true;
     if (queue_.empty())
-      how_.drained();
+      setup_.drained();
   }
 
-  void give_up(const error& why) {
+  void give_up(const error& reason) {
     if (aborted_)
       return;
-    aborted_ = why;
+    aborted_ = reason;
     plane_->leave(key_, place_, draining_ && queue_.empty());
     while (!queue_.empty())
-      finish(why);
+      finish(reason);
   }
 
 private:
-  bool dead() const { return plane_->ended_.contains(who_); }
+  bool dead() const { return plane_->ended_.contains(process_); }
 
   void run_next() {
     if (aborted_) {
@@ -156,7 +158,7 @@ private:
     const bundle_overdue limit{queue_.front()->bundle.sequence};
     plane_->arrive(key_, place_, members_, *queue_.front(), caf::actor_cast<caf::actor>(self_));
     if (plane_->heartbeats_)
-      self_->delayed_send(self_, how_.settings.duration(setting::operation_timeout), limit);
+      self_->delayed_send(self_, setup_.settings.duration(setting::operation_timeout), limit);
   }
 
   void write(const std::vector<numbers>& result) {
@@ -166,24 +168,24 @@ private:
         std::memcpy(parts[i].output, result[i].data(), result[i].size() * sizeof(std::int64_t));
   }
 
-  void finish(const error& how) {
+  void finish(const error& reason) {
     auto done = std::move(queue_.front());
     queue_.pop_front();
     const auto sequence = done->bundle.sequence;
-    done->settle(how);
-    ended_(sequence, 0, how);
+    done->settle(reason);
+    ended_(sequence, 0, reason);
     if (aborted_)
       return;
     run_next();
     if (queue_.empty() && draining_)
-      how_.drained();
+      setup_.drained();
   }
 
   self_ptr self_ = nullptr;
   data_plane* plane_ = nullptr;
-  set_setup how_;
+  set_setup setup_;
   set_setup::bundle_ended ended_;
-  process_id who_ = 0;
+  process_id process_ = 0;
   set_key key_;
   std::size_t members_ = 1;
   std::int32_t place_ = 0;
@@ -197,51 +199,52 @@ private:
 data_plane::data_plane(std::uint64_t seed, bool heartbeats, plane_watcher watcher)
     : heartbeats_(heartbeats), watcher_(std::move(watcher)), draw_(seed, plane_stream) {}
 
-void data_plane::simulate(set_setup& pattern, process_id who) {
-  pattern.simulated_mover = [this, who](caf::event_based_actor* parent, const set_setup& how,
-                                        set_setup::bundle_ended ended) {
+void data_plane::simulate(set_setup& pattern, process_id process) {
+  pattern.simulated_connector = [this, process](caf::event_based_actor* parent, const set_setup& setup,
+                                                set_setup::bundle_ended ended) {
     auto spawned = parent->spawn([=, this](caf::stateful_actor<lane_state>* self) {
       auto& state = self->state;
-      state.begin(self, *this, how, ended, who);
+      state.begin(self, *this, setup, ended, process);
       return caf::behavior{
-          [&state](const envelope& message) { state.introduced(message); },
+          [&state](const envelope& message) { state.addresses_exchanged(message); },
           [&state](ready_atom) { state.connected(); },
           [&state](const lane_job_ptr& job) { state.run(job); },
-          [&state](const bundle_moved& what) { state.moved(what); },
-          [&state](const bundle_overdue& what) { state.overdue(what); },
+          [&state](const bundle_moved& bundle_moved) { state.moved(bundle_moved); },
+          [&state](const bundle_overdue& bundle_overdue) { state.overdue(bundle_overdue); },
           [&state](retry_atom) { state.lose_patience(); },
           [&state](drained_atom) { state.drain(); },
-          [&state](const generation_over& what) { state.give_up(what.why); },
+          [&state](const generation_over& event) { state.give_up(event.reason); },
       };
     });
-    const auto ranks = how.ranks();
-    const auto place = std::find(ranks.begin(), ranks.end(), how.shared->rank) - ranks.begin();
-    places_[who].emplace_back(key_of(how), static_cast<std::int32_t>(place));
-    return caf::actor_cast<mover_actor>(spawned);
+    const auto ranks = setup.ranks();
+    const auto place = std::find(ranks.begin(), ranks.end(), setup.shared->rank) - ranks.begin();
+    places_[process].emplace_back(key_of(setup), static_cast<std::int32_t>(place));
+    return caf::actor_cast<path_connector_actor>(spawned);
   };
 }
 
-std::shared_ptr<board> data_plane::board_of(const set_key& set, const set_setup& how, std::int32_t place) {
-  const auto ranks = how.ranks();
+std::shared_ptr<shm_fast_path> data_plane::fast_path_of(const set_key& set, const set_setup& setup,
+                                                        std::int32_t place) {
+  const auto ranks = setup.ranks();
   const auto host_of = [&](std::int32_t rank) {
-    return how.shared->members[static_cast<std::size_t>(rank)].host;
+    return setup.shared->members[static_cast<std::size_t>(rank)].host;
   };
   const bool one_host = std::all_of(
       ranks.begin(), ranks.end(), [&](std::int32_t rank) { return host_of(rank) == host_of(ranks.front()); });
-  if (!how.settings.flag(setting::board) || ranks.size() < 2 || !one_host)
+  if (!setup.settings.flag(setting::fast_path) || ranks.size() < 2 || !one_host)
     return nullptr;
   auto& shared = windows_[set];
   if (!shared) {
-    window_layout layout;
+    segment_layout layout;
     layout.generation = set.generation;
     layout.set = set.number;
     layout.members = static_cast<std::uint32_t>(ranks.size());
     layout.chunk_bytes = 4096;
     const auto memory = fast_path_memory::of(
-        static_cast<std::size_t>(how.settings.integer(setting::board_area)), ranks.size());
-    layout.board_bytes = memory.cells_bytes;
+        static_cast<std::size_t>(setup.settings.integer(setting::fast_path_area)), ranks.size());
+    layout.fast_path_bytes = memory.cells_bytes;
     layout.staging_bytes = memory.staging_bytes;
-    auto made = window::create(layout);
+    auto made = shm_segment::create(layout);
     if (!made) {
       watcher_.problem("no memory for a board: " + made.error().text);
       return nullptr;
@@ -249,67 +252,67 @@ std::shared_ptr<board> data_plane::board_of(const set_key& set, const set_setup&
     shared = std::move(*made);
     shared->drop_descriptor();
   }
-  constexpr waiting never{waiting::look::giving_way, std::chrono::microseconds(0), yield_ledger(true)};
-  return std::make_shared<board>(shared, static_cast<std::uint32_t>(place), never);
+  constexpr futex_wait never{futex_wait::look::giving_way, std::chrono::microseconds(0), yield_policy(true)};
+  return std::make_shared<shm_fast_path>(shared, static_cast<std::uint32_t>(place), never);
 }
 
-std::shared_ptr<heartbeat_words> data_plane::words_of(const set_key& set, const set_setup& how,
+std::shared_ptr<heartbeat_words> data_plane::words_of(const set_key& set, const set_setup& setup,
                                                       std::int32_t place) const {
   const auto shared = windows_.find(set);
   if (!heartbeats_ || shared == windows_.end())
     return nullptr;
-  return std::make_shared<heartbeat_words>(shared->second, static_cast<std::uint32_t>(place), how.ranks());
+  return std::make_shared<heartbeat_words>(shared->second, static_cast<std::uint32_t>(place), setup.ranks());
 }
 
-std::chrono::microseconds data_plane::takes(process_id who, std::uint64_t most_us) {
-  const auto slow = slow_.find(who);
+std::chrono::microseconds data_plane::takes(process_id process, std::uint64_t most_us) {
+  const auto slow = slow_.find(process);
   return std::chrono::microseconds((5 + draw_.below(most_us)) * (slow == slow_.end() ? 1 : slow->second));
 }
 
 void data_plane::arrive(const set_key& set, std::int32_t place, std::size_t members, const lane_job& job,
                         const caf::actor& lane) {
-  auto& where = paths_[set];
-  auto& what = where.bundles[job.bundle.sequence];
+  auto& entry = paths_[set];
+  auto& item = entry.bundles[job.bundle.sequence];
   const auto at = static_cast<std::size_t>(place);
-  if (what.lanes.empty()) {
-    what.operation = job.bundle.operation;
-    what.op = job.bundle.reduce_op;
-    what.root = static_cast<std::size_t>(std::max(job.bundle.root, 0));
-    what.brought.resize(members);
-    what.lanes.resize(members);
-    what.told.resize(members);
+  if (item.lanes.empty()) {
+    item.operation = job.bundle.operation;
+    item.op = job.bundle.reduce_op;
+    item.root = static_cast<std::size_t>(std::max(job.bundle.root, 0));
+    item.brought.resize(members);
+    item.lanes.resize(members);
+    item.told.resize(members);
   }
-  what.lanes[at] = lane;
+  item.lanes[at] = lane;
   for (const auto& part : job.bundle.parts) {
-    auto& brought = what.brought[at].emplace_back(part.input_bytes / sizeof(std::int64_t));
+    auto& brought = item.brought[at].emplace_back(part.input_bytes / sizeof(std::int64_t));
     if (part.input)
       std::memcpy(brought.data(), part.input, part.input_bytes);
   }
-  ++what.arrived;
-  if (!where.gone.empty() || what.broken)
-    return break_bundle(job.bundle.sequence, what);
-  if (what.arrived < members)
+  ++item.arrived;
+  if (!entry.gone.empty() || item.broken)
+    return break_bundle(job.bundle.sequence, item);
+  if (item.arrived < members)
     return;
-  combine(what);
+  combine(item);
   for (std::size_t i = 0; i < members; ++i)
-    caf::delayed_anon_send(what.lanes[i], std::chrono::microseconds(draw_.below(ends_after_us)),
+    caf::delayed_anon_send(item.lanes[i], std::chrono::microseconds(draw_.below(ends_after_us)),
                            bundle_moved{job.bundle.sequence, true});
 }
 
-void data_plane::combine(bundle& what) {
-  if (what.operation == operation::broadcast) {
-    what.result = what.brought[what.root];
+void data_plane::combine(bundle& bundle) {
+  if (bundle.operation == operation::broadcast) {
+    bundle.result = bundle.brought[bundle.root];
     return;
   }
-  what.result = what.brought.front();
-  for (std::size_t member = 1; member < what.brought.size(); ++member)
-    for (std::size_t part = 0; part < what.result.size(); ++part) {
-      const auto& more = what.brought[member];
-      if (part >= more.size() || more[part].size() != what.result[part].size())
+  bundle.result = bundle.brought.front();
+  for (std::size_t member = 1; member < bundle.brought.size(); ++member)
+    for (std::size_t part = 0; part < bundle.result.size(); ++part) {
+      const auto& more = bundle.brought[member];
+      if (part >= more.size() || more[part].size() != bundle.result[part].size())
         return watcher_.problem("members bring parts of different sizes to one bundle");
       for (std::size_t i = 0; i < more[part].size(); ++i) {
-        auto& sum = what.result[part][i];
-        sum = what.op == reduce_op::max ? std::max(sum, more[part][i]) : sum + more[part][i];
+        auto& sum = bundle.result[part][i];
+        sum = bundle.op == reduce_op::max ? std::max(sum, more[part][i]) : sum + more[part][i];
       }
     }
 }
@@ -317,39 +320,39 @@ void data_plane::combine(bundle& what) {
 std::vector<data_plane::numbers> data_plane::take(const set_key& set, std::uint64_t sequence,
                                                   std::int32_t place) {
   auto& bundles = paths_[set].bundles;
-  auto& what = bundles.at(sequence);
-  what.told[static_cast<std::size_t>(place)] = true;
-  auto result = what.result;
-  if (!what.broken && std::all_of(what.told.begin(), what.told.end(), [](bool told) { return told; }))
+  auto& entry = bundles.at(sequence);
+  entry.told[static_cast<std::size_t>(place)] = true;
+  auto result = entry.result;
+  if (!entry.broken && std::all_of(entry.told.begin(), entry.told.end(), [](bool told) { return told; }))
     bundles.erase(sequence);
   return result;
 }
 
-void data_plane::break_bundle(std::uint64_t sequence, bundle& what) {
-  what.broken = true;
-  for (std::size_t i = 0; i < what.lanes.size(); ++i)
-    if (what.lanes[i] && !what.told[i]) {
-      what.told[i] = true;
-      const auto after = what.result.empty() ? breaks_after_us : ends_after_us;
-      caf::delayed_anon_send(what.lanes[i], std::chrono::microseconds(draw_.below(after)),
+void data_plane::break_bundle(std::uint64_t sequence, bundle& bundle) {
+  bundle.broken = true;
+  for (std::size_t i = 0; i < bundle.lanes.size(); ++i)
+    if (bundle.lanes[i] && !bundle.told[i]) {
+      bundle.told[i] = true;
+      const auto after = bundle.result.empty() ? breaks_after_us : ends_after_us;
+      caf::delayed_anon_send(bundle.lanes[i], std::chrono::microseconds(draw_.below(after)),
                              bundle_moved{sequence, false});
     }
 }
 
 void data_plane::leave(const set_key& set, std::int32_t place, bool in_order) {
-  auto& where = paths_[set];
-  if (!where.gone.insert(place).second)
+  auto& entry = paths_[set];
+  if (!entry.gone.insert(place).second)
     return;
   // What was about to end well may do so yet, on some members and not on others; who leaves in order has
   // given the others all they need.
-  for (auto& [sequence, what] : where.bundles)
-    if (what.result.empty() || (!in_order && draw_.one_in(2)))
-      break_bundle(sequence, what);
+  for (auto& [sequence, bundle] : entry.bundles)
+    if (bundle.result.empty() || (!in_order && draw_.one_in(2)))
+      break_bundle(sequence, bundle);
 }
 
-void data_plane::end_process(process_id who) {
-  ended_.insert(who);
-  for (const auto& [set, place] : places_[who])
+void data_plane::end_process(process_id process) {
+  ended_.insert(process);
+  for (const auto& [set, place] : places_[process])
     leave(set, place, false);
 }
 

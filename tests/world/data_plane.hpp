@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/set/lane.hpp"
+#include "actors/process_set/lane.hpp"
 #include "tests/world/dice.hpp"
 #include "tests/world/simulated_net.hpp"
 
@@ -62,16 +62,16 @@ public:
   data_plane(std::uint64_t seed, bool heartbeats, plane_watcher watcher);
 
   /// Makes the movers of this process' sets.
-  void simulate(set_setup& pattern, process_id who);
+  void simulate(set_setup& pattern, process_id process);
   /// The board of a member of this set; null: it has none.
-  std::shared_ptr<board> board_of(const set_key& set, const set_setup& how, std::int32_t place);
+  std::shared_ptr<shm_fast_path> fast_path_of(const set_key& set, const set_setup& setup, std::int32_t place);
   /// Its heartbeat word, beside the board's; likewise.
-  std::shared_ptr<heartbeat_words> words_of(const set_key& set, const set_setup& how,
+  std::shared_ptr<heartbeat_words> words_of(const set_key& set, const set_setup& setup,
                                             std::int32_t place) const;
   /// The process runs no more.
-  void end_process(process_id who);
+  void end_process(process_id process);
   /// Everything that this process's lanes do takes so many times longer.
-  void slow_down(process_id who, std::uint64_t times) { slow_[who] = times; }
+  void slow_down(process_id process, std::uint64_t times) { slow_[process] = times; }
 
 private:
   class lane_state;
@@ -96,10 +96,10 @@ private:
   void arrive(const set_key& set, std::int32_t place, std::size_t members, const lane_job& job,
               const caf::actor& lane);
   void leave(const set_key& set, std::int32_t place, bool in_order);
-  void combine(bundle& what);
-  void break_bundle(std::uint64_t sequence, bundle& what);
+  void combine(bundle& bundle);
+  void break_bundle(std::uint64_t sequence, bundle& bundle);
   std::vector<numbers> take(const set_key& set, std::uint64_t sequence, std::int32_t place);
-  std::chrono::microseconds takes(process_id who, std::uint64_t most_us);
+  std::chrono::microseconds takes(process_id process, std::uint64_t most_us);
 
   bool heartbeats_;
   plane_watcher watcher_;
@@ -107,7 +107,7 @@ private:
   std::map<process_id, std::uint64_t> slow_;
   std::set<process_id> ended_;
   std::map<set_key, path> paths_;
-  std::map<set_key, std::shared_ptr<window>> windows_;
+  std::map<set_key, std::shared_ptr<shm_segment>> windows_;
   std::map<process_id, std::vector<std::pair<set_key, std::int32_t>>> places_;
 };
 

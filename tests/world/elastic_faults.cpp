@@ -13,10 +13,10 @@ using std::chrono::seconds;
 
 constexpr std::uint64_t fault_stream = 406;
 
-handshake_verdict verdict_of(const fault& what) {
+handshake_verdict verdict_of(const fault& injected) {
   constexpr handshake_verdict all[] = {handshake_verdict::not_tls, handshake_verdict::wrong_secret,
                                        handshake_verdict::silence, handshake_verdict::hangs_up};
-  return all[what.pick / 16 % std::size(all)];
+  return all[injected.pick / 16 % std::size(all)];
 }
 
 // So that signs of life come late, or not at all.
@@ -50,8 +50,8 @@ void elastic_faults::arriving(process_id from, process_id to) {
 }
 
 // One that can hit nobody now waits, and the others behind it.
-bool elastic_faults::can_hit(const fault& what, process_id worker) const {
-  switch (what.kind) {
+bool elastic_faults::can_hit(const fault& injected, process_id worker) const {
+  switch (injected.kind) {
   case fault_kind::death:
   case fault_kind::slow_rank:
     return worker > launcher_process;
@@ -77,26 +77,26 @@ void elastic_faults::disturb(const std::string& text) {
   stage_.silences.disturbed(world_.now());
 }
 
-void elastic_faults::apply(const fault& what, process_id from, process_id to) {
-  note(to_string(what));
-  last_ = std::max(last_, world_.now() + what.lasts);
-  if (what.kind != fault_kind::stopped_process)
-    stage_.silences.disturbed(world_.now() + what.lasts);
-  if (disturbs_links(what.kind))
+void elastic_faults::apply(const fault& injected, process_id from, process_id to) {
+  note(to_string(injected));
+  last_ = std::max(last_, world_.now() + injected.lasts);
+  if (injected.kind != fault_kind::stopped_process)
+    stage_.silences.disturbed(world_.now() + injected.lasts);
+  if (disturbs_links(injected.kind))
     stage_.silences.links_disturbed();
-  const auto end = what.pick % 2 == 0 ? from : to;
+  const auto end = injected.pick % 2 == 0 ? from : to;
   const auto worker = end > launcher_process ? end : std::max(from, to);
-  switch (what.kind) {
+  switch (injected.kind) {
   case fault_kind::link_lost:
-    return stage_.net.break_links(from, to, milliseconds(what.pick % 3 == 0 ? 2000 : 5));
+    return stage_.net.break_links(from, to, milliseconds(injected.pick % 3 == 0 ? 2000 : 5));
   case fault_kind::delay:
-    stage_.net.slow_down(what.lasts);
-    return after(what.lasts, [this] { stage_.net.slow_down(seconds(0)); });
+    stage_.net.slow_down(injected.lasts);
+    return after(injected.lasts, [this] { stage_.net.slow_down(seconds(0)); });
   case fault_kind::reorder:
-    return reorder(what);
+    return reorder(injected);
   case fault_kind::partition:
   case fault_kind::partition_one_way:
-    return partition(what, end);
+    return partition(injected, end);
   case fault_kind::death:
     return kill(worker - 1);
   case fault_kind::slow_rank:
@@ -104,33 +104,34 @@ void elastic_faults::apply(const fault& what, process_id from, process_id to) {
     stage_.plane.slow_down(worker, 100);
     return launcher_.worker(worker - 1)->slow_down();
   case fault_kind::clock_jump:
-    return world_.jump(what.lasts);
+    return world_.jump(injected.lasts);
   case fault_kind::discovery_lies:
-    return launcher_.lie(world_.now() + what.lasts, what.pick);
+    return launcher_.lie(world_.now() + injected.lasts, injected.pick);
   case fault_kind::discovery_flaps:
-    return launcher_.flap(world_.now() + what.lasts, what.pick);
+    return launcher_.flap(world_.now() + injected.lasts, injected.pick);
   case fault_kind::rendezvous_death:
-    if (what.pick % 2 == 0)
-      return end_rendezvous(what);
-    return service_.at_disk_call(1 + what.pick / 2 % 6, [this, what] {
+    if (injected.pick % 2 == 0)
+      return end_rendezvous(injected);
+    return service_.at_disk_call(1 + injected.pick / 2 % 6, [this, injected] {
       disturb("the rendezvous was in the midst of a write");
-      end_rendezvous(what);
+      end_rendezvous(injected);
     });
   case fault_kind::disk_full:
     service_.fill_disk(true);
-    return after(what.lasts, [this] { service_.fill_disk(false); });
+    return after(injected.lasts, [this] { service_.fill_disk(false); });
   case fault_kind::stopped_process:
-    return stop(std::max(from, to) - 1, what.lasts);
+    return stop(std::max(from, to) - 1, injected.lasts);
   case fault_kind::half_open_link:
-    return stage_.net.break_links_of(end, end == from ? to : from, what.lasts, "connection reset by peer");
+    return stage_.net.break_links_of(end, end == from ? to : from, injected.lasts,
+                                     "connection reset by peer");
   case fault_kind::corrupted_record:
     return stage_.net.break_links_of(to, from, milliseconds(5), "TLS: decryption failed or bad record mac");
   case fault_kind::disturbed_handshake:
-    return disturb_handshakes(what, end);
+    return disturb_handshakes(injected, end);
   case fault_kind::impostor:
-    return send_impostor(what);
+    return send_impostor(injected);
   case fault_kind::strangers:
-    return send_strangers(what, end);
+    return send_strangers(injected, end);
   }
 }
 
@@ -142,30 +143,30 @@ void elastic_faults::kill(std::int32_t slot) {
   }
 }
 
-void elastic_faults::reorder(const fault& what) {
-  for (const auto& [slot, one] : launcher_.workers())
+void elastic_faults::reorder(const fault& injected) {
+  for (const auto& [slot, elastic_worker] : launcher_.workers())
     stage_.net.slow_down(elastic_worker::id_of(slot), milliseconds(draw_.below(20)));
-  after(what.lasts, [this] {
-    for (const auto& [slot, one] : launcher_.workers())
+  after(injected.lasts, [this] {
+    for (const auto& [slot, elastic_worker] : launcher_.workers())
       stage_.net.slow_down(elastic_worker::id_of(slot), seconds(0));
   });
 }
 
-void elastic_faults::partition(const fault& what, process_id who) {
+void elastic_faults::partition(const fault& injected, process_id process) {
   auto& net = stage_.net;
-  net.deafen(who, true);
-  net.mute(who, what.kind == fault_kind::partition);
-  after(what.lasts, [&net, who] {
-    net.deafen(who, false);
-    net.mute(who, false);
+  net.deafen(process, true);
+  net.mute(process, injected.kind == fault_kind::partition);
+  after(injected.lasts, [&net, process] {
+    net.deafen(process, false);
+    net.mute(process, false);
   });
 }
 
-void elastic_faults::end_rendezvous(const fault& what) {
-  last_ = std::max(last_, world_.now() + what.lasts);
+void elastic_faults::end_rendezvous(const fault& injected) {
+  last_ = std::max(last_, world_.now() + injected.lasts);
   stage_.silences.disturbed(last_);
-  service_.end(what.pick / 16 % 3 == 0);
-  after(what.lasts, [this] { service_.start(); });
+  service_.end(injected.pick / 16 % 3 == 0);
+  after(injected.lasts, [this] { service_.start(); });
 }
 
 // While it is stopped, its links may be given up: then it comes as a new one.
@@ -180,29 +181,29 @@ void elastic_faults::stop(std::int32_t slot, std::chrono::nanoseconds lasts) {
   });
 }
 
-void elastic_faults::disturb_handshakes(const fault& what, process_id who) {
-  stage_.net.disturb(who, verdict_of(what));
-  after(what.lasts, [this, who] { stage_.net.disturb(who, handshake_verdict::accepted); });
+void elastic_faults::disturb_handshakes(const fault& injected, process_id process) {
+  stage_.net.disturb(process, verdict_of(injected));
+  after(injected.lasts, [this, process] { stage_.net.disturb(process, handshake_verdict::accepted); });
 }
 
-void elastic_faults::send_impostor(const fault& what) {
-  const auto where = stage_.rendezvous_ip + ":" + std::to_string(stage_.rendezvous_port);
-  stage_.net.impersonate(where, verdict_of(what));
-  end_rendezvous(what);
-  after(what.lasts, [this, where] { stage_.net.impersonate(where, handshake_verdict::accepted); });
+void elastic_faults::send_impostor(const fault& injected) {
+  const auto location = stage_.rendezvous_ip + ":" + std::to_string(stage_.rendezvous_port);
+  stage_.net.impersonate(location, verdict_of(injected));
+  end_rendezvous(injected);
+  after(injected.lasts, [this, location] { stage_.net.impersonate(location, handshake_verdict::accepted); });
 }
 
-void elastic_faults::send_strangers(const fault& what, process_id who) {
-  const auto kind = what.pick / 1024 % 3 == 0 ? stranger_kind::silent : stranger_kind::any;
-  stage_.net.crowd(who, 2 + what.pick / 16 % 40, kind, world_.now() + what.lasts, what.pick);
+void elastic_faults::send_strangers(const fault& injected, process_id process) {
+  const auto kind = injected.pick / 1024 % 3 == 0 ? stranger_kind::silent : stranger_kind::any;
+  stage_.net.crowd(process, 2 + injected.pick / 16 % 40, kind, world_.now() + injected.lasts, injected.pick);
 }
 
-void elastic_faults::after(std::chrono::nanoseconds wait, std::function<void()> how) {
+void elastic_faults::after(std::chrono::nanoseconds wait, std::function<void()> action) {
   const running_process nobody(world_.all_processes(), no_process);
   world_.system().spawn([=](caf::event_based_actor* self) {
     self->delayed_send(self, wait, tick_atom::value);
     return caf::behavior{[=](tick_atom) {
-      how();
+      action();
       self->quit();
     }};
   });

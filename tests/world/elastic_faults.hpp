@@ -32,7 +32,7 @@ public:
   void kill(std::int32_t slot);
   /// For so long, it does nothing.
   void stop(std::int32_t slot, std::chrono::nanoseconds lasts);
-  void after(std::chrono::nanoseconds wait, std::function<void()> how);
+  void after(std::chrono::nanoseconds wait, std::function<void()> action);
 
   std::size_t happened() const { return next_; }
   bool any() const { return last_ != time_point{}; }
@@ -41,14 +41,14 @@ public:
 
 private:
   void note(const std::string& text);
-  bool can_hit(const fault& what, process_id worker) const;
-  void apply(const fault& what, process_id from, process_id to);
-  void reorder(const fault& what);
-  void partition(const fault& what, process_id who);
-  void end_rendezvous(const fault& what);
-  void disturb_handshakes(const fault& what, process_id who);
-  void send_impostor(const fault& what);
-  void send_strangers(const fault& what, process_id who);
+  bool can_hit(const fault& injected, process_id worker) const;
+  void apply(const fault& injected, process_id from, process_id to);
+  void reorder(const fault& injected);
+  void partition(const fault& injected, process_id process);
+  void end_rendezvous(const fault& injected);
+  void disturb_handshakes(const fault& injected, process_id process);
+  void send_impostor(const fault& injected);
+  void send_strangers(const fault& injected, process_id process);
 
   simulation& world_;
   elastic_stage& stage_;

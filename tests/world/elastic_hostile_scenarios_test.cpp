@@ -19,8 +19,8 @@ TEST_CASE("elastic scenario: thousands of strangers do not keep members from com
       once(2, a_welcome, [&](elastic_world& world, std::int32_t, std::int32_t) { together = world.now(); });
   const auto report = played(calm(3), [=](elastic_world& world, std::int32_t from, std::int32_t to,
                                           const envelope& message) mutable {
-    for (auto* each : {&crowded, &hears, &starts})
-      (*each)(world, from, to, message);
+    for (auto* entry : {&crowded, &hears, &starts})
+      (*entry)(world, from, to, message);
   });
   CHECK(report.code == 0);
   CHECK(report.last_slots == slots{0, 2});
@@ -40,7 +40,7 @@ TEST_CASE("elastic scenario: members on one machine take the fast path, also aft
              }));
   CHECK(report.code == 0);
   CHECK(report.last_slots == slots{0, 2});
-  CHECK(report.on_board > 100);
+  CHECK(report.on_fast_path > 100);
 }
 
 TEST_CASE("elastic scenario: a member that is stopped for a while is waited for, and nobody is lost") {
@@ -100,9 +100,9 @@ TEST_CASE("every kind of fault is drawn, and most jobs have only the usual ones"
   for (std::uint64_t seed = 1; seed <= jobs; ++seed) {
     const auto options = elastic_options::drawn(seed);
     bool rare = options.one_machine || options.own_clocks;
-    for (const auto& one : options.faults) {
-      drawn.insert(one.kind);
-      rare = rare || one.kind >= fault_kind::stopped_process;
+    for (const auto& fault : options.faults) {
+      drawn.insert(fault.kind);
+      rare = rare || fault.kind >= fault_kind::stopped_process;
     }
     usual += !rare;
   }

@@ -29,10 +29,10 @@ settings settings_of(const elastic_options& options) {
   };
   assign(setting::elastic, 1);
   assign(setting::elastic_timeout, elastic_timeout.count());
-  assign(setting::board, options.one_machine ? 1 : 0);
-  assign(setting::board_area, std::int64_t{1} << 20);
+  assign(setting::fast_path, options.one_machine ? 1 : 0);
+  assign(setting::fast_path_area, std::int64_t{1} << 20);
   if (options.callers_run)
-    assign(setting::board_limit, 0);
+    assign(setting::fast_path_limit, 0);
   assign(setting::stall_check_disable, 1); // who looks again and again lets no job come to rest
   if (options.relays)
     assign(setting::relay_ranks, 1);
@@ -90,7 +90,7 @@ public:
     report.sequence = log_.hash();
     report.generations = log_.generations();
     report.messages = net_.arrived();
-    report.on_board = log_.on_board();
+    report.on_fast_path = log_.on_fast_path();
     report.faults = faults_.happened();
     return report;
   }
@@ -100,10 +100,10 @@ public:
   std::uint64_t generation() const override { return log_.generations(); }
   std::vector<std::int32_t> slots() const override { return log_.slots(); }
   void kill(std::int32_t slot) override { faults_.kill(slot); }
-  void block_rendezvous(std::int32_t slot, bool there, bool back, bool blocked) override {
+  void block_rendezvous(std::int32_t slot, bool present, bool back, bool blocked) override {
     faults_.disturb("the way between slot " + std::to_string(slot) + " and the rendezvous is " +
                     (blocked ? "blocked" : "free"));
-    if (there)
+    if (present)
       net_.block(elastic_worker::id_of(slot), service_.latest(), blocked);
     if (back)
       net_.block(service_.latest(), elastic_worker::id_of(slot), blocked);
@@ -122,8 +122,8 @@ public:
   }
   void stop(std::int32_t slot, std::chrono::nanoseconds lasts) override { faults_.stop(slot, lasts); }
   std::chrono::nanoseconds now() const override { return world_.now() - begin_; }
-  void after(std::chrono::nanoseconds wait, std::function<void()> what) override {
-    faults_.after(wait, std::move(what));
+  void after(std::chrono::nanoseconds wait, std::function<void()> action) override {
+    faults_.after(wait, std::move(action));
   }
   elastic_service& service() override { return service_; }
 
@@ -145,34 +145,34 @@ private:
   // The launcher's is the world's: the others are ahead of it by up to a day.
   void give_clocks() {
     dice draw(options_.seed, clock_stream);
-    for (process_id who = first_clock; who <= last_clock; ++who)
-      if (who != launcher_process)
+    for (process_id process = first_clock; process <= last_clock; ++process)
+      if (process != launcher_process)
         world_.all_processes().give_clock(
-            who, {std::chrono::nanoseconds(draw.below(86'400'000'000'000)),
-                  static_cast<std::int64_t>(draw.below(2 * most_drift_ppm + 1)) - most_drift_ppm});
+            process, {std::chrono::nanoseconds(draw.below(86'400'000'000'000)),
+                      static_cast<std::int64_t>(draw.below(2 * most_drift_ppm + 1)) - most_drift_ppm});
   }
 
   net_watcher watcher() {
-    net_watcher who;
-    who.sent = [this](process_id from, process_id, const envelope& message) { sent(from, message); };
-    who.arriving = [this](process_id from, process_id to, const envelope& message) {
+    net_watcher process;
+    process.sent = [this](process_id from, process_id, const envelope& message) { sent(from, message); };
+    process.arriving = [this](process_id from, process_id to, const envelope& message) {
       if (scenario_)
         scenario_(*this, from - 1, to - 1, message);
       faults_.arriving(from, to);
     };
-    who.broken = [this](process_id a, process_id b) {
+    process.broken = [this](process_id a, process_id b) {
       log_.note([&] { return "a link breaks between " + name_of(a) + " and " + name_of(b); });
       if (service_.is_rendezvous(a) || service_.is_rendezvous(b))
         log_.cut_off(std::max(a, b) - 1);
     };
-    who.problem = [this](const std::string& text) { log_.problem(text); };
-    return who;
+    process.problem = [this](const std::string& text) { log_.problem(text); };
+    return process;
   }
 
-  static std::string name_of(process_id who) {
-    return who > launcher_process    ? "slot " + std::to_string(who - 1)
-           : who == launcher_process ? "the launcher"
-                                     : "the rendezvous";
+  static std::string name_of(process_id process) {
+    return process > launcher_process    ? "slot " + std::to_string(process - 1)
+           : process == launcher_process ? "the launcher"
+                                         : "the rendezvous";
   }
 
   std::string time_text() const {
@@ -187,8 +187,9 @@ private:
 
   // All of it once more, at the pace of the slowest: a slow rank may think for a minute before each call.
   std::chrono::microseconds training_time() const {
-    const bool slow = std::any_of(options_.faults.begin(), options_.faults.end(),
-                                  [](const fault& one) { return one.kind == fault_kind::slow_rank; });
+    const bool slow = std::any_of(options_.faults.begin(), options_.faults.end(), [](const fault& injected) {
+      return injected.kind == fault_kind::slow_rank;
+    });
     const auto calls =
         static_cast<std::uint64_t>(options_.rounds) * static_cast<std::uint64_t>(options_.tensors + 1);
     return std::chrono::microseconds(calls * options_.think_us * (slow ? elastic_worker::slowness : 1));
@@ -203,12 +204,12 @@ private:
   }
 
   // Whom a member takes for stuck comes as a new one, even if it is not.
-  void accused(const lost& what) {
-    if (what.generation != log_.generations() || what.generation == lost_generation_ || log_.is_doubled() ||
-        !what.reason.starts_with("has made no progress"))
+  void accused(const lost& loss) {
+    if (loss.generation != log_.generations() || loss.generation == lost_generation_ || log_.is_doubled() ||
+        !loss.reason.starts_with("has made no progress"))
       return;
-    const auto slot = log_.slots().at(static_cast<std::size_t>(what.rank));
-    if (what.stuck)
+    const auto slot = log_.slots().at(static_cast<std::size_t>(loss.rank));
+    if (loss.stuck)
       log_.cut_off(slot);
     if (const auto text = silences_.false_alarm(slot, world_.now()); !text.empty())
       log_.problem(text);
@@ -218,22 +219,22 @@ private:
     if (message.kind() == wire::Envelope::Body::FAREWELL)
       log_.farewell(from - 1);
     if (message.kind() == wire::Envelope::Body::LOST && from > launcher_process)
-      if (const auto what = decode_lost(message))
-        accused(*what);
+      if (const auto loss = decode_lost(message))
+        accused(*loss);
     if (!service_.is_rendezvous(from))
       return;
     if (message.kind() == wire::Envelope::Body::WELCOME) {
-      if (const auto what = decode_welcome(message)) {
-        log_.welcomed(*what);
-        service_.sends(from, *what);
+      if (const auto greeting = decode_welcome(message)) {
+        log_.welcomed(*greeting);
+        service_.sends(from, *greeting);
       }
     } else if (message.kind() == wire::Envelope::Body::LOST) {
-      if (const auto what = decode_lost(message); what && what->generation != lost_generation_) {
-        lost_generation_ = what->generation;
+      if (const auto loss = decode_lost(message); loss && loss->generation != lost_generation_) {
+        lost_generation_ = loss->generation;
         lost_at_ = world_.now();
         log_.note([&] {
-          return "rank " + std::to_string(what->rank) + " is lost in generation " +
-                 std::to_string(what->generation) + ": " + what->reason;
+          return "rank " + std::to_string(loss->rank) + " is lost in generation " +
+                 std::to_string(loss->generation) + ": " + loss->reason;
         });
       }
     }
@@ -271,8 +272,8 @@ private:
   // to the end of training.
   bool excused(const elastic_worker& worker) const {
     const auto& workers = launcher_.workers();
-    const auto finished =
-        std::any_of(workers.begin(), workers.end(), [](const auto& each) { return each.second->finished(); });
+    const auto finished = std::any_of(workers.begin(), workers.end(),
+                                      [](const auto& entry) { return entry.second->finished(); });
     if (worker.failure().kind == error_kind::timed_out)
       return launcher_.said("for more slots") || launcher_.said("no other hosts can come") || finished;
     // Whom somebody else answers on its first contact cannot know that this is not the job's rendezvous.
@@ -333,8 +334,8 @@ std::string story_of(const elastic_options& options) {
   fewer.faults.assign(options.faults.begin(), options.faults.begin() + static_cast<std::ptrdiff_t>(count));
   std::string text = "seed " + std::to_string(options.seed) + ", with " + std::to_string(count) + " of its " +
                      std::to_string(options.faults.size()) + " faults:\n";
-  for (const auto& one : fewer.faults)
-    text += "  " + to_string(one) + "\n";
+  for (const auto& fault : fewer.faults)
+    text += "  " + to_string(fault) + "\n";
   for (const auto& line : run_elastic(fewer, true).transcript)
     text += line + "\n";
   return text;

@@ -27,9 +27,9 @@ struct elastic_report {
   std::uint64_t sequence = 0;           ///< which bundles moved in which generation
   std::uint64_t generations = 0;
   std::uint64_t messages = 0;
-  std::uint64_t on_board = 0; ///< operations that ended well on the fast path
-  std::int32_t finished = 0;  ///< processes that came to the end of training
-  std::size_t faults = 0;     ///< that happened
+  std::uint64_t on_fast_path = 0; ///< operations that ended well on the fast path
+  std::int32_t finished = 0;      ///< processes that came to the end of training
+  std::size_t faults = 0;         ///< that happened
 };
 
 /// What a fixed scenario sees of the job, and does to it.
@@ -41,7 +41,7 @@ public:
   virtual std::vector<std::int32_t> slots() const = 0;
   virtual void kill(std::int32_t slot) = 0;
   /// Nothing passes between the slot's process and the rendezvous, in one direction or both.
-  virtual void block_rendezvous(std::int32_t slot, bool there, bool back, bool blocked) = 0;
+  virtual void block_rendezvous(std::int32_t slot, bool present, bool back, bool blocked) = 0;
   virtual void break_rendezvous_link(std::int32_t slot, std::chrono::nanoseconds late) = 0;
   virtual void find(std::vector<host_slots> hosts) = 0;
   /// Strangers come to the listeners of the rendezvous, and again when they have to go, for so long.
@@ -52,7 +52,7 @@ public:
   virtual std::chrono::nanoseconds now() const = 0;
 
   /// Does it so much later.
-  virtual void after(std::chrono::nanoseconds wait, std::function<void()> what) = 0;
+  virtual void after(std::chrono::nanoseconds wait, std::function<void()> action) = 0;
   /// Where it is apart it can end, and come again.
   virtual elastic_service& service() = 0;
 };

@@ -15,8 +15,8 @@ std::string wrong_with(std::uint64_t seed) {
   const auto options = elastic_options::drawn(seed);
   const auto first = run_elastic(options);
   std::string all;
-  for (const auto& one : first.problems)
-    all += one + "\n";
+  for (const auto& problem : first.problems)
+    all += problem + "\n";
   if (!all.empty())
     return all + story_of(options);
   const auto again = run_elastic(options);

@@ -32,8 +32,8 @@ void elastic_launcher::take_down() {
   for (auto& [slot, worker] : workers_)
     if (worker->runs())
       worker->kill(SIGKILL);
-  for (auto& one : std::exchange(slots_, {}))
-    caf::anon_send_exit(one, caf::exit_reason::kill);
+  for (auto& actor : std::exchange(slots_, {}))
+    caf::anon_send_exit(actor, caf::exit_reason::kill);
   caf::anon_send_exit(std::exchange(driver_, nullptr), caf::exit_reason::kill);
   caf::anon_send_exit(std::exchange(discovery_, nullptr), caf::exit_reason::kill);
 }
@@ -53,26 +53,26 @@ elastic_worker* elastic_launcher::worker(std::int32_t slot) const {
 elastic_driver_spec elastic_launcher::spec(const caf::actor& rendezvous) {
   const auto& options = stage_.options;
   elastic_driver_spec spec;
-  spec.crew.processes = options.processes;
-  spec.crew.fewest = options.fewest;
-  spec.crew.most = options.most;
-  spec.crew.timeout = stage_.values.duration(setting::elastic_timeout);
+  spec.scheduler.processes = options.processes;
+  spec.scheduler.fewest = options.fewest;
+  spec.scheduler.limit = options.limit;
+  spec.scheduler.timeout = stage_.values.duration(setting::elastic_timeout);
   if (options.cooldown)
-    spec.crew.cooldown = blacklist::cooldown{seconds(1), seconds(8)};
+    spec.scheduler.cooldown = blacklist::cooldown{seconds(1), seconds(8)};
   spec.hosts = hosts_;
   if (options.hosts.size() > 1)
     spec.script.emplace();
   spec.times.grace = seconds(2);
   spec.seed = options.seed;
-  spec.slot_for = [this, rendezvous](const crew::start& where) -> expected<slot_spec> {
-    caf::anon_send(rendezvous, slot_started{where.slot});
-    places_[where.slot] = where.host;
+  spec.slot_for = [this, rendezvous](const worker_scheduler::start& start) -> expected<slot_spec> {
+    caf::anon_send(rendezvous, slot_started{start.slot});
+    places_[start.slot] = start.host;
     slot_spec slot;
-    slot.slot = where.slot;
+    slot.slot = start.slot;
     return slot;
   };
-  spec.slot_exited = [rendezvous](std::int32_t slot, const std::string& how) {
-    caf::anon_send(rendezvous, slot_exited{slot, how});
+  spec.slot_exited = [rendezvous](std::int32_t slot, const std::string& manner) {
+    caf::anon_send(rendezvous, slot_exited{slot, manner});
   };
   spec.slot_retired = [rendezvous](std::int32_t slot) { caf::anon_send(rendezvous, slot_retired{slot}); };
   spec.nobody_comes = [rendezvous] { caf::anon_send(rendezvous, nobody_comes{}); };
@@ -81,8 +81,8 @@ elastic_driver_spec elastic_launcher::spec(const caf::actor& rendezvous) {
     code_ = code;
   };
   auto hands = std::make_shared<simulated_hands>();
-  hands->slot = [this](const slot_spec& what, const slot_owner_actor& driver) {
-    return slot(what.slot, driver);
+  hands->slot = [this](const slot_spec& value, const slot_owner_actor& driver) {
+    return slot(value.slot, driver);
   };
   hands->discoverer = [this](const discovery_owner_actor& driver) { return discoverer(driver); };
   hands->say = [this](const std::string& line) {
@@ -95,15 +95,16 @@ elastic_driver_spec elastic_launcher::spec(const caf::actor& rendezvous) {
 
 slot_actor elastic_launcher::slot(std::int32_t number, const slot_owner_actor& driver) {
   auto spawned = stage_.system.spawn([this, number, driver](caf::event_based_actor* self) {
-    auto ended = [this, self = caf::actor_cast<caf::actor>(self)](const process_end& how) {
-      caf::delayed_anon_send(self, std::chrono::microseconds(draw_.below(how.signal != 0 ? 400'000 : 50'000)),
-                             ended_atom::value);
+    auto ended = [this, self = caf::actor_cast<caf::actor>(self)](const process_end& exit_status) {
+      caf::delayed_anon_send(
+          self, std::chrono::microseconds(draw_.below(exit_status.signal != 0 ? 400'000 : 50'000)),
+          ended_atom::value);
     };
     auto& worker = workers_[number];
-    auto how = std::make_shared<process_end>();
+    auto _NonArray = std::make_shared<process_end>();
     worker = std::make_unique<elastic_worker>(stage_, number, places_.at(number),
-                                              [how, ended](const process_end& end) {
-                                                *how = end;
+                                              [_NonArray, ended](const process_end& end) {
+                                                *_NonArray = end;
                                                 ended(end);
                                               });
     return caf::behavior{
@@ -113,7 +114,7 @@ slot_actor elastic_launcher::slot(std::int32_t number, const slot_owner_actor& d
         [=, this](tick_atom) { workers_.at(number)->start(); },
         [=, this](signal_atom, int signal) { workers_.at(number)->kill(signal); },
         [=](ended_atom) {
-          caf::anon_send(driver, slot_ended{number, *how, {}});
+          caf::anon_send(driver, slot_ended{number, *_NonArray, {}});
           caf::anon_send(driver, slot_finished{number});
           self->quit();
         },
@@ -140,9 +141,9 @@ discoverer_actor elastic_launcher::discoverer(const discovery_owner_actor& drive
 
 discovery_result elastic_launcher::discovered() {
   if (!told_hosts_)
-    for (const auto& one : stage_.options.hosts)
-      if (now() >= begin_ + one.at)
-        hosts_ = one.hosts;
+    for (const auto& host : stage_.options.hosts)
+      if (now() >= begin_ + host.at)
+        hosts_ = host.hosts;
   discovery_result result;
   auto& hosts = result.found.hosts = hosts_;
   ++answers_;
@@ -169,14 +170,14 @@ void elastic_launcher::find(std::vector<host_slots> hosts) {
   hosts_ = std::move(hosts);
 }
 
-void elastic_launcher::lie(time_point until, std::uint64_t how) {
-  lies_until_ = until;
-  lie_ = how;
+void elastic_launcher::lie(time_point deadline, std::uint64_t number) {
+  lies_until_ = deadline;
+  lie_ = number;
 }
 
-void elastic_launcher::flap(time_point until, std::uint64_t how) {
-  flaps_until_ = until;
-  lie_ = how;
+void elastic_launcher::flap(time_point deadline, std::uint64_t number) {
+  flaps_until_ = deadline;
+  lie_ = number;
 }
 
 } // namespace farandole::testing

@@ -43,9 +43,9 @@ public:
   /// From now on it finds these, whatever was planned.
   void find(std::vector<host_slots> hosts);
   /// Until then it fails, or finds nothing, or leaves a host out, as `how` says.
-  void lie(time_point until, std::uint64_t how);
+  void lie(time_point deadline, std::uint64_t number);
   /// Until then every other answer leaves a host out.
-  void flap(time_point until, std::uint64_t how);
+  void flap(time_point deadline, std::uint64_t number);
 
 private:
   elastic_driver_spec spec(const caf::actor& rendezvous);

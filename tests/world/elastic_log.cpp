@@ -14,8 +14,8 @@ std::string text_of(const training_state& state) {
 }
 
 std::int32_t rank_of(std::int32_t slot, const std::vector<member>& members) {
-  const auto found =
-      std::find_if(members.begin(), members.end(), [&](const member& one) { return one.slot == slot; });
+  const auto found = std::find_if(members.begin(), members.end(),
+                                  [&](const member& member_info) { return member_info.slot == slot; });
   return found == members.end() ? -1 : found->rank;
 }
 
@@ -31,62 +31,65 @@ void elastic_log::problem(const std::string& text) {
     problems_.push_back(text);
 }
 
-void elastic_log::welcomed(const welcome& what) {
-  const auto key = global_set_of(what.generation, what.members);
-  const bool known = generations_.contains(key);
-  if (!known && !doubled_) {
-    if (what.generation < last_.generation)
-      return problem(of(what.generation) + "it goes back from " + std::to_string(last_.generation));
-    if (what.generation == last_.generation)
-      return problem(of(what.generation) + "rank " + std::to_string(what.rank) + " is told of other members");
-    if (what.generation > last_.generation + 1 + untold_)
-      problem(of(what.generation) + "it follows " + std::to_string(last_.generation));
+void elastic_log::welcomed(const welcome& greeting) {
+  const auto key = global_set_of(greeting.generation, greeting.members);
+  const bool present = generations_.contains(key);
+  if (!present && !doubled_) {
+    if (greeting.generation < last_.generation)
+      return problem(of(greeting.generation) + "it goes back from " + std::to_string(last_.generation));
+    if (greeting.generation == last_.generation)
+      return problem(of(greeting.generation) + "rank " + std::to_string(greeting.rank) +
+                     " is told of other members");
+    if (greeting.generation > last_.generation + 1 + untold_)
+      problem(of(greeting.generation) + "it follows " + std::to_string(last_.generation));
   }
-  auto& now = generations_[key];
-  if (!known) {
+  auto& current = generations_[key];
+  if (!present) {
     before_ = std::exchange(last_, key);
     untold_ = 0;
-    now.first = what;
-    now.late.resize(what.members.size());
+    current.first = greeting;
+    current.late.resize(greeting.members.size());
     note([&] {
-      std::string text = "generation " + std::to_string(what.generation) + " of slots";
-      for (const auto& one : what.members)
-        text += " " + std::to_string(one.slot);
-      return text + (what.must_sync ? ", which must sync" : ", which need not sync");
+      std::string text = "generation " + std::to_string(greeting.generation) + " of slots";
+      for (const auto& member : greeting.members)
+        text += " " + std::to_string(member.slot);
+      return text + (greeting.must_sync ? ", which must sync" : ", which need not sync");
     });
   }
-  if (what.members != now.first.members || what.epoch != now.first.epoch)
-    return problem(of(what.generation) + "rank " + std::to_string(what.rank) + " is told of other members");
-  if (what.must_sync != now.first.must_sync)
-    problem(of(what.generation) + "rank " + std::to_string(what.rank) + " is told otherwise whether to sync");
-  now.late[static_cast<std::size_t>(what.rank)] = what.joined_late;
+  if (greeting.members != current.first.members || greeting.epoch != current.first.epoch)
+    return problem(of(greeting.generation) + "rank " + std::to_string(greeting.rank) +
+                   " is told of other members");
+  if (greeting.must_sync != current.first.must_sync)
+    problem(of(greeting.generation) + "rank " + std::to_string(greeting.rank) +
+            " is told otherwise whether to sync");
+  current.late[static_cast<std::size_t>(greeting.rank)] = greeting.joined_late;
   if (!doubled_)
-    check_order(now);
+    check_order(current);
 }
 
 // Who was in comes first, in the order that was.
-void elastic_log::check_order(const generation& now) {
-  const auto generation = now.first.generation;
+void elastic_log::check_order(const generation& current) {
+  const auto generation = current.first.generation;
   const auto before = generations_.find(before_);
   std::int32_t last = -1;
   bool late_seen = false;
-  for (const auto& one : now.first.members) {
-    const auto late = now.late[static_cast<std::size_t>(one.rank)];
+  for (const auto& member : current.first.members) {
+    const auto late = current.late[static_cast<std::size_t>(member.rank)];
     if (!late)
       continue;
-    const auto rank = before == generations_.end() ? -1 : rank_of(one.slot, before->second.first.members);
-    const auto who = of(generation) + "slot " + std::to_string(one.slot);
-    if (*late && rank >= 0 && !cut_off_.contains(one.slot))
-      problem(who + " was in, was not cut off, and is told that it came late");
+    const auto rank = before == generations_.end() ? -1 : rank_of(member.slot, before->second.first.members);
+    const auto name = of(generation) + "slot " + std::to_string(member.slot);
+    if (*late && rank >= 0 && !cut_off_.contains(member.slot))
+      problem(name + " was in, was not cut off, and is told that it came late");
     if (!*late && before != generations_.end() && rank < 0)
-      problem(who + " was not in, and is not told that it came late");
+      problem(name + " was not in, and is not told that it came late");
     if (!*late && late_seen)
-      problem(who + " was in, and ranks behind one that came late");
+      problem(name + " was in, and ranks behind one that came late");
     // A generation between the two that nobody was told of may have had another order.
     if (!*late && generation == before_.generation + 1 && rank < last)
-      problem(who + " ranks behind one that it ranked before");
-    if (*late && !now.first.must_sync)
-      problem(who + " came late, and nobody need sync");
+      problem(name + " ranks behind one that it ranked before");
+    if (*late && !current.first.must_sync)
+      problem(name + " came late, and nobody need sync");
     late_seen = late_seen || *late;
     last = *late ? last : rank;
   }
@@ -94,17 +97,17 @@ void elastic_log::check_order(const generation& now) {
 
 // Who was let in and has never got the state cannot bring it.
 bool elastic_log::somebody_stayed(const generation& which) const {
-  return std::any_of(which.first.members.begin(), which.first.members.end(), [&](const member& one) {
-    const auto late = which.late[static_cast<std::size_t>(one.rank)];
-    return late && !*late && trained_.contains(one.slot);
+  return std::any_of(which.first.members.begin(), which.first.members.end(), [&](const member& member_info) {
+    const auto late = which.late[static_cast<std::size_t>(member_info.rank)];
+    return late && !*late && trained_.contains(member_info.slot);
   });
 }
 
 void elastic_log::ran(const set_key& set, std::int32_t place, std::int32_t members, const lane_job& job) {
   auto& log = sets_.try_emplace(set, members).first->second;
-  const auto known = log.problems().size();
+  const auto size_type = log.problems().size();
   log.ran(place, job, false);
-  for (auto i = known; i < log.problems().size(); ++i)
+  for (auto i = size_type; i < log.problems().size(); ++i)
     problem(of(set.generation) + "set " + std::to_string(set.number) + ": " + log.problems()[i]);
 }
 
@@ -116,9 +119,9 @@ void elastic_log::brought(const set_key& set, const std::string& name, std::uint
             std::to_string(first->second.at(0)) + " to another");
 }
 
-void elastic_log::ended_on_board(const set_key& set, const std::string& name, std::uint64_t count,
-                                 bool well) {
-  on_board_ += well;
+void elastic_log::ended_on_fast_path(const set_key& set, const std::string& name, std::uint64_t count,
+                                     bool well) {
+  on_fast_path_ += well;
   const auto [first, is_new] = rounds_[set].try_emplace({name, count}, well);
   if (!is_new && first->second != well)
     problem(of(set.generation) + name + " has ended well on the board for one member, and not for another");
@@ -132,37 +135,37 @@ void elastic_log::left(std::int32_t slot) {
 }
 
 void elastic_log::trains(const set_key& global, std::int32_t slot, const training_state& from) {
-  auto& now = generations_[global];
+  auto& current = generations_[global];
   note([&] {
     return "slot " + std::to_string(slot) + " trains in generation " + std::to_string(global.generation) +
            " from " + text_of(from);
   });
-  if (!now.begins) {
-    now.begins = from;
-    if (from.round < safe_.round && !trained_.contains(now.first.members.front().slot) && !doubled_)
+  if (!current.begins) {
+    current.begins = from;
+    if (from.round < safe_.round && !trained_.contains(current.first.members.front().slot) && !doubled_)
       problem(of(global.generation) + "training begins anew with " + text_of(from) +
               ", although all had committed " + text_of(safe_));
-    else if (from.round < safe_.round && somebody_stayed(now) && !doubled_)
+    else if (from.round < safe_.round && somebody_stayed(current) && !doubled_)
       problem(of(global.generation) + "training goes back to " + text_of(from) +
               ", although all had committed " + text_of(safe_));
     safe_ = from;
-  } else if (*now.begins != from) {
+  } else if (*current.begins != from) {
     problem(of(global.generation) + "slot " + std::to_string(slot) + " begins from " + text_of(from) +
-            ", another one from " + text_of(*now.begins));
+            ", another one from " + text_of(*current.begins));
   }
   trained_.insert(slot);
 }
 
-void elastic_log::committed(const set_key& global, const training_state& what) {
-  if (global == last_ && what.round > safe_.round)
-    safe_ = what;
+void elastic_log::committed(const set_key& global, const training_state& state) {
+  if (global == last_ && state.round > safe_.round)
+    safe_ = state;
 }
 
 std::vector<std::int32_t> elastic_log::slots() const {
   std::vector<std::int32_t> all;
-  if (const auto now = generations_.find(last_); now != generations_.end())
-    for (const auto& one : now->second.first.members)
-      all.push_back(one.slot);
+  if (const auto current = generations_.find(last_); current != generations_.end())
+    for (const auto& member : current->second.first.members)
+      all.push_back(member.slot);
   return all;
 }
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "messages/membership.hpp"
+#include "messages/wire/membership.hpp"
 #include "tests/world/chronicle.hpp"
 #include "tests/world/data_plane.hpp"
 
@@ -31,19 +31,19 @@ public:
   using clock_text = std::function<std::string()>;
 
   /// `now`: written before each line of the transcript; none: there is no transcript.
-  explicit elastic_log(clock_text now = {}) : now_(std::move(now)) {}
+  explicit elastic_log(clock_text current_time = {}) : current_time_(std::move(current_time)) {}
 
   /// A line for people, made only where there is a transcript.
   template <class Text>
   void note(Text&& text) {
-    if (now_)
-      transcript_.push_back(now_() + " " + text());
+    if (current_time_)
+      transcript_.push_back(current_time_() + " " + text());
   }
   void problem(const std::string& text);
-  bool has_transcript() const { return static_cast<bool>(now_); }
+  bool has_transcript() const { return static_cast<bool>(current_time_); }
 
   /// The rendezvous sends this.
-  void welcomed(const welcome& what);
+  void welcomed(const welcome& greeting);
   /// The rendezvous has lost this slot's link although its process may live: it may come as a new one.
   void cut_off(std::int32_t slot) { cut_off_.insert(slot); }
   /// What it last wrote down it may have told nobody: one more generation may be missing here.
@@ -58,9 +58,9 @@ public:
   void brought(const set_key& set, const std::string& name, std::uint64_t count,
                const std::vector<std::int64_t>& result);
   /// That operation was on the board, where all members that are still there come to the same end.
-  void ended_on_board(const set_key& set, const std::string& name, std::uint64_t count, bool well);
+  void ended_on_fast_path(const set_key& set, const std::string& name, std::uint64_t count, bool well);
   /// Operations that ended well on the board.
-  std::uint64_t on_board() const { return on_board_; }
+  std::uint64_t on_fast_path() const { return on_fast_path_; }
   /// A member leaves its generation by plan; says farewell to the rendezvous; and has left.
   void leaves(std::int32_t slot) { leaving_.insert(slot); }
   void farewell(std::int32_t slot) { told_so_.insert(slot); }
@@ -70,7 +70,7 @@ public:
   /// A member begins to train in a generation.
   void trains(const set_key& global, std::int32_t slot, const training_state& from);
   /// A member has heard that all have committed this state.
-  void committed(const set_key& global, const training_state& what);
+  void committed(const set_key& global, const training_state& state);
 
   std::uint64_t generations() const { return last_.generation; }
   const std::vector<std::string>& problems() const { return problems_; }
@@ -85,17 +85,17 @@ private:
     std::vector<std::optional<bool>> late; ///< by rank, as far as they were told
     std::optional<training_state> begins;
   };
-  void check_order(const generation& now);
+  void check_order(const generation& current);
   bool somebody_stayed(const generation& which) const;
 
-  clock_text now_;
+  clock_text current_time_;
   set_key last_;                              ///< generation
   set_key before_;                            ///< the one before it that anybody was told of
   std::map<set_key, generation> generations_; ///< by their global sets
   std::map<set_key, chronicle> sets_;
   std::map<set_key, std::map<std::pair<std::string, std::uint64_t>, std::vector<std::int64_t>>> results_;
   std::map<set_key, std::map<std::pair<std::string, std::uint64_t>, bool>> rounds_; ///< ended well
-  std::uint64_t on_board_ = 0;
+  std::uint64_t on_fast_path_ = 0;
   std::uint64_t untold_ = 0; ///< generations that may have been, since the last one
   bool doubled_ = false;
   std::set<std::int32_t> cut_off_;

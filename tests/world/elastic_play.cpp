@@ -81,20 +81,20 @@ std::vector<fault> drawn_faults(dice& draw, draw_group group, std::uint64_t coun
   constexpr std::uint64_t job_messages = 500;
   std::vector<fault> all(count);
   std::uint64_t last = 0;
-  for (auto& one : all) {
+  for (auto& injected : all) {
     do
-      one.kind = drawn_kind(draw, group);
-    while (!can_happen(one.kind, script, apart));
-    const auto& row = rows[static_cast<std::size_t>(one.kind)];
-    one.at_message = last != 0 && draw.one_in(2) ? last + draw.below(60) : draw.below(job_messages);
-    one.lasts = milliseconds(row.shortest_ms);
+      injected.kind = drawn_kind(draw, group);
+    while (!can_happen(injected.kind, script, apart));
+    const auto& row = rows[static_cast<std::size_t>(injected.kind)];
+    injected.at_message = last != 0 && draw.one_in(2) ? last + draw.below(60) : draw.below(job_messages);
+    injected.lasts = milliseconds(row.shortest_ms);
     // Short ones are as likely as long ones.
     if (row.longest_ms > row.shortest_ms) {
       auto longest = row.longest_ms >> draw.below(8);
-      one.lasts += milliseconds(draw.below(std::max<std::uint64_t>(longest, 1)));
+      injected.lasts += milliseconds(draw.below(std::max<std::uint64_t>(longest, 1)));
     }
-    one.pick = draw.next();
-    last = one.at_message;
+    injected.pick = draw.next();
+    last = injected.at_message;
   }
   return all;
 }
@@ -129,7 +129,7 @@ std::vector<host_slots> changed(dice& draw, std::vector<host_slots> hosts, char 
 // Short timeouts, so that many stops are longer.
 void draw_signs_of_life(dice& draw, elastic_options& options) {
   const bool stops = std::ranges::any_of(
-      options.faults, [](const fault& one) { return one.kind == fault_kind::stopped_process; });
+      options.faults, [](const fault& injected) { return injected.kind == fault_kind::stopped_process; });
   options.heartbeats = draw.one_in(stops ? 2 : 6);
   if (!options.heartbeats)
     return;
@@ -145,9 +145,9 @@ std::string_view to_string(fault_kind kind) {
   return rows[static_cast<std::size_t>(kind)].name;
 }
 
-std::string to_string(const fault& what) {
-  return std::string(to_string(what.kind)) + " at message " + std::to_string(what.at_message) +
-         (what.lasts.count() == 0 ? "" : ", for " + std::to_string(what.lasts.count()) + " ms");
+std::string to_string(const fault& injected) {
+  return std::string(to_string(injected.kind)) + " at message " + std::to_string(injected.at_message) +
+         (injected.lasts.count() == 0 ? "" : ", for " + std::to_string(injected.lasts.count()) + " ms");
 }
 
 elastic_options elastic_options::drawn(std::uint64_t seed) {
@@ -156,7 +156,7 @@ elastic_options elastic_options::drawn(std::uint64_t seed) {
   options.seed = seed;
   options.processes = 2 + static_cast<std::int32_t>(draw.below(3));
   options.fewest = 1 + static_cast<std::int32_t>(draw.below(static_cast<std::uint64_t>(options.processes)));
-  options.most = options.processes + static_cast<std::int32_t>(draw.below(3));
+  options.limit = options.processes + static_cast<std::int32_t>(draw.below(3));
   options.cooldown = draw.one_in(2);
   options.hosts.push_back({milliseconds(0), drawn_hosts(draw, options.processes)});
   const bool script = !draw.one_in(4);
@@ -188,8 +188,8 @@ elastic_options elastic_options::drawn(std::uint64_t seed) {
   options.handshakes.share = 8;
   options.handshakes.shaking = 4;
   if (rare.one_in(4))
-    for (auto& one : drawn_faults(rare, draw_group::rare, 1 + rare.below(2), script, options.apart))
-      options.faults.push_back(one);
+    for (auto& injected : drawn_faults(rare, draw_group::rare, 1 + rare.below(2), script, options.apart))
+      options.faults.push_back(injected);
   sort_by_message(options.faults);
   draw_signs_of_life(rare, options);
   options.inline_tensors = !rare.one_in(3);
@@ -200,7 +200,7 @@ elastic_options elastic_options::drawn(std::uint64_t seed) {
 bool elastic_options::tells_processes_apart() const {
   return one_machine || own_clocks || stops_processes ||
          std::any_of(faults.begin(), faults.end(),
-                     [](const fault& one) { return one.kind == fault_kind::stopped_process; });
+                     [](const fault& injected) { return injected.kind == fault_kind::stopped_process; });
 }
 
 } // namespace farandole::testing

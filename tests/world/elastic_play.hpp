@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/paths/connections/handshake_table.hpp"
+#include "collectives/transport/connections/handshake_table.hpp"
 #include "elastic/host_slots.hpp"
 
 namespace farandole::testing {
@@ -47,7 +47,7 @@ struct fault {
   std::chrono::milliseconds lasts{0};
   std::uint64_t pick = 0; ///< whom it hits, and other questions it leaves open
 };
-std::string to_string(const fault& what);
+std::string to_string(const fault& injected);
 
 /// From here on, discovery finds these hosts.
 struct found_hosts {
@@ -61,7 +61,7 @@ struct elastic_options {
   // The job, as horovodrun is told.
   std::int32_t processes = 3;
   std::int32_t fewest = 1;
-  std::int32_t most = 6;
+  std::int32_t limit = 6;
   bool cooldown = false;
   bool apart = false;             ///< the rendezvous runs apart from the launcher, with a journal
   std::vector<found_hosts> hosts; ///< the first at 0; one alone: they are fixed, and there is no script

@@ -208,8 +208,8 @@ TEST_CASE("elastic scenario: with the disk full the job goes on, and later the j
                    [](elastic_world& world, std::int32_t, std::int32_t) { world.kill(0); });
   const auto report = played(options, [=](elastic_world& world, std::int32_t from, std::int32_t to,
                                           const envelope& message) mutable {
-    for (auto* each : {&full, &room, &gone, &lost})
-      (*each)(world, from, to, message);
+    for (auto* entry : {&full, &room, &gone, &lost})
+      (*entry)(world, from, to, message);
   });
   CHECK(report.code == 0);
   CHECK(report.generations == 4);

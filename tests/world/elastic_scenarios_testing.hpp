@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "messages/membership.hpp"
+#include "messages/wire/membership.hpp"
 #include "tests/world/elastic_job.hpp"
 
 namespace farandole::testing {
@@ -19,7 +19,7 @@ using slots = std::vector<std::int32_t>;
 /// Four hosts of one slot each; as many rounds as a few virtual seconds have.
 inline elastic_options calm(std::int32_t processes) {
   elastic_options options;
-  options.processes = options.most = processes;
+  options.processes = options.limit = processes;
   options.rounds = 30;
   options.think_us = 100'000;
   options.delayed = 0;
@@ -58,12 +58,12 @@ inline bool told(const elastic_report& report, const std::string& part) {
 
 /// Does `what` once, when the first message of this kind in this generation passes.
 inline elastic_scenario once(std::uint64_t generation, wire::Envelope::Body::Which kind,
-                             std::function<void(elastic_world&, std::int32_t from, std::int32_t to)> what) {
+                             std::function<void(elastic_world&, std::int32_t from, std::int32_t to)> value) {
   return [=, done = false](elastic_world& world, std::int32_t from, std::int32_t to,
                            const envelope& message) mutable {
     if (!done && world.generation() == generation && is(message, kind)) {
       done = true;
-      what(world, from, to);
+      value(world, from, to);
     }
   };
 }

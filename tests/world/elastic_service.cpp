@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "actors/launch/remote_rendezvous.hpp"
-#include "actors/rendezvous.hpp"
+#include "actors/rendezvous/rendezvous.hpp"
 
 namespace farandole::testing {
 
@@ -30,14 +30,14 @@ void elastic_service::close() {
   stopped_ = true;
   disk_.at_call(0, {});
   caf::anon_send(for_launcher_, close_atom::value);
-  for (const auto& [who, life] : lives_)
+  for (const auto& [number, life] : lives_)
     if (life.runs)
       caf::anon_send(life.actor, close_atom::value);
 }
 
 void elastic_service::take_down() {
   caf::anon_send_exit(std::exchange(for_launcher_, nullptr), caf::exit_reason::kill);
-  for (auto& [who, life] : lives_)
+  for (auto& [number, life] : lives_)
     caf::anon_send_exit(std::exchange(life.actor, nullptr), caf::exit_reason::kill);
   if (disk_.refused() && !warned_at_all_)
     stage_.log.problem("the journal could not be written, and nobody was warned");
@@ -65,90 +65,90 @@ void elastic_service::call_from_launcher() {
 // ---- lives ---------------------------------------------------------------------------------------
 
 void elastic_service::begin(const std::string& journal_path) {
-  const auto who = apart() ? -1 - static_cast<process_id>(lives_.size()) : launcher_process;
-  rendezvous_options how;
-  how.members = {stage_.options.processes, true, stage_.options.fewest, stage_.options.most};
-  how.settings = stage_.values;
-  how.links.simulated = stage_.net.links_of(who);
-  how.bind_ip = stage_.rendezvous_ip;
-  how.port = stage_.rendezvous_port;
-  how.apart = apart();
-  how.draw = static_cast<std::uint32_t>(draw_.next());
+  const auto rank = apart() ? -1 - static_cast<process_id>(lives_.size()) : launcher_process;
+  rendezvous_options options;
+  options.members = {stage_.options.processes, true, stage_.options.fewest, stage_.options.limit};
+  options.settings = stage_.values;
+  options.links.simulated = stage_.net.links_of(rank);
+  options.bind_ip = stage_.rendezvous_ip;
+  options.port = stage_.rendezvous_port;
+  options.apart = apart();
+  options.draw = static_cast<std::uint32_t>(draw_.next());
   logs_.push_back(std::make_unique<logger>(
       log_options{log_level::warning, true},
-      [this, who](log_level, std::string_view line) { hear(who, std::string(line)); }));
-  how.log = logs_.back().get();
-  how.stepped_down = [this, who] { stepped_down(who); };
-  auto& mine = lives_[who];
-  mine.journal_path = journal_path;
+      [this, rank](log_level, std::string_view line) { hear(rank, std::string(line)); }));
+  options.log = logs_.back().get();
+  options.stepped_down = [this, rank] { stepped_down(rank); };
+  auto& entry = lives_[rank];
+  entry.journal_path = journal_path;
   std::optional<job_image> found;
   if (apart()) {
-    auto book = journal::open(journal_path, disk_.of(who));
+    auto book = journal::open(journal_path, disk_.of(rank));
     if (!book)
       return stage_.log.problem("a rendezvous cannot start: " + book.error().text);
-    how.journal = std::move(*book);
-    found = how.journal->found();
-    if (const auto& repaired = how.journal->repaired(); !repaired.empty())
-      hear(who, repaired);
+    options.journal = std::move(*book);
+    found = options.journal->found();
+    if (const auto& repaired = options.journal->repaired(); !repaired.empty())
+      hear(rank, repaired);
   }
-  mine.epoch = next_epoch(found ? found->epoch : 0, how.draw);
-  const running_process scope(stage_.world.all_processes(), who);
-  stage_.log.note([&] { return "a rendezvous starts, of epoch " + epoch_text(mine.epoch); });
-  const auto service = start_rendezvous(stage_.system, how);
+  entry.epoch = next_epoch(found ? found->epoch : 0, options.draw);
+  const running_process scope(stage_.world.all_processes(), rank);
+  stage_.log.note([&] { return "a rendezvous starts, of epoch " + epoch_text(entry.epoch); });
+  const auto service = start_rendezvous(stage_.system, options);
   if (!service)
     return stage_.log.problem("a rendezvous cannot start: " + service.error().text);
-  mine.actor = caf::actor_cast<caf::actor>(service->actor);
+  entry.actor = caf::actor_cast<caf::actor>(service->actor);
   stage_.rendezvous_port = service->port;
-  latest_ = who;
+  latest_ = rank;
   if (lives_.size() > 1)
     gives_up_at_ = now() + stage_.values.duration(setting::regroup_timeout);
   // It may have ended in the midst of it.
-  if (!mine.runs)
-    caf::anon_send_exit(mine.actor, caf::exit_reason::kill);
+  if (!entry.runs)
+    caf::anon_send_exit(entry.actor, caf::exit_reason::kill);
 }
 
 // What it still says goes out.
-void elastic_service::stepped_down(process_id who) {
+void elastic_service::stepped_down(process_id process) {
   if (!had_two_)
     stage_.log.problem("the only rendezvous there is steps down");
-  stage_.system.spawn([this, who](caf::event_based_actor* self) {
+  stage_.system.spawn([this, process](caf::event_based_actor* self) {
     self->delayed_send(self, time_to_close, tick_atom::value);
     return caf::behavior{[=, this](tick_atom) {
-      end(who);
+      end(process);
       self->quit();
     }};
   });
 }
 
-void elastic_service::hear(process_id who, const std::string& line) {
+void elastic_service::hear(process_id process, const std::string& line) {
   stage_.log.note([&] { return "rendezvous: " + line; });
   if (line.find("the journal cannot be written") == std::string::npos)
     return;
   warned_at_all_ = true;
-  if (!warned_.insert(who).second)
+  if (!warned_.insert(process).second)
     stage_.log.problem("a rendezvous warns again of a journal that cannot be written");
 }
 
 std::size_t elastic_service::running() const {
   return static_cast<std::size_t>(
-      std::count_if(lives_.begin(), lives_.end(), [](const auto& each) { return each.second.runs; }));
+      std::count_if(lives_.begin(), lives_.end(), [](const auto& entry) { return entry.second.runs; }));
 }
 
-void elastic_service::end(process_id who) {
-  auto& life = lives_.at(who);
+void elastic_service::end(process_id process) {
+  auto& life = lives_.at(process);
   if (!std::exchange(life.runs, false))
     return;
   stage_.log.note([&] { return "the rendezvous of epoch " + epoch_text(life.epoch) + " is gone"; });
   stage_.log.rendezvous_ended();
-  stage_.net.end_process(who);
-  disk_.end_process(who);
+  stage_.net.end_process(process);
+  disk_.end_process(process);
   caf::anon_send_exit(life.actor, caf::exit_reason::kill);
 }
 
 void elastic_service::end(bool machine) {
   disk_.at_call(0, {});
-  for (const auto& [who, life] : lives_)
-    end(who);
+  for (const auto& [number, life] : lives_)
+    end(number);
   if (machine)
     disk_.end_machine();
 }
@@ -169,9 +169,9 @@ void elastic_service::start_second() {
 }
 
 void elastic_service::end_lower() {
-  for (const auto& [who, life] : lives_)
+  for (const auto& [number, life] : lives_)
     if (life.epoch < lives_.at(latest_).epoch)
-      end(who);
+      end(number);
 }
 
 void elastic_service::fill_disk(bool full) {
@@ -182,20 +182,20 @@ void elastic_service::fill_disk(bool full) {
 
 // ---- the journal ---------------------------------------------------------------------------------
 
-void elastic_service::sends(process_id who, const welcome& what) {
+void elastic_service::sends(process_id process, const welcome& greeting) {
   if (!apart() || disk_.behind())
     return;
-  const auto sure = replay(disk_.sure(lives_.at(who).journal_path));
+  const auto sure = replay(disk_.sure(lives_.at(process).journal_path));
   if (sure && sure->damage)
     return stage_.log.problem("a journal that nobody has damaged is taken for damaged: " +
                               sure->damage->reason);
   if (!sure || !sure->job)
     return stage_.log.problem(
-        "generation " + std::to_string(what.generation) +
+        "generation " + std::to_string(greeting.generation) +
         " is told, and there is no journal: " + (sure ? std::string("it is empty") : sure.error().text));
-  if (sure->job->generation < what.generation || sure->job->epoch != what.epoch)
-    stage_.log.problem("generation " + std::to_string(what.generation) + " of epoch " +
-                       epoch_text(what.epoch) + " is told, and the journal's last is " +
+  if (sure->job->generation < greeting.generation || sure->job->epoch != greeting.epoch)
+    stage_.log.problem("generation " + std::to_string(greeting.generation) + " of epoch " +
+                       epoch_text(greeting.epoch) + " is told, and the journal's last is " +
                        std::to_string(sure->job->generation) + " of epoch " + epoch_text(sure->job->epoch));
 }
 

@@ -36,13 +36,13 @@ public:
   /// Why the launcher's end gave up, for people.
   const std::vector<std::string>& said() const { return said_; }
 
-  bool is_rendezvous(process_id who) const { return lives_.contains(who); }
+  bool is_rendezvous(process_id process) const { return lives_.contains(process); }
   /// The one that was started last.
   process_id latest() const { return latest_; }
   /// When it gives up waiting for those who were in and have not come back.
   time_point gives_up_at() const { return gives_up_at_; }
   /// One sends this: it must be in its journal.
-  void sends(process_id who, const welcome& what);
+  void sends(process_id process, const welcome& greeting);
 
   // ---- faults, where it is apart ----
 
@@ -51,7 +51,9 @@ public:
   /// All that run end; `machine`: and the disk keeps only what was synced.
   void end(bool machine);
   /// Calls this in the midst of a call of the disk, 1 the next.
-  void at_disk_call(std::uint64_t call, std::function<void()> what) { disk_.at_call(call, std::move(what)); }
+  void at_disk_call(std::uint64_t call, std::function<void()> action) {
+    disk_.at_call(call, std::move(action));
+  }
   /// One from the journal that was written last, if none runs.
   void start();
   /// One more from a copy of the journal. Whoever calls reaches either.
@@ -71,9 +73,9 @@ private:
   bool apart() const { return stage_.options.apart; }
   void call_from_launcher();
   void begin(const std::string& journal_path);
-  void stepped_down(process_id who);
-  void end(process_id who);
-  void hear(process_id who, const std::string& line);
+  void stepped_down(process_id process);
+  void end(process_id process);
+  void hear(process_id process, const std::string& line);
   std::size_t running() const;
   time_point now() const { return stage_.system.clock().now(); }
 

@@ -37,8 +37,8 @@ struct stop_story {
     });
     return played(options, [=](elastic_world& world, std::int32_t from, std::int32_t to,
                                const envelope& message) mutable {
-      for (auto* each : {&stop, &hears, &starts})
-        (*each)(world, from, to, message);
+      for (auto* entry : {&stop, &hears, &starts})
+        (*entry)(world, from, to, message);
     });
   }
 };

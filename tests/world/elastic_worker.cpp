@@ -5,8 +5,8 @@
 
 #include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/member_watcher.hpp"
-#include "actors/member.hpp"
-#include "actors/set/set_tree.hpp"
+#include "actors/member/member.hpp"
+#include "actors/process_set/set_tree.hpp"
 
 namespace farandole::testing {
 
@@ -40,13 +40,13 @@ elastic_worker::elastic_worker(elastic_stage& stage, std::int32_t slot, std::str
   if (stage.log.has_transcript())
     member_log_ = std::make_unique<logger>(
         log_options{log_level::warning, true}, [this](log_level, std::string_view line) {
-          stage_.log.note([&] { return who() + ": " + std::string(line); });
+          stage_.log.note([&] { return description() + ": " + std::string(line); });
         });
   const running_process scope(stage.world.all_processes(), id_of(slot_));
   clock_ = stage.system.spawn([this](caf::event_based_actor*) {
-    return caf::behavior{[this](const task& what) {
+    return caf::behavior{[this](const task& task) {
       if (!gone_)
-        (*what.run)();
+        (*task.run)();
     }};
   });
 }
@@ -56,29 +56,30 @@ elastic_worker::~elastic_worker() {
   caf::anon_send_exit(clock_, caf::exit_reason::kill);
 }
 
-void elastic_worker::after(duration when, then what) {
-  caf::delayed_anon_send(clock_, when, task{std::make_shared<std::function<void()>>(std::move(what))});
+void elastic_worker::after(duration when, then continuation) {
+  caf::delayed_anon_send(clock_, when,
+                         task{std::make_shared<std::function<void()>>(std::move(continuation))});
 }
 
 // What belongs to a runtime that is gone is not done any more.
-void elastic_worker::think(then what) {
+void elastic_worker::think(then continuation) {
   after(microseconds(slow_ * draw_.below(stage_.options.think_us)),
-        [this, mine = incarnation_, what = std::move(what)] {
+        [this, mine = incarnation_, what = std::move(continuation)] {
           if (mine == incarnation_)
             what();
         });
 }
 
-std::string elastic_worker::who() const {
+std::string elastic_worker::description() const {
   return "slot " + std::to_string(slot_);
 }
 
-std::string elastic_worker::where() const {
-  return "generation " + std::to_string(last_generation_) + ", " + who() + ", round " +
+std::string elastic_worker::location() const {
+  return "generation " + std::to_string(last_generation_) + ", " + description() + ", round " +
          std::to_string(state_.round);
 }
 
-// ---- the runtime (actors/member_runtime.cpp) -----------------------------------------------------
+// ---- the runtime (actors/member/member_runtime.cpp) -----------------------------------------------------
 
 void elastic_worker::begin() {
   tries_ = tries_in_a_row;
@@ -99,7 +100,7 @@ void elastic_worker::init() {
   ++incarnation_;
   if (state_generation_ == 0)
     stage_.log.cut_off(slot_); // it is new where others have the state, even if it was welcomed before
-  shared_ = std::make_shared<standing>();
+  shared_ = std::make_shared<shared_member_state>();
   start_ = shared_->started.get_future();
   end_ = shared_->ended.get_future();
   const auto me = id_of(slot_);
@@ -123,8 +124,8 @@ void elastic_worker::init() {
   setup.bind_ip = simulated_net::address_of(me);
   setup.links.simulated = stage_.net.links_of(me);
   setup.heartbeats = stage_.options.heartbeats;
-  setup.simulate = [&plane = stage_.plane, me](set_setup& how) { plane.simulate(how, me); };
-  stage_.log.note([&] { return who() + " says hello, progress " + std::to_string(progress_); });
+  setup.simulate = [&plane = stage_.plane, me](set_setup& settings) { plane.simulate(settings, me); };
+  stage_.log.note([&] { return description() + " says hello, progress " + std::to_string(progress_); });
   member_ = caf::actor_cast<caf::actor>(stage_.system.spawn(member_root, std::move(setup)));
   await_start(first_look);
 }
@@ -145,7 +146,7 @@ void elastic_worker::started(const error& problem) {
     return could_not_start(problem);
   const bool obeys_another = stage_.log.is_doubled() && *obeyed_ > last_epoch_;
   if (shared_->generation <= last_generation_ && !obeys_another)
-    stage_.log.problem(where() + " is in generation " + std::to_string(shared_->generation) + " now");
+    stage_.log.problem(location() + " is in generation " + std::to_string(shared_->generation) + " now");
   last_generation_ = shared_->generation;
   in_since_ = stage_.world.now();
   last_epoch_ = *obeyed_;
@@ -154,7 +155,7 @@ void elastic_worker::started(const error& problem) {
 }
 
 void elastic_worker::could_not_start(const error& problem) {
-  stage_.log.note([&] { return who() + " could not join: " + problem.text; });
+  stage_.log.note([&] { return description() + " could not join: " + problem.text; });
   leave([this, problem] {
     const auto told = starts_->after(problem, stage_.system.clock().now());
     if (!told)
@@ -177,21 +178,22 @@ void elastic_worker::joined() {
   think([this] { enter(); });
 }
 
-void elastic_worker::leave(const then& what) {
+void elastic_worker::leave(const then& continuation) {
   ++incarnation_;
   caf::anon_send(member_, leave_request{});
   const auto patience = 2 * stage_.values.duration(setting::shutdown_timeout) + std::chrono::seconds{1};
-  await_end(first_look, stage_.system.clock().now() + patience, what);
+  await_end(first_look, stage_.system.clock().now() + patience, continuation);
 }
 
-void elastic_worker::await_end(duration wait, caf::actor_clock::time_point until, const then& what) {
+void elastic_worker::await_end(duration wait, caf::actor_clock::time_point deadline,
+                               const then& continuation) {
   after(wait, [=, this] {
     const bool over = end_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
-    if (!over && stage_.system.clock().now() < until)
-      return await_end(std::min<duration>(2 * wait, longest_look), until, what);
+    if (!over && stage_.system.clock().now() < deadline)
+      return await_end(std::min<duration>(2 * wait, longest_look), deadline, continuation);
     drop_runtime();
     stage_.log.left(slot_);
-    what();
+    continuation();
   });
 }
 
@@ -199,8 +201,8 @@ void elastic_worker::drop_runtime() {
   if (!shared_)
     return;
   set_.reset();
-  if (shared_->global->door)
-    shared_->global->door->close();
+  if (shared_->global->queue)
+    shared_->global->queue->close();
   shared_->sets.shut();
   caf::anon_send_exit(member_, caf::exit_reason::user_shutdown);
   member_ = nullptr;
@@ -208,10 +210,10 @@ void elastic_worker::drop_runtime() {
 }
 
 void elastic_worker::check_settled() {
-  for (const auto& one : asked_)
-    if (one->settled != 1)
-      stage_.log.problem(who() + ": " + one->name + " was settled " + std::to_string(one->settled) +
-                         " times");
+  for (const auto& asked : asked_)
+    if (asked->settled != 1)
+      stage_.log.problem(description() + ": " + asked->name + " was settled " +
+                         std::to_string(asked->settled) + " times");
 }
 
 // ---- process sets (bindings/cxx/runtime.cpp) -----------------------------------------------------
@@ -219,14 +221,14 @@ void elastic_worker::check_settled() {
 // Every member asks for the sets of the start, if only for none: so nobody goes on before all are connected.
 // Where the options want a set, it is one of all but rank 0.
 void elastic_worker::found_sets() {
-  set_change what;
-  what.kind = set_change_kind::found;
+  set_change change;
+  change.kind = set_change_kind::found;
   if (stage_.options.sets_every > 0 && shared_->members.size() >= 3) {
-    what.sets.emplace_back();
+    change.sets.emplace_back();
     for (std::int32_t rank = 1; rank < static_cast<std::int32_t>(shared_->members.size()); ++rank)
-      what.sets.back().push_back(rank);
+      change.sets.back().push_back(rank);
   }
-  auto operation = shared_->global->door->submit(what);
+  auto operation = shared_->global->queue->submit(change);
   if (!operation)
     return founded(operation.error());
   auto* raw = &**operation;
@@ -241,8 +243,8 @@ void elastic_worker::found_sets() {
         founded(problem);
     });
   });
-  const auto now = stage_.system.clock().now();
-  after(starts_->founding_until(now, stage_.values.duration(setting::start_timeout)) - now,
+  const auto current_time = stage_.system.clock().now();
+  after(starts_->founding_until(current_time, stage_.values.duration(setting::start_timeout)) - current_time,
         [this, mine = incarnation_] {
           if (mine == incarnation_ && founding_)
             founded({error_kind::timed_out, "process sets were not founded in time"});
@@ -275,11 +277,11 @@ void elastic_worker::enter() {
 }
 
 void elastic_worker::sync() {
-  ask(*shared_->global->door, 0, "sync", operation::broadcast, reduce_op::sum, {saved_.round, saved_.digest},
-      [this](const asked& what, const error& problem) {
+  ask(*shared_->global->queue, 0, "sync", operation::broadcast, reduce_op::sum, {saved_.round, saved_.digest},
+      [this](const asked& asked, const error& problem) {
         if (problem)
           return failed(problem);
-        state_ = saved_ = {what.out[0], what.out[1]};
+        state_ = saved_ = {asked.int64_ts[0], asked.int64_ts[1]};
         train();
       });
 }
@@ -311,23 +313,23 @@ void elastic_worker::submit_next() {
   const auto tensor = order_.back();
   order_.pop_back();
   const auto sets = tensor == static_cast<std::size_t>(stage_.options.tensors);
-  auto told = [this, tensor, sets](const asked& what, const error& problem) {
+  auto told = [this, tensor, sets](const asked& asked, const error& problem) {
     if (problem)
       return failed(problem);
     const auto expected = sum(state_.round, tensor, sets);
-    if (what.out[0] != expected)
-      stage_.log.problem(where() + ": " + what.name + " brings " + std::to_string(what.out[0]) + " and not " +
-                         std::to_string(expected));
+    if (asked.int64_ts[0] != expected)
+      stage_.log.problem(location() + ": " + asked.name + " brings " + std::to_string(asked.int64_ts[0]) +
+                         " and not " + std::to_string(expected));
     if (!sets)
-      digest_ += mix(static_cast<std::int64_t>(tensor), what.out[0]);
+      digest_ += mix(static_cast<std::int64_t>(tensor), asked.int64_ts[0]);
     if (--in_flight_ == 0)
       end_round();
   };
-  auto& door = sets ? *set_->door : *shared_->global->door;
-  const auto mine = incarnation_;
+  auto& door = sets ? *set_->queue : *shared_->global->queue;
+  const auto number = incarnation_;
   ask(door, sets ? set_->number : 0, "tensor." + std::to_string(tensor), operation::allreduce, reduce_op::sum,
       {part_of(slot_, state_.round, tensor)}, told);
-  if (mine == incarnation_ && !order_.empty())
+  if (number == incarnation_ && !order_.empty())
     think([this] { submit_next(); });
 }
 
@@ -345,28 +347,29 @@ void elastic_worker::commit() {
   progress_ += 2;
   const auto [changes, removals_only] = shared_->changes.waiting();
   const std::int64_t somebody_comes = changes > 0 && !removals_only ? 1 : 0;
-  ask(*shared_->global->door, 0, "elastic.changes", operation::allreduce, reduce_op::max,
-      {static_cast<std::int64_t>(changes), somebody_comes}, [this](const asked& what, const error& problem) {
+  ask(*shared_->global->queue, 0, "elastic.changes", operation::allreduce, reduce_op::max,
+      {static_cast<std::int64_t>(changes), somebody_comes}, [this](const asked& asked, const error& problem) {
         if (problem)
           return failed(problem);
         stage_.log.committed(set(0), state_);
-        if (what.out[0] <= interrupted_for_)
+        if (asked.int64_ts[0] <= interrupted_for_)
           return begin_round();
-        interrupted_for_ = what.out[0];
-        interrupted(what.out[1] == 0);
+        interrupted_for_ = asked.int64_ts[0];
+        interrupted(asked.int64_ts[1] == 0);
       });
 }
 
 void elastic_worker::interrupted(bool removals_only) {
-  stage_.log.note(
-      [&] { return who() + " leaves generation " + std::to_string(last_generation_) + " as planned"; });
+  stage_.log.note([&] {
+    return description() + " leaves generation " + std::to_string(last_generation_) + " as planned";
+  });
   coming_ = {true, !removals_only};
   stage_.log.leaves(slot_);
   regroup();
 }
 
 void elastic_worker::failed(const error& problem) {
-  stage_.log.note([&] { return who() + " goes back: " + problem.text; });
+  stage_.log.note([&] { return description() + " goes back: " + problem.text; });
   state_ = saved_;
   progress_ |= 1;
   coming_ = {true, true};

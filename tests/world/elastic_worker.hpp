@@ -17,13 +17,13 @@
 #include <utility>
 #include <vector>
 
-#include "actors/kit/log.hpp"
+#include "actors/event_loop/log.hpp"
 #include "actors/launch/process.hpp"
-#include "actors/standing.hpp"
+#include "actors/member/shared_state.hpp"
 #include "elastic/join_deadline.hpp"
-#include "elastic/start_tries.hpp"
-#include "messages/set_change.hpp"
-#include "messages/settings.hpp"
+#include "elastic/join_retry.hpp"
+#include "messages/settings/settings.hpp"
+#include "messages/wire/set_change.hpp"
 #include "tests/world/elastic_log.hpp"
 #include "tests/world/elastic_play.hpp"
 #include "tests/world/silence_watch.hpp"
@@ -82,8 +82,8 @@ public:
 private:
   struct asked {
     std::string name;
-    pending_ptr operation;
-    std::vector<std::int64_t> in, out;
+    operation_state_ptr operation;
+    std::vector<std::int64_t> in, int64_ts;
     int settled = 0;
     set_key set;
     std::uint64_t count = 0; ///< of this name in this set
@@ -97,8 +97,8 @@ private:
   using then = std::function<void()>;
   using answer = std::function<void(const asked&, const error&)>;
 
-  void after(duration when, then what);
-  void think(then what);
+  void after(duration when, then continuation);
+  void think(then continuation);
 
   // The runtime.
   void begin();
@@ -108,8 +108,8 @@ private:
   void started(const error& problem);
   void could_not_start(const error& problem);
   void joined();
-  void leave(const then& what);
-  void await_end(duration wait, caf::actor_clock::time_point until, const then& what);
+  void leave(const then& continuation);
+  void await_end(duration wait, caf::actor_clock::time_point deadline, const then& continuation);
   void drop_runtime();
 
   // Process sets.
@@ -131,16 +131,16 @@ private:
 
   /// Of the generation that this process is in.
   set_key set(std::uint32_t number) const;
-  void ask(door& where, std::uint32_t set_number, const std::string& name, operation what, reduce_op how,
-           std::vector<std::int64_t> in, answer told);
-  void wait_on_board(const std::shared_ptr<asked>& one, std::uint64_t incarnation,
-                     std::chrono::microseconds longest);
+  void ask(submission_queue& door, std::uint32_t set_number, const std::string& name, operation op,
+           reduce_op reduction, std::vector<std::int64_t> in, answer told);
+  void wait_on_fast_path(const std::shared_ptr<asked>& held_asked, std::uint64_t incarnation,
+                         std::chrono::microseconds longest);
   static std::int64_t mix(std::int64_t a, std::int64_t b);
   std::int64_t part_of(std::int32_t slot, std::int64_t round, std::size_t tensor) const;
   std::int64_t sum(std::int64_t round, std::size_t tensor, bool in_set) const;
-  bool in_set() const { return set_ && set_->door; }
-  std::string who() const;
-  std::string where() const;
+  bool in_set() const { return set_ && set_->queue; }
+  std::string description() const;
+  std::string location() const;
 
   elastic_stage& stage_;
   std::int32_t slot_;
@@ -155,15 +155,15 @@ private:
   std::unique_ptr<logger> member_log_; ///< where there is a transcript
   caf::actor clock_;                   ///< runs what is to be done later
 
-  std::shared_ptr<standing> shared_;
+  std::shared_ptr<shared_member_state> shared_;
   std::future<error> start_;
   std::future<void> end_;
   caf::actor member_;
   std::shared_ptr<join_deadline> deadline_; ///< of this init()
-  std::optional<start_tries> starts_;       ///< of this init()
+  std::optional<join_retry> starts_;        ///< of this init()
   std::int64_t looks_ = 0;                  ///< of callers at operations on the board
   std::uint64_t incarnation_ = 0;           ///< of the runtime; what belongs to an earlier one is not heard
-  std::shared_ptr<set_standing> set_;
+  std::shared_ptr<shared_set_state> set_;
   bool founding_ = false; ///< an answer about the sets of the start is owed
 
   next coming_{false, true};

@@ -10,7 +10,7 @@ void elastic_worker::start() {
     return;
   const running_process scope(stage_.world.all_processes(), id_of(slot_));
   started_ = true;
-  stage_.log.note([&] { return who() + " starts on " + host_; });
+  stage_.log.note([&] { return description() + " starts on " + host_; });
   begin();
 }
 
@@ -41,7 +41,7 @@ void elastic_worker::proceed() {
 
 void elastic_worker::exit(int code, int signal) {
   stage_.log.note([&] {
-    return who() + " ends with code " + std::to_string(code) +
+    return description() + " ends with code " + std::to_string(code) +
            (failure_ ? " (" + std::string(to_string(failure_.kind)) + ": " + failure_.text + ")" : "");
   });
   gone_ = true;

@@ -4,9 +4,9 @@
 
 #include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/stalls.hpp"
-#include "actors/set/fusion_scheduler.hpp"
-#include "actors/set/gatherer.hpp"
-#include "actors/set/negotiator.hpp"
+#include "actors/process_set/fusion_scheduler.hpp"
+#include "actors/process_set/negotiator.hpp"
+#include "actors/process_set/relay_actor.hpp"
 #include "tests/world/player.hpp"
 #include "tests/world/simulation.hpp"
 
@@ -38,23 +38,23 @@ public:
     for (std::int32_t rank = 0; rank < options.members; ++rank) {
       players_.push_back(std::make_unique<player>(system, stage_, rank, post_, watcher_));
       ends.workers.push_back(caf::actor_cast<envelope_actor>(players_.back()->worker()));
-      ends.gatherers.push_back(start_gatherer(rank));
+      ends.relays.push_back(start_relay(rank));
     }
-    gatherers_ = ends.gatherers;
+    relays_ = ends.relays;
     network_.connect(std::move(ends));
   }
 
   ~job() {
-    for (auto& one : players_)
-      one->stop();
+    for (auto& player : players_)
+      player->stop();
     network_.disconnect();
     for (const auto& actor : {post_, watcher_, caf::actor_cast<caf::actor>(negotiator_),
                               caf::actor_cast<caf::actor>(stage_.scheduler)})
       caf::anon_send_exit(actor, caf::exit_reason::kill);
-    for (const auto& one : gatherers_)
-      if (one)
-        caf::anon_send_exit(one, caf::exit_reason::kill);
-    gatherers_.clear();
+    for (const auto& gatherer : relays_)
+      if (gatherer)
+        caf::anon_send_exit(gatherer, caf::exit_reason::kill);
+    relays_.clear();
     negotiator_ = nullptr;
     stage_.scheduler = nullptr;
     post_ = watcher_ = nullptr;
@@ -65,8 +65,8 @@ public:
     world_.step_limit(200'000'000);
     const auto begin = world_.now();
     stage_.entered = [this](std::int32_t step) { entered(step); };
-    for (auto& one : players_)
-      one->start();
+    for (auto& player : players_)
+      player->start();
     if (!world_.run_until_idle())
       log_.problem("the job does not come to rest");
     finish();
@@ -117,8 +117,8 @@ private:
     if (step != first && step != last)
       return;
     const auto& sent = network_.counted();
-    const auto add = [&](message_count& to, const message_count& now) {
-      to = {now.messages - to.messages, now.bytes - to.bytes};
+    const auto add = [&](message_count& to, const message_count& current) {
+      to = {current.messages - to.messages, current.bytes - to.bytes};
     };
     add(warm_.to_leader, sent.to_leader);
     add(warm_.from_leader, sent.from_leader);
@@ -135,38 +135,38 @@ private:
     return branches;
   }
 
-  envelope_actor start_gatherer(std::int32_t rank) {
+  envelope_actor start_relay(std::int32_t rank) {
     if (rank == 0 || tree_.children(rank).empty())
       return {};
-    gatherer_setup setup;
+    relay_actor_setup setup;
     setup.self = {1, 0, rank};
     setup.members = play_.options().members;
     setup.rules.ranks = tree_.subtree(rank);
     setup.rules.branches = branches_of(rank);
     setup.post = caf::actor_cast<envelope_actor>(post_);
     setup.watcher = caf::actor_cast<member_watcher_actor>(watcher_);
-    return caf::actor_cast<envelope_actor>(world_.system().spawn(gatherer, std::move(setup)));
+    return caf::actor_cast<envelope_actor>(world_.system().spawn(relay_behaviour, std::move(setup)));
   }
 
   caf::behavior watch(caf::event_based_actor* self) {
     return {
         [this](const member_fault& fault) { log_.problem("the leader blames: " + fault.reason); },
         [this](const generation_broken& broken) { log_.problem("a worker gave up: " + broken.reason); },
-        [this](const generation_ended& what) { ended_by(what); },
+        [this](const generation_ended& event) { ended_by(event); },
     };
   }
 
   // All must be told of the same member, and what it said.
-  void ended_by(const generation_ended& what) {
+  void ended_by(const generation_ended& event) {
     ++over_;
     if (!departed_)
-      departed_ = what.departed;
-    const auto rank = what.departed.rank;
+      departed_ = event.departed;
+    const auto rank = event.departed.rank;
     const bool left = rank == 0 || rank == play_.options().members - 1;
-    if (!left || what.departed.how != last_words_of(rank) || what.departed != *departed_)
-      log_.problem("a member was told that rank " + std::to_string(rank) + " " + what.departed.how.text() +
-                   ", another one that rank " + std::to_string(departed_->rank) + " " +
-                   departed_->how.text());
+    if (!left || event.departed.manner != last_words_of(rank) || event.departed != *departed_)
+      log_.problem("a member was told that rank " + std::to_string(rank) + " " +
+                   event.departed.manner.text() + ", another one that rank " +
+                   std::to_string(departed_->rank) + " " + departed_->manner.text());
   }
 
   static departure last_words_of(std::int32_t rank) {
@@ -207,7 +207,7 @@ private:
   caf::actor watcher_;
   negotiator_actor negotiator_;
   std::vector<std::unique_ptr<player>> players_;
-  std::vector<envelope_actor> gatherers_;
+  std::vector<envelope_actor> relays_;
   warm_steps warm_;
   std::int32_t over_ = 0;
   std::optional<departed_member> departed_; ///< as the first was told

@@ -36,21 +36,21 @@ caf::behavior network::behavior(caf::event_based_actor* self) {
   };
 }
 
-void network::accept(caf::event_based_actor* self, const envelope& what) {
-  const auto from = what.source();
-  switch (what.kind()) {
+void network::accept(caf::event_based_actor* self, const envelope& message) {
+  const auto from = message.source();
+  switch (message.kind()) {
   case wire::Envelope::Body::REQUESTS:
-    count(what);
-    if (!ends_.gatherers.empty() && ends_.gatherers[at(from)])
-      return self->send(ends_.gatherers[at(from)], what);
+    count(message);
+    if (!ends_.relays.empty() && ends_.relays[at(from)])
+      return self->send(ends_.relays[at(from)], message);
     [[fallthrough]];
   case wire::Envelope::Body::GATHERED:
-    return put_up(self, from, what);
+    return put_up(self, from, message);
   default:
-    count_plans(what);
-    if (what.target() <= 0)
-      put_down(self, 0, what);
-    hand_down(self, 0, what);
+    count_plans(message);
+    if (message.target() <= 0)
+      put_down(self, 0, message);
+    hand_down(self, 0, message);
   }
 }
 
@@ -79,9 +79,9 @@ void network::put(caf::event_based_actor* self, std::size_t link, const envelope
   auto takes = options_.latency_us + draw_.below(options_.jitter_us);
   if (draw_.one_in(options_.delayed))
     takes += draw_.below(options_.delay_us);
-  const auto now = self->clock().now();
-  line.last = std::max(line.last, now + std::chrono::microseconds(takes));
-  self->delayed_send(self, line.last - now, tick_atom::value, static_cast<std::uint64_t>(link));
+  const auto current_time = self->clock().now();
+  line.last = std::max(line.last, current_time + std::chrono::microseconds(takes));
+  self->delayed_send(self, line.last - current_time, tick_atom::value, static_cast<std::uint64_t>(link));
 }
 
 // Whichever tick comes, what was sent first arrives first.
@@ -109,7 +109,7 @@ void network::deliver(caf::event_based_actor* self, std::size_t link) {
 
 void network::arrive_up(caf::event_based_actor* self, std::int32_t rank, envelope&& message) {
   const auto parent = tree_.parent(rank);
-  self->send(parent <= 0 ? ends_.negotiator : ends_.gatherers[at(parent)], std::move(message));
+  self->send(parent <= 0 ? ends_.negotiator : ends_.relays[at(parent)], std::move(message));
 }
 
 void network::arrive_down(caf::event_based_actor* self, std::int32_t rank, const envelope& message) {
@@ -117,8 +117,8 @@ void network::arrive_down(caf::event_based_actor* self, std::int32_t rank, const
     self->send(ends_.workers[at(rank)], message);
   if (rank == 0)
     return; // the leader sends by itself
-  if (message.target() < 0 && ends_.gatherers[at(rank)])
-    self->send(ends_.gatherers[at(rank)], message);
+  if (message.target() < 0 && ends_.relays[at(rank)])
+    self->send(ends_.relays[at(rank)], message);
   hand_down(self, rank, message);
 }
 

@@ -12,8 +12,8 @@
 #include <functional>
 #include <vector>
 
-#include "actors/kit/envelope_actor.hpp"
-#include "collectives/plan/relay_tree.hpp"
+#include "actors/event_loop/envelope_actor.hpp"
+#include "collectives/relay/relay_tree.hpp"
 #include "tests/world/chronicle.hpp"
 #include "tests/world/dice.hpp"
 #include "tests/world/script.hpp"
@@ -48,7 +48,7 @@ struct traffic {
 struct line_ends {
   envelope_actor negotiator;
   std::vector<envelope_actor> workers;
-  std::vector<envelope_actor> gatherers; ///< null where nobody is below
+  std::vector<envelope_actor> relays; ///< null where nobody is below
 };
 
 class network {
@@ -68,7 +68,7 @@ private:
     std::deque<envelope> in_flight;
     caf::actor_clock::time_point last{};
   };
-  void accept(caf::event_based_actor* self, const envelope& what);
+  void accept(caf::event_based_actor* self, const envelope& message);
   void put_up(caf::event_based_actor* self, std::int32_t rank, const envelope& message);
   void put_down(caf::event_based_actor* self, std::int32_t rank, const envelope& message);
   void put(caf::event_based_actor* self, std::size_t link, const envelope& message);

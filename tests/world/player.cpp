@@ -6,7 +6,7 @@
 #include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/heartbeats.hpp"
 #include "actors/interfaces/stalls.hpp"
-#include "actors/set/worker.hpp"
+#include "actors/process_set/set_client.hpp"
 #include "collectives/operation.hpp"
 
 namespace farandole::testing {
@@ -18,25 +18,25 @@ using left_join_atom = caf::atom_constant<caf::atom("leftjoin")>;
 
 } // namespace
 
-player::player(caf::actor_system& system, stage& where, std::int32_t rank, const caf::actor& post,
+player::player(caf::actor_system& system, stage& stage, std::int32_t rank, const caf::actor& post,
                const caf::actor& watcher)
-    : stage_(where), rank_(rank),
-      draw_(where.play.options().seed, player_stream, static_cast<std::uint64_t>(rank)) {
-  const auto members = where.play.options().members;
-  door_ =
-      std::make_shared<door>(0, members, 65536, [this] { caf::anon_send(worker_, doorbell_atom::value); });
+    : stage_(stage), rank_(rank),
+      draw_(stage.play.options().seed, player_stream, static_cast<std::uint64_t>(rank)) {
+  const auto members = stage.play.options().members;
+  door_ = std::make_shared<submission_queue>(0, members, 65536,
+                                             [this] { caf::anon_send(worker_, doorbell_atom::value); });
   lane_ = system.spawn([this](caf::event_based_actor* self) { return lane(self); });
   trainer_ = system.spawn([this](caf::event_based_actor* self) { return trainer(self); });
-  worker_setup setup;
-  setup.door = door_;
+  set_client_setup setup;
+  setup.queue = door_;
   setup.self = {1, 0, rank};
   setup.leader = 0;
   setup.rank = rank;
   setup.members = members;
   setup.post = caf::actor_cast<envelope_actor>(post);
-  setup.mover = caf::actor_cast<mover_actor>(lane_);
-  setup.member = caf::actor_cast<worker_watcher_actor>(watcher);
-  worker_ = system.spawn(farandole::worker, std::move(setup));
+  setup.connector = caf::actor_cast<path_connector_actor>(lane_);
+  setup.member = caf::actor_cast<set_client_watcher_actor>(watcher);
+  worker_ = system.spawn(farandole::set_client, std::move(setup));
 }
 
 void player::start() {
@@ -109,7 +109,7 @@ void player::submit_some(caf::event_based_actor* self) {
   if (step_ == stage_.play.steps())
     return;
   const auto& pace = stage_.play.options();
-  for (auto some = 1 + draw_.below(pace.at_once); some > 0 && !order_.empty(); --some) {
+  for (auto number = 1 + draw_.below(pace.at_once); number > 0 && !order_.empty(); --number) {
     const auto tensor = order_.back();
     order_.pop_back();
     if (stage_.play.group_of(tensor) == tensor)
@@ -147,22 +147,22 @@ void player::submit_group(std::int32_t first) {
   std::vector<std::string> names;
   for (auto tensor = first; tensor < first + 4; ++tensor)
     names.push_back(stage_.play.name(tensor));
-  std::vector<submission> what;
+  std::vector<submission> submissions;
   for (auto tensor = first; tensor < first + 4; ++tensor)
-    what.push_back({names[static_cast<std::size_t>(tensor - first)],
-                    stage_.play.what(step_, tensor, rank_),
-                    nullptr,
-                    nullptr,
-                    0,
-                    {}});
-  auto operations = door_->submit_group(what);
+    submissions.push_back({names[static_cast<std::size_t>(tensor - first)],
+                           stage_.play.what(step_, tensor, rank_),
+                           nullptr,
+                           nullptr,
+                           0,
+                           {}});
+  auto operations = door_->submit_group(submissions);
   if (!operations)
     return stage_.log.problem("submit_group: " + operations.error().text);
   for (auto& operation : *operations)
     watch(first++, std::move(operation));
 }
 
-void player::watch(std::int32_t tensor, pending_ptr operation) {
+void player::watch(std::int32_t tensor, operation_state_ptr operation) {
   ++in_flight_;
   if (stage_.play.taken_back(step_, tensor, rank_))
     regretted_.push_back(operation);
@@ -170,22 +170,23 @@ void player::watch(std::int32_t tensor, pending_ptr operation) {
   raw->on_settled([this, tensor, raw] { settled(tensor, *raw); });
 }
 
-void player::settled(std::int32_t tensor, const pending& operation) {
-  const auto how = operation.problem.kind;
-  const auto where =
+void player::settled(std::int32_t tensor, const operation_state& operation) {
+  const auto kind = operation.problem.kind;
+  const auto location =
       "rank " + std::to_string(rank_) + ", step " + std::to_string(step_) + ", " + operation.name;
-  stage_.log.ended(static_cast<std::size_t>(step_), static_cast<std::size_t>(tensor), how, where);
-  if (!stage_.play.allows(step_, tensor, how))
-    stage_.log.problem(where + " ended \"" + std::string(to_string(how)) + "\": " + operation.problem.text);
+  stage_.log.ended(static_cast<std::size_t>(step_), static_cast<std::size_t>(tensor), kind, location);
+  if (!stage_.play.allows(step_, tensor, kind))
+    stage_.log.problem(location + " ended \"" + std::string(to_string(kind)) +
+                       "\": " + operation.problem.text);
   if (--in_flight_ == 0 && order_.empty())
     caf::anon_send(trainer_, tick_atom::value);
 }
 
 void player::join() {
   joined_ = true;
-  signature what;
-  what.operation = operation::join;
-  auto operation = door_->submit({"join.noname", what, nullptr, nullptr, 0, {}});
+  signature signature;
+  signature.operation = operation::join;
+  auto operation = door_->submit({"join.noname", signature, nullptr, nullptr, 0, {}});
   if (!operation)
     return stage_.log.problem("join: " + operation.error().text);
   auto* raw = &**operation;

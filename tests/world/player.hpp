@@ -10,11 +10,11 @@
 #include <memory>
 #include <vector>
 
-#include "actors/door/door.hpp"
-#include "actors/door/unnamed_calls.hpp"
 #include "actors/interfaces/negotiation.hpp"
-#include "actors/interfaces/worker.hpp"
-#include "actors/set/lane.hpp"
+#include "actors/interfaces/set_client.hpp"
+#include "actors/process_set/lane.hpp"
+#include "actors/submission/submission_queue.hpp"
+#include "actors/submission/unnamed_calls.hpp"
 #include "tests/world/chronicle.hpp"
 #include "tests/world/dice.hpp"
 #include "tests/world/script.hpp"
@@ -35,13 +35,13 @@ struct stage {
 
 class player {
 public:
-  player(caf::actor_system& system, stage& where, std::int32_t rank, const caf::actor& post,
+  player(caf::actor_system& system, stage& stage, std::int32_t rank, const caf::actor& post,
          const caf::actor& watcher);
   /// The trainer begins.
   void start();
   /// Closes the door and stops the actors.
   void stop();
-  worker_actor worker() const { return worker_; }
+  set_client_actor worker() const { return worker_; }
 
 private:
   struct queued {
@@ -59,17 +59,17 @@ private:
   void submit(std::int32_t tensor);
   std::string name_of(std::int32_t tensor);
   void submit_group(std::int32_t first);
-  void watch(std::int32_t tensor, pending_ptr operation);
-  void settled(std::int32_t tensor, const pending& operation);
+  void watch(std::int32_t tensor, operation_state_ptr operation);
+  void settled(std::int32_t tensor, const operation_state& operation);
   void join();
   void end_step();
 
   stage& stage_;
   std::int32_t rank_;
   dice draw_;
-  std::shared_ptr<farandole::door> door_;
+  std::shared_ptr<farandole::submission_queue> door_;
   unnamed_calls unnamed_;
-  worker_actor worker_;
+  set_client_actor worker_;
 
   caf::actor lane_;
   std::deque<queued> queue_; ///< the first is running
@@ -78,7 +78,7 @@ private:
   caf::actor trainer_;
   std::int32_t step_ = 0;
   std::vector<std::int32_t> order_; ///< tensors still to be submitted in this step, a group by its first
-  std::vector<pending_ptr> regretted_;
+  std::vector<operation_state_ptr> regretted_;
   std::size_t in_flight_ = 0;
 };
 

@@ -22,15 +22,15 @@ process_clock::time_point process_clock::world(time_point local) const {
   return time_point(since) + std::chrono::nanoseconds(faster_ppm == 0 ? 0 : 2); // what division cuts off
 }
 
-void processes::assign(caf::actor_id who, process_id process) {
-  if (who >= owners_.size())
-    owners_.resize(who + 1, unknown);
-  owners_[who] = process;
+void processes::assign(caf::actor_id actor, process_id process) {
+  if (actor >= owners_.size())
+    owners_.resize(actor + 1, unknown);
+  owners_[actor] = process;
 }
 
-void processes::spawned(caf::actor_id who) {
-  if (who >= owners_.size() || owners_[who] == unknown)
-    assign(who, running_);
+void processes::spawned(caf::actor_id actor) {
+  if (actor >= owners_.size() || owners_[actor] == unknown)
+    assign(actor, running_);
 }
 
 std::vector<caf::resumable*> processes::proceed(process_id process) {

@@ -42,10 +42,10 @@ public:
   bool told_apart() const { return apart_; }
 
   /// An actor belongs to the process in which it was spawned, unless it is assigned to another one.
-  void assign(caf::actor_id who, process_id process);
-  process_id of(caf::actor_id who) const { return who < owners_.size() ? owners_[who] : no_process; }
+  void assign(caf::actor_id actor, process_id process);
+  process_id of(caf::actor_id actor) const { return actor < owners_.size() ? owners_[actor] : no_process; }
   /// It has been spawned, by whoever runs now.
-  void spawned(caf::actor_id who);
+  void spawned(caf::actor_id actor);
 
   void stop(process_id process) { stopped_.insert(process); }
   bool stopped(process_id process) const { return stopped_.contains(process); }

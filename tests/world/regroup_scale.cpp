@@ -7,7 +7,7 @@
 
 #include "actors/interfaces/link.hpp"
 #include "actors/interfaces/slots.hpp"
-#include "actors/rendezvous.hpp"
+#include "actors/rendezvous/rendezvous.hpp"
 #include "tests/world/simulation.hpp"
 
 namespace farandole::testing {
@@ -40,10 +40,10 @@ hello hello_of(std::int32_t slot) {
 class regrouping {
 public:
   explicit regrouping(std::int32_t members) : members_(members), world_(1) {
-    rendezvous_options how;
-    how.members = {members, true, 1, members};
-    how.links.simulated = std::make_shared<no_links>();
-    const auto service = start_rendezvous(world_.system(), how);
+    rendezvous_options options;
+    options.members = {members, true, 1, members};
+    options.links.simulated = std::make_shared<no_links>();
+    const auto service = start_rendezvous(world_.system(), options);
     assert(service);
     rendezvous_ = service->actor;
     sink_ = world_.system().spawn([this](caf::event_based_actor*) {

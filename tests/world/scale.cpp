@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/paths/connections/tls.hpp"
+#include "collectives/transport/connections/tls.hpp"
 #include "tests/world/job.hpp"
 #include "tests/world/regroup_scale.hpp"
 #include "tests/world/simulation.hpp"
@@ -33,7 +33,7 @@ Steps last as long as without buckets, to a few percent: what is ready first wai
 ready last, on which the step depends, waits for nothing. (Here data takes no longer to move for being more.)
 )";
 
-constexpr const char* introduction =
+constexpr const char* path_addresses =
     R"(# Negotiation at scale
 
 What rank 0 hears, says and does in one training step once all tensors are known: 161 tensors (ResNet-50's), 8 ranks a
@@ -63,8 +63,9 @@ struct tls_cost {
   double record = 0;
   double byte = 0;
 
-  double of(const message_count& what) const {
-    return record * static_cast<double>(what.messages) + byte * static_cast<double>(what.bytes);
+  double of(const message_count& message_count) const {
+    return record * static_cast<double>(message_count.messages) +
+           byte * static_cast<double>(message_count.bytes);
   }
 };
 
@@ -106,10 +107,10 @@ public:
       sealing += middle - begin;
       opening += thread_time() - middle;
     }
-    const auto each = [](std::chrono::nanoseconds all) {
+    const auto entry = [](std::chrono::nanoseconds all) {
       return std::chrono::duration<double, std::nano>(all).count() / times;
     };
-    return {each(sealing), each(opening)};
+    return {entry(sealing), entry(opening)};
   }
 
 private:
@@ -144,7 +145,7 @@ struct pace {
 
 enum class speakers : std::uint8_t { each, relays, relays_with_buckets };
 
-job_options training(std::int32_t ranks, speakers who, const pace& how) {
+job_options training(std::int32_t ranks, speakers speakers, const pace& speed) {
   job_options options;
   options.members = ranks;
   options.tensors = 161;
@@ -154,18 +155,19 @@ job_options training(std::int32_t ranks, speakers who, const pace& how) {
   options.grouped = 0;
   options.mismatches = options.withdrawals = options.changes = 0;
   options.fusion_threshold = std::size_t{128} << 20;
-  options.host_ranks = who == speakers::each ? 0 : 8;
-  options.buckets = who == speakers::relays_with_buckets ? job_options{}.buckets : 0;
+  options.host_ranks = speakers == speakers::each ? 0 : 8;
+  options.buckets = speakers == speakers::relays_with_buckets ? job_options{}.buckets : 0;
   options.measured = true;
-  options.at_once = how.at_once;
-  options.between_us = how.between_us;
-  options.in_order = how.in_order;
+  options.at_once = speed.at_once;
+  options.between_us = speed.between_us;
+  options.in_order = speed.in_order;
   return options;
 }
 
-void write_row(std::ostream& page, std::int32_t ranks, speakers who, const pace& how, const tls_costs& tls) {
+void write_row(std::ostream& page, std::int32_t ranks, speakers speakers, const pace& speed,
+               const tls_costs& tls) {
   constexpr const char* names[] = {"none", "no buckets", "yes"};
-  const auto report = run_job(training(ranks, who, how));
+  const auto report = run_job(training(ranks, speakers, speed));
   for (const auto& problem : report.problems)
     page << "\n**A problem**: " << problem << "\n";
   const auto& warm = report.warm;
@@ -173,8 +175,8 @@ void write_row(std::ostream& page, std::int32_t ranks, speakers who, const pace&
   const auto count = [&](std::uint64_t value) { return per_step(static_cast<double>(value)); };
   const auto actors = per_step(static_cast<double>(warm.busy.count()));
   const auto sealed = per_step(tls.open.of(warm.to_leader) + tls.seal.of(warm.from_leader));
-  page << std::fixed << std::setprecision(0) << "| " << ranks << " | " << how.name << " | "
-       << names[static_cast<std::size_t>(who)] << " | " << count(warm.to_leader.messages) << " | "
+  page << std::fixed << std::setprecision(0) << "| " << ranks << " | " << speed.name << " | "
+       << names[static_cast<std::size_t>(speakers)] << " | " << count(warm.to_leader.messages) << " | "
        << std::setprecision(1) << count(warm.to_leader.bytes) / 1024 << " | " << std::setprecision(0)
        << count(warm.from_leader.messages) << " | " << std::setprecision(1)
        << count(warm.from_leader.bytes) / 1024 << " | "
@@ -182,7 +184,7 @@ void write_row(std::ostream& page, std::int32_t ranks, speakers who, const pace&
        << actors / 1e6 << " | " << sealed / 1e6 << " | **" << (actors + sealed) / 1e6 << "** |" << std::endl;
 }
 
-constexpr const char* regroup_introduction = R"(
+constexpr const char* regroup_path_addresses = R"(
 ## A regroup
 
 A member of an elastic job is lost, and all others say hello again: what the rendezvous does until all are welcomed. Each
@@ -217,7 +219,7 @@ void write_regroup(std::ostream& page, std::int32_t ranks, const tls_costs& tls)
 
 void write_regroup_scale(std::ostream& page) {
   const auto tls = measured_tls();
-  page << regroup_introduction;
+  page << regroup_path_addresses;
   for (const std::int32_t ranks : {64, 512})
     write_regroup(page, ranks, tls);
   page << regroup_conclusion;
@@ -225,7 +227,7 @@ void write_regroup_scale(std::ostream& page) {
 
 void write_scale(std::ostream& page) {
   const auto tls = measured_tls();
-  page << introduction << std::fixed << std::setprecision(2) << "TLS here: sealing takes "
+  page << path_addresses << std::fixed << std::setprecision(2) << "TLS here: sealing takes "
        << tls.seal.record / 1000 << " µs a record and " << tls.seal.byte << " ns a byte, opening "
        << tls.open.record / 1000 << " µs and " << tls.open.byte << " ns.\n\n"
        << "| ranks | submitted | relays | messages in | KiB in | messages out | KiB out | step, ms | actors, "
@@ -239,9 +241,9 @@ void write_scale(std::ostream& page) {
   for (const auto& over_time : {backward, scattered})
     for (const std::int32_t ranks : {64, 512, 4096})
       write_row(page, ranks, speakers::relays_with_buckets, over_time, tls);
-  for (const auto& how : {at_once, backward})
+  for (const auto& speed : {at_once, backward})
     for (const std::int32_t ranks : {64, 512})
-      write_row(page, ranks, speakers::relays, how, tls);
+      write_row(page, ranks, speakers::relays, speed, tls);
   for (const std::int32_t ranks : {64, 512})
     write_row(page, ranks, speakers::each, at_once, tls);
   page << conclusion;

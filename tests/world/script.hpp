@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "messages/error.hpp"
-#include "messages/signature.hpp"
+#include "messages/values/error.hpp"
+#include "messages/values/signature.hpp"
 
 namespace farandole::testing {
 

@@ -28,8 +28,8 @@ std::shared_ptr<const relay_tree> tree_of(const set_options& options, const std:
   if (options.host_ranks == 0)
     return std::make_shared<relay_tree>(options.members);
   std::vector<std::string_view> hosts;
-  for (const auto& one : members)
-    hosts.push_back(one.host);
+  for (const auto& member : members)
+    hosts.push_back(member.host);
   return std::make_shared<relay_tree>(hosts, relay_options{1, options.fan_in});
 }
 
@@ -43,10 +43,10 @@ public:
   }
 
   ~set_job() {
-    for (auto& one : players_)
-      one->stop();
-    for (const auto& one : wires_)
-      caf::anon_send_exit(one, caf::exit_reason::kill);
+    for (auto& player : players_)
+      player->stop();
+    for (const auto& wire : wires_)
+      caf::anon_send_exit(wire, caf::exit_reason::kill);
     wires_.clear();
     world_.run_until_idle();
   }
@@ -81,13 +81,13 @@ private:
     auto& below = *players_[static_cast<std::size_t>(rank)];
     auto& above = *players_[static_cast<std::size_t>(parent)];
     const auto number = first_child_link + static_cast<link_id>(rank);
-    const auto one = [&](const caf::actor& taker, link_id at_taker, std::uint64_t stream) {
+    const auto entry = [&](const caf::actor& taker, link_id at_taker, std::uint64_t stream) {
       wires_.push_back(wire(world_.system(), play_.options(), stream, taker, at_taker,
                             [this](std::string text) { stage_.problem(std::move(text)); }));
       return wires_.back();
     };
-    const auto up = one(above.post(), number, 2 * number);
-    const auto down = one(below.post(), parent_link, 2 * number + 1);
+    const auto up = entry(above.post(), number, 2 * number);
+    const auto down = entry(below.post(), parent_link, 2 * number + 1);
     caf::anon_send(above.post(), link_opened{number, down, "rank " + std::to_string(rank), true});
     caf::anon_send(below.post(), link_opened{parent_link, up, "rank " + std::to_string(parent), false});
   }

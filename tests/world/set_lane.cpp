@@ -28,17 +28,17 @@ bool root_fits(const lane_job& job, std::size_t members) {
 
 } // namespace
 
-mover_actor set_lane(caf::event_based_actor* parent, const set_setup& how, set_setup::bundle_ended ended,
-                     set_stage& stage) {
-  const auto number = how.place->number;
-  const auto rank = how.shared->rank;
-  const auto ranks = how.ranks();
+path_connector_actor set_lane(caf::event_based_actor* parent, const set_setup& setup,
+                              set_setup::bundle_ended ended, set_stage& stage) {
+  const auto number = setup.place->number;
+  const auto rank = setup.shared->rank;
+  const auto ranks = setup.ranks();
   const auto place = static_cast<std::int32_t>(std::find(ranks.begin(), ranks.end(), rank) - ranks.begin());
-  const address self_address{how.generation, number, rank};
+  const address self_address{setup.generation, number, rank};
   auto spawned = parent->spawn([=, &stage](caf::stateful_actor<set_lane_state>* self) {
     self->state.draw = dice(stage.play.options().seed, lane_stream, number, static_cast<std::uint64_t>(rank));
-    const auto takes = [self](std::uint64_t most) {
-      return std::chrono::microseconds(5 + self->state.draw.below(most));
+    const auto takes = [self](std::uint64_t limit) {
+      return std::chrono::microseconds(5 + self->state.draw.below(limit));
     };
     const auto run_next = [=, &stage] {
       const auto& job = *self->state.queue.front();
@@ -47,17 +47,17 @@ mover_actor set_lane(caf::event_based_actor* parent, const set_setup& how, set_s
         stage.problem("rank " + std::to_string(rank) + ": a broadcast has another root than was asked for");
       self->delayed_send(self, takes(200), tick_atom::value);
     };
-    introduction mine;
-    mine.rank = rank;
-    self->send(how.post, encode(self_address, mine));
+    path_addresses addresses;
+    addresses.rank = rank;
+    self->send(setup.post, encode(self_address, addresses));
     return caf::behavior{
         [=, &stage](const envelope& message) {
-          auto all = decode_introductions(message);
+          auto all = decode_member_path_addresses(message);
           if (!all || all->members.size() != ranks.size())
             return stage.problem("rank " + std::to_string(rank) + ": introductions of another set");
           self->delayed_send(self, takes(2000), ready_atom::value);
         },
-        [how](ready_atom) { how.ready(); },
+        [setup](ready_atom) { setup.ready(); },
         [=](const lane_job_ptr& job) {
           self->state.queue.push_back(std::move(*job));
           if (self->state.queue.size() == 1)
@@ -72,17 +72,17 @@ mover_actor set_lane(caf::event_based_actor* parent, const set_setup& how, set_s
           if (!queue.empty())
             run_next();
           else if (self->state.draining)
-            how.drained();
+            setup.drained();
         },
         [=](drained_atom) {
           self->state.draining = true;
           if (self->state.queue.empty())
-            how.drained();
+            setup.drained();
         },
         [](const generation_over&) {},
     };
   });
-  return caf::actor_cast<mover_actor>(spawned);
+  return caf::actor_cast<path_connector_actor>(spawned);
 }
 
 } // namespace farandole::testing

@@ -3,12 +3,12 @@
 #pragma once
 
 #include "actors/interfaces/lane.hpp"
-#include "actors/set/set_tree.hpp"
+#include "actors/process_set/set_tree.hpp"
 #include "tests/world/set_player.hpp"
 
 namespace farandole::testing {
 
-mover_actor set_lane(caf::event_based_actor* parent, const set_setup& how, set_setup::bundle_ended ended,
-                     set_stage& stage);
+path_connector_actor set_lane(caf::event_based_actor* parent, const set_setup& setup,
+                              set_setup::bundle_ended ended, set_stage& stage);
 
 } // namespace farandole::testing

@@ -44,18 +44,18 @@ set_play::set_play(const set_options& options) : options_(options) {
   std::vector<std::size_t> live{0};
   // A new one is equal to no other that lives, which would be refused.
   const auto begin = [&](std::uint64_t one_in) {
-    std::vector<std::int32_t> some;
+    std::vector<std::int32_t> int32_ts;
     for (auto rank : all)
       if (draw.below(one_in) == 0)
-        some.push_back(rank);
-    const auto known = [&](std::size_t set) { return ranks_[set] == some; };
-    if (some.empty() || std::any_of(live.begin(), live.end(), known))
+        int32_ts.push_back(rank);
+    const auto entry = [&](std::size_t set) { return ranks_[set] == int32_ts; };
+    if (int32_ts.empty() || std::any_of(live.begin(), live.end(), entry))
       return false;
-    begin_set(std::move(some), live);
+    begin_set(std::move(int32_ts), live);
     return true;
   };
   set_action first{set_action::what::found};
-  for (auto some = draw.below(3); some > 0; --some)
+  for (auto number = draw.below(3); number > 0; --number)
     if (begin(2))
       first.sets.push_back(live.back());
   program_.push_back(first);

@@ -6,10 +6,10 @@
 #include "actors/interfaces/heartbeats.hpp"
 #include "actors/interfaces/link.hpp"
 #include "actors/interfaces/member_watcher.hpp"
-#include "actors/post.hpp"
-#include "actors/set/set_actors.hpp"
-#include "actors/set/set_keeper.hpp"
-#include "actors/set/set_tree.hpp"
+#include "actors/member/message_router.hpp"
+#include "actors/process_set/process_set_manager.hpp"
+#include "actors/process_set/set_actors.hpp"
+#include "actors/process_set/set_tree.hpp"
 #include "tests/world/set_lane.hpp"
 
 namespace farandole::testing {
@@ -26,7 +26,7 @@ settings settings_of(const set_options& options) {
     assert(!problem);
     static_cast<void>(problem);
   };
-  assign(setting::board, 0);
+  assign(setting::fast_path, 0);
   assign(setting::stall_check_disable, 1); // who looks again and again lets no job come to rest
   assign(setting::cache_capacity, options.cache_capacity);
   assign(setting::fusion_threshold, options.fusion_threshold);
@@ -47,44 +47,44 @@ void set_stage::problem(std::string text) {
 
 // ---- the member ---------------------------------------------------------------------------------
 
-set_player::set_player(caf::actor_system& system, set_stage& where, std::int32_t rank)
-    : system_(system), stage_(where), rank_(rank),
-      draw_(where.play.options().seed, player_stream, static_cast<std::uint64_t>(rank)) {
+set_player::set_player(caf::actor_system& system, set_stage& set_stage, std::int32_t rank)
+    : system_(system), stage_(set_stage), rank_(rank),
+      draw_(set_stage.play.options().seed, player_stream, static_cast<std::uint64_t>(rank)) {
   shared_->rank = rank;
   shared_->members = stage_.members;
   shared_->tree = stage_.tree;
   shared_->dynamic_sets = true;
   member_ = system.spawn([this](caf::event_based_actor* self) { return member(self); });
   trainer_ = system.spawn([this](caf::event_based_actor* self) { return trainer(self); });
-  post_setup post_how;
+  message_router_setup post_how;
   post_how.member = caf::actor_cast<member_actor>(member_);
-  post_ = caf::actor_cast<caf::actor>(system.spawn(farandole::post, std::move(post_how)));
+  post_ = caf::actor_cast<caf::actor>(system.spawn(farandole::message_router, std::move(post_how)));
 }
 
 // As the member does it (member.cpp).
 void set_player::start(std::function<void()> link) {
-  set_setup how;
-  how.shared = shared_;
-  how.generation = 1;
-  how.settings = settings_of(stage_.play.options());
-  how.post = caf::actor_cast<post_actor>(post_);
-  how.member = caf::actor_cast<member_actor>(member_);
-  how.simulated_mover = [this](caf::event_based_actor* parent, const set_setup& set,
-                               set_setup::bundle_ended ended) {
+  set_setup setup;
+  setup.shared = shared_;
+  setup.generation = 1;
+  setup.settings = settings_of(stage_.play.options());
+  setup.post = caf::actor_cast<message_router_actor>(post_);
+  setup.member = caf::actor_cast<member_actor>(member_);
+  setup.simulated_connector = [this](caf::event_based_actor* parent, const set_setup& set,
+                                     set_setup::bundle_ended ended) {
     return set_lane(parent, set, std::move(ended), stage_);
   };
-  const auto sets = system_.spawn(set_keeper, how);
+  const auto sets = system_.spawn(process_set_manager, setup);
   sets_ = caf::actor_cast<caf::actor>(sets);
-  how.place = shared_->global;
-  how.sets = sets;
-  how.ready = [me = member_] { caf::anon_send(me, ready_atom::value); };
-  how.drained = [] {};
+  setup.place = shared_->global;
+  setup.sets = sets;
+  setup.ready = [me = member_] { caf::anon_send(me, ready_atom::value); };
+  setup.drained = [] {};
   auto entered = [this, link = std::move(link)](const set_actors& actors) {
     worker_ = caf::actor_cast<caf::actor>(actors.worker);
     caf::anon_send(post_, generation_entered{1, rank_, stage_.members, stage_.tree, actors.entered(0, {})});
     link();
   };
-  tree_ = system_.spawn(supervisor, set_tree(how, entered));
+  tree_ = system_.spawn(supervisor, set_tree(setup, entered));
 }
 
 void set_player::leave() {
@@ -93,7 +93,7 @@ void set_player::leave() {
 
 void set_player::stop() {
   shared_->sets.shut();
-  shared_->global->door->close();
+  shared_->global->queue->close();
   for (const auto& actor : {tree_, sets_, post_, member_, trainer_})
     caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
   tree_ = member_ = trainer_ = nullptr;
@@ -108,8 +108,8 @@ caf::behavior set_player::member(caf::event_based_actor*) {
       // There is no address to dial: links are given.
       [](const peer_gone&) {},
       [this](const member_fault& fault) { stage_.problem("the leader blames: " + fault.reason); },
-      [this](const generation_broken& broken) { stage_.problem(where() + " gave up: " + broken.reason); },
-      [this](const generation_ended& what) { caf::anon_send(sets_, what); },
+      [this](const generation_broken& broken) { stage_.problem(location() + " gave up: " + broken.reason); },
+      [this](const generation_ended& event) { caf::anon_send(sets_, event); },
       [this](drained_atom) { ++stage_.gone; },
   };
 }
@@ -134,54 +134,54 @@ void set_player::begin_action() {
     return;
   }
   const auto& action = program[step_];
-  set_change what;
+  set_change change;
   switch (action.kind) {
   case set_action::what::play:
     return begin_play();
   case set_action::what::found:
-    what.kind = set_change_kind::found;
+    change.kind = set_change_kind::found;
     break;
   case set_action::what::remove:
-    what.kind = set_change_kind::remove;
-    what.id = stage_.ids.at(action.sets[0]);
-    return ask(what);
+    change.kind = set_change_kind::remove;
+    change.id = stage_.ids.at(action.sets[0]);
+    return ask(change);
   case set_action::what::differ:
-    what.sets.push_back({rank_});
-    return ask(what);
+    change.sets.push_back({rank_});
+    return ask(change);
   case set_action::what::add:
     break;
   }
   for (auto set : action.sets)
-    what.sets.push_back(stage_.play.ranks(set));
-  ask(what);
+    change.sets.push_back(stage_.play.ranks(set));
+  ask(change);
 }
 
-void set_player::ask(const set_change& what) {
-  auto operation = shared_->global->door->submit(what);
+void set_player::ask(const set_change& change) {
+  auto operation = shared_->global->queue->submit(change);
   if (!operation)
-    return stage_.problem(where() + ": " + operation.error().text);
+    return stage_.problem(location() + ": " + operation.error().text);
   auto* raw = &**operation;
   raw->on_settled([this, raw] { answered(*raw); });
 }
 
-void set_player::answered(const pending& operation) {
+void set_player::answered(const operation_state& operation) {
   const auto& action = stage_.play.program()[step_];
   const auto kind = operation.problem.kind;
   const bool refused = kind == error_kind::invalid_argument || kind == error_kind::precondition;
   if (action.kind == set_action::what::differ ? !refused : kind != error_kind::none)
-    stage_.problem(where() + ": a change ended \"" + std::string(to_string(kind)) +
+    stage_.problem(location() + ": a change ended \"" + std::string(to_string(kind)) +
                    "\": " + operation.problem.text);
   if (action.kind == set_action::what::remove) {
     if (doomed_in_flight_ != 0)
-      stage_.problem(where() + ": operations are pending in a set that is gone");
+      stage_.problem(location() + ": operations are pending in a set that is gone");
     stage_.ids.erase(action.sets[0]); // by the first who hears: nobody asks for it any more
   } else if (kind == error_kind::none && operation.outcome.sets.size() != action.sets.size()) {
-    stage_.problem(where() + ": another number of sets than was asked for");
+    stage_.problem(location() + ": another number of sets than was asked for");
   } else if (kind == error_kind::none) {
     for (std::size_t i = 0; i < action.sets.size(); ++i)
       if (stage_.ids.try_emplace(action.sets[i], operation.outcome.sets[i]).first->second !=
           operation.outcome.sets[i])
-        stage_.problem(where() + ": a set has another id than elsewhere");
+        stage_.problem(location() + ": a set has another id than elsewhere");
   }
   next_action();
 }
@@ -208,7 +208,7 @@ void set_player::begin_play() {
 }
 
 void set_player::submit_some(caf::event_based_actor* self) {
-  for (auto some = 1 + draw_.below(8); some > 0 && !order_.empty(); --some) {
+  for (auto number = 1 + draw_.below(8); number > 0 && !order_.empty(); --number) {
     const auto next = order_.back();
     order_.pop_back();
     submit(next);
@@ -219,45 +219,45 @@ void set_player::submit_some(caf::event_based_actor* self) {
     next_action();
 }
 
-void set_player::submit(const submitted& what) {
-  const auto set = standing_of(what.set);
+void set_player::submit(const submitted& tensor) {
+  const auto set = standing_of(tensor.set);
   if (!set)
-    return stage_.problem(where() + ": a set that was added is not found");
-  auto operation = set->door->submit({set_play::name(what.tensor),
-                                      stage_.play.what(what.step, what.set, what.tensor, rank_),
-                                      nullptr,
-                                      nullptr,
-                                      0,
-                                      {}});
+    return stage_.problem(location() + ": a set that was added is not found");
+  auto operation = set->queue->submit({set_play::name(tensor.tensor),
+                                       stage_.play.what(tensor.step, tensor.set, tensor.tensor, rank_),
+                                       nullptr,
+                                       nullptr,
+                                       0,
+                                       {}});
   if (!operation)
-    return stage_.problem(where() + ": " + operation.error().text);
-  const bool doomed = what.set != 0 && stage_.play.program()[what.step].doomed == what.set;
+    return stage_.problem(location() + ": " + operation.error().text);
+  const bool doomed = tensor.set != 0 && stage_.play.program()[tensor.step].doomed == tensor.set;
   ++(doomed ? doomed_in_flight_ : in_flight_);
-  stage_.numbers.try_emplace(what.set, set->number);
+  stage_.numbers.try_emplace(tensor.set, set->number);
   auto* raw = &**operation;
-  raw->on_settled([this, what, raw] { settled(what, *raw); });
+  raw->on_settled([this, tensor, raw] { settled(tensor, *raw); });
 }
 
-void set_player::settled(const submitted& what, const pending& operation) {
-  const auto how = operation.problem.kind;
-  const auto who = where() + ", set " + std::to_string(what.set) + ", " + operation.name;
-  const auto members = stage_.play.ranks(what.set).size();
-  stage_.log(stage_.numbers.at(what.set), members)
-      .ended(what.step, static_cast<std::size_t>(what.tensor), how, who);
-  if (!stage_.play.allows(what.step, what.set, what.tensor, how))
-    stage_.problem(who + " ended \"" + std::string(to_string(how)) + "\": " + operation.problem.text);
-  const bool doomed = what.set != 0 && stage_.play.program()[what.step].doomed == what.set;
+void set_player::settled(const submitted& tensor, const operation_state& operation) {
+  const auto kind = operation.problem.kind;
+  const auto name = location() + ", set " + std::to_string(tensor.set) + ", " + operation.name;
+  const auto members = stage_.play.ranks(tensor.set).size();
+  stage_.log(stage_.numbers.at(tensor.set), members)
+      .ended(tensor.step, static_cast<std::size_t>(tensor.tensor), kind, name);
+  if (!stage_.play.allows(tensor.step, tensor.set, tensor.tensor, kind))
+    stage_.problem(name + " ended \"" + std::string(to_string(kind)) + "\": " + operation.problem.text);
+  const bool doomed = tensor.set != 0 && stage_.play.program()[tensor.step].doomed == tensor.set;
   auto& left = doomed ? doomed_in_flight_ : in_flight_;
   // What belongs to the set that ends holds nobody up.
-  if (--left == 0 && !doomed && order_.empty() && step_ == what.step)
+  if (--left == 0 && !doomed && order_.empty() && step_ == tensor.step)
     next_action();
 }
 
-std::shared_ptr<set_standing> set_player::standing_of(std::size_t set) const {
+std::shared_ptr<shared_set_state> set_player::standing_of(std::size_t set) const {
   return set == 0 ? shared_->global : shared_->sets.find(stage_.ids.at(set));
 }
 
-std::string set_player::where() const {
+std::string set_player::location() const {
   return "rank " + std::to_string(rank_) + ", step " + std::to_string(step_);
 }
 

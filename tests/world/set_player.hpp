@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/standing.hpp"
+#include "actors/member/shared_state.hpp"
 #include "tests/world/chronicle.hpp"
 #include "tests/world/dice.hpp"
 #include "tests/world/set_play.hpp"
@@ -37,7 +37,7 @@ struct set_stage {
 
 class set_player {
 public:
-  set_player(caf::actor_system& system, set_stage& where, std::int32_t rank);
+  set_player(caf::actor_system& system, set_stage& set_stage, std::int32_t rank);
   /// The actors of the global set start; `link` makes and announces the link to the member above, once the
   /// post knows whose it is.
   void start(std::function<void()> link);
@@ -56,21 +56,21 @@ private:
   caf::behavior member(caf::event_based_actor* self);
   caf::behavior trainer(caf::event_based_actor* self);
   void begin_action();
-  void ask(const set_change& what);
-  void answered(const pending& operation);
+  void ask(const set_change& change);
+  void answered(const operation_state& operation);
   void begin_play();
   void submit_some(caf::event_based_actor* self);
-  void submit(const submitted& what);
-  void settled(const submitted& what, const pending& operation);
+  void submit(const submitted& tensor);
+  void settled(const submitted& tensor, const operation_state& operation);
   void next_action();
-  std::shared_ptr<set_standing> standing_of(std::size_t set) const;
-  std::string where() const;
+  std::shared_ptr<shared_set_state> standing_of(std::size_t set) const;
+  std::string location() const;
 
   caf::actor_system& system_;
   set_stage& stage_;
   std::int32_t rank_;
   dice draw_;
-  std::shared_ptr<standing> shared_ = std::make_shared<standing>();
+  std::shared_ptr<shared_member_state> shared_ = std::make_shared<shared_member_state>();
   caf::actor member_;
   caf::actor trainer_;
   caf::actor post_;

@@ -15,13 +15,13 @@ std::string seconds_of(std::chrono::nanoseconds time) {
 
 } // namespace
 
-void silence_watch::continued(std::int32_t slot, time_point now) {
+void silence_watch::continued(std::int32_t slot, time_point current_time) {
   if (stopped_.erase(slot) != 0)
-    continued_[slot] = now;
+    continued_[slot] = current_time;
 }
 
 std::string silence_watch::objection(const standing_member& waiting, std::int32_t other,
-                                     time_point now) const {
+                                     time_point current_time) const {
   const auto stop = stopped_.find(other);
   if (stop == stopped_.end() || stopped_.contains(waiting.slot))
     return {};
@@ -31,21 +31,21 @@ std::string silence_watch::objection(const standing_member& waiting, std::int32_
     since = std::max(since, when);
   const auto text = "slot " + std::to_string(waiting.slot) + " has ";
   const auto of = " slot " + std::to_string(other) + ", whose process is stopped, for ";
-  const auto stuck = std::max(rules_.stuck_timeout, rules_.least());
-  if (rules_.stuck_timeout.count() > 0 && now - since > stuck + news_travel)
-    return text + "been in a generation with" + of + seconds_of(now - since);
+  const auto stuck = std::max(rules_.stuck_timeout, rules_.minimum());
+  if (rules_.stuck_timeout.count() > 0 && current_time - since > stuck + news_travel)
+    return text + "been in a generation with" + of + seconds_of(current_time - since);
   if (waiting.waits_since)
-    if (const auto waits = now - std::max(since, *waiting.waits_since);
+    if (const auto waits = current_time - std::max(since, *waiting.waits_since);
         waits > rules_.operation_timeout + news_travel)
       return text + "waited for" + of + seconds_of(waits);
   return {};
 }
 
-std::string silence_watch::false_alarm(std::int32_t slot, time_point now) const {
+std::string silence_watch::false_alarm(std::int32_t slot, time_point current_time) const {
   if (links_disturbed_ || stopped_.contains(slot))
     return {};
   if (const auto found = continued_.find(slot);
-      found != continued_.end() && now - found->second < news_travel)
+      found != continued_.end() && current_time - found->second < news_travel)
     return {};
   return "slot " + std::to_string(slot) + " is taken for stopped, and is not";
 }

@@ -22,10 +22,10 @@ public:
   explicit silence_watch(const stuck_rules& rules) : rules_(rules) {}
 
   /// A process is stopped, and continues or ends.
-  void stopped(std::int32_t slot, time_point now) { stopped_.try_emplace(slot, now); }
-  void continued(std::int32_t slot, time_point now);
+  void stopped(std::int32_t slot, time_point current_time) { stopped_.try_emplace(slot, current_time); }
+  void continued(std::int32_t slot, time_point current_time);
   /// Until then something else goes wrong, and what follows from a stopped process may take longer.
-  void disturbed(time_point until) { disturbed_until_ = std::max(disturbed_until_, until); }
+  void disturbed(time_point deadline) { disturbed_until_ = std::max(disturbed_until_, deadline); }
   /// From now on signs of life may be missing although a process makes progress.
   void links_disturbed() { links_disturbed_ = true; }
 
@@ -36,9 +36,9 @@ public:
     std::optional<time_point> waits_since; ///< for its oldest operation
   };
   /// Why `waiting` may not be in a generation with `other` any more, or not wait any more; empty: it may.
-  std::string objection(const standing_member& waiting, std::int32_t other, time_point now) const;
+  std::string objection(const standing_member& waiting, std::int32_t other, time_point current_time) const;
   /// Why nobody may say now that this process makes no progress; empty: somebody may.
-  std::string false_alarm(std::int32_t slot, time_point now) const;
+  std::string false_alarm(std::int32_t slot, time_point current_time) const;
 
 private:
   stuck_rules rules_;

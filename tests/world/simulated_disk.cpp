@@ -14,11 +14,11 @@ constexpr std::uint64_t disk_stream = 407;
 
 class simulated_disk::file final : public disk_file {
 public:
-  file(simulated_disk& owner, std::shared_ptr<bool> alive, std::shared_ptr<content> what)
-      : disk_(owner), alive_(std::move(alive)), what_(std::move(what)) {}
+  file(simulated_disk& owner, std::shared_ptr<bool> alive, std::shared_ptr<content> held_content)
+      : disk_(owner), alive_(std::move(alive)), held_content_(std::move(held_content)) {}
 
   bool read(std::vector<std::byte>& bytes) override {
-    bytes.insert(bytes.end(), what_->bytes.begin(), what_->bytes.end());
+    bytes.insert(bytes.end(), held_content_->bytes.begin(), held_content_->bytes.end());
     return true;
   }
 
@@ -28,8 +28,8 @@ public:
     const bool ends = disk_.ends_now();
     const bool full = disk_.full_;
     const auto count = ends || full ? disk_.draw_.below(bytes.size() + 1) : bytes.size();
-    what_->bytes.insert(what_->bytes.end(), bytes.begin(),
-                        bytes.begin() + static_cast<std::ptrdiff_t>(count));
+    held_content_->bytes.insert(held_content_->bytes.end(), bytes.begin(),
+                                bytes.begin() + static_cast<std::ptrdiff_t>(count));
     if (ends)
       disk_.end();
     disk_.behind_ = full;
@@ -43,8 +43,8 @@ public:
       return true;
     const bool ends = disk_.ends_now();
     if (!ends || disk_.draw_.one_in(2)) {
-      what_->bytes.resize(std::min(bytes, what_->bytes.size()));
-      what_->synced = std::min(what_->synced, what_->bytes.size());
+      held_content_->bytes.resize(std::min(bytes, held_content_->bytes.size()));
+      held_content_->synced = std::min(held_content_->synced, held_content_->bytes.size());
     }
     if (ends)
       disk_.end();
@@ -56,7 +56,7 @@ public:
       return true;
     const bool ends = disk_.ends_now();
     if (!ends || disk_.draw_.one_in(2))
-      what_->synced = what_->bytes.size();
+      held_content_->synced = held_content_->bytes.size();
     if (ends)
       disk_.end();
     return true;
@@ -65,7 +65,7 @@ public:
 private:
   simulated_disk& disk_;
   std::shared_ptr<bool> alive_;
-  std::shared_ptr<content> what_;
+  std::shared_ptr<content> held_content_;
 };
 
 class simulated_disk::lock final : public disk_lock {
@@ -147,34 +147,34 @@ std::shared_ptr<disk> simulated_disk::of(std::int32_t process) {
 }
 
 void simulated_disk::end_process(std::int32_t process) {
-  if (const auto one = alive_.find(process); one != alive_.end())
-    *one->second = false;
-  std::erase_if(locks_, [&](const auto& each) { return each.second == process; });
+  if (const auto found = alive_.find(process); found != alive_.end())
+    *found->second = false;
+  std::erase_if(locks_, [&](const auto& entry) { return entry.second == process; });
 }
 
 // Two names may stand for one file, if a new one had not reached the disk.
 void simulated_disk::end_machine() {
   if (draw_.one_in(2))
     names_ = kept_;
-  for (auto& [name, what] : names_)
-    lose(*what);
+  for (auto& [name, content] : names_)
+    lose(*content);
   kept_ = names_;
 }
 
 // What is behind the synced part is there as far as it was written back: no further than some byte, and
 // from there to the end nothing, or zeros.
-void simulated_disk::lose(content& what) {
-  const auto length = what.bytes.size();
-  const auto left = what.synced + draw_.below(length - what.synced + 1);
-  what.bytes.resize(left);
+void simulated_disk::lose(content& content) {
+  const auto length = content.bytes.size();
+  const auto left = content.synced + draw_.below(length - content.synced + 1);
+  content.bytes.resize(left);
   if (draw_.one_in(3))
-    what.bytes.resize(length);
-  what.synced = what.bytes.size();
+    content.bytes.resize(length);
+  content.synced = content.bytes.size();
 }
 
-void simulated_disk::at_call(std::uint64_t count, std::function<void()> what) {
-  calls_left_ = what ? count : 0;
-  at_call_ = std::move(what);
+void simulated_disk::at_call(std::uint64_t count, std::function<void()> action) {
+  calls_left_ = action ? count : 0;
+  at_call_ = std::move(action);
 }
 
 bool simulated_disk::ends_now() {

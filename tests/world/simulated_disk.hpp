@@ -35,7 +35,7 @@ public:
   /// What outlasts the machine's end whatever happens.
   std::vector<std::byte> sure(const std::string& path) const;
   /// In the `count`-th call from now on, half done, this is called; it is to end the process. None: no more.
-  void at_call(std::uint64_t count, std::function<void()> what);
+  void at_call(std::uint64_t count, std::function<void()> action);
   void copy(const std::string& from, const std::string& to);
 
 private:
@@ -50,7 +50,7 @@ private:
   /// One more call of a process that runs; true: it ends in this one.
   bool ends_now();
   void end();
-  void lose(content& what);
+  void lose(content& content);
 
   dice draw_;
   std::map<std::string, std::shared_ptr<content>> names_;

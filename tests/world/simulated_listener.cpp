@@ -5,12 +5,12 @@
 
 namespace farandole::testing {
 
-void simulated_listener::connect(caller who) {
+void simulated_listener::connect(caller caller_entry) {
   const auto which = next_++;
-  if (const auto evicted = table_.accept(which, who.source, world_.now()))
+  if (const auto evicted = table_.accept(which, caller_entry.source, world_.current_time()))
     evict(evicted->which);
-  const auto hello = who.hello;
-  callers_.emplace(which, std::move(who));
+  const auto hello = caller_entry.hello;
+  callers_.emplace(which, std::move(caller_entry));
   if (hello)
     later(*hello, [which](simulated_listener& self) {
       self.table_.ready(which);
@@ -20,21 +20,21 @@ void simulated_listener::connect(caller who) {
 }
 
 void simulated_listener::close() {
-  for (const auto& [which, who] : std::exchange(callers_, {})) {
+  for (const auto& [which, caller_entry] : std::exchange(callers_, {})) {
     table_.remove(which);
-    who.evicted();
+    caller_entry.evicted();
   }
 }
 
 void simulated_listener::serve() {
-  while (const auto next = table_.begin_next(world_.now()))
+  while (const auto next = table_.begin_next(world_.current_time()))
     if (const auto& ends = callers_.at(*next).ends)
       later(*ends, [which = *next](simulated_listener& self) { self.settle(which); });
   const auto due = table_.next_due();
   if (!due || (looks_ && *looks_ <= *due))
     return;
   looks_ = due;
-  later(std::max<duration>(*due - world_.now(), {}), [due = *due](simulated_listener& self) {
+  later(std::max<duration>(*due - world_.current_time(), {}), [due = *due](simulated_listener& self) {
     if (self.looks_ == due)
       self.look_again();
   });
@@ -42,8 +42,8 @@ void simulated_listener::serve() {
 
 void simulated_listener::look_again() {
   looks_.reset();
-  for (const auto& each : table_.overdue(world_.now()))
-    evict(each.which);
+  for (const auto& eviction : table_.overdue(world_.current_time()))
+    evict(eviction.which);
   serve();
 }
 

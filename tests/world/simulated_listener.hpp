@@ -1,4 +1,4 @@
-// The listening half of a link in the simulated world (actors/kit/listener.cpp): who connects waits for its
+// The listening half of a link in the simulated world (actors/event_loop/listener.cpp): who connects waits for its
 // hello and for its place in a handshake, as the product's handshake_table decides, and may be evicted.
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <set>
 #include <string>
 
-#include "collectives/paths/connections/handshake_table.hpp"
+#include "collectives/transport/connections/handshake_table.hpp"
 
 namespace farandole::testing {
 
@@ -40,14 +40,14 @@ public:
   using duration = std::chrono::nanoseconds;
   using time_point = handshake_table::time_point;
   struct surroundings {
-    std::function<time_point()> now;
+    std::function<time_point()> current_time;
     std::function<void(duration wait, std::function<void()> action)> later;
   };
 
   simulated_listener(const handshake_limits& limits, surroundings world)
       : table_(limits), world_(std::move(world)) {}
 
-  void connect(caller who);
+  void connect(caller caller_entry);
   void expect(std::set<std::string> sources) { table_.expect(std::move(sources)); }
   /// Nobody is in a handshake, or waits for one.
   bool idle() const { return callers_.empty(); }

@@ -15,7 +15,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 constexpr std::uint64_t net_stream = 402;
-// As the sockets' keep-alive has it (collectives/paths/connections/sockets.cpp).
+// As the sockets' keep-alive has it (collectives/transport/connections/sockets.cpp).
 constexpr seconds longest_silence{30};
 constexpr seconds connect_timeout{10};
 constexpr seconds close_timeout{5};
@@ -26,7 +26,7 @@ constexpr const char* connect_timeout_text = " within connect timeout";
 } // namespace
 
 struct simulated_net::end {
-  process_id who = 0;
+  process_id process = 0;
   caf::actor owner;
   link_id id = 0;
   caf::actor line;      ///< takes what this end sends
@@ -39,9 +39,9 @@ struct simulated_net::wire {
   bool broken = false;
 
   void tell_end(int which, const std::string& reason) {
-    auto& one = ends[static_cast<std::size_t>(which)];
-    if (!std::exchange(one.told, true))
-      caf::anon_send(one.owner, link_closed{one.id, reason});
+    auto& entry = ends[static_cast<std::size_t>(which)];
+    if (!std::exchange(entry.told, true))
+      caf::anon_send(entry.owner, link_closed{entry.id, reason});
   }
 };
 
@@ -60,9 +60,9 @@ public:
   }
 
   void send(const envelope& message) {
-    if (wire_->broken || mine().closing || mine().told || net_->ended(mine().who))
+    if (wire_->broken || mine().closing || mine().told || net_->ended(mine().process))
       return;
-    net_->watcher_.sent(mine().who, other().who, message);
+    net_->watcher_.sent(mine().process, other().process, message);
     push(message);
   }
 
@@ -81,55 +81,57 @@ public:
   void tick() {
     if (wire_->broken)
       return drop();
-    if (net_->is_blocked(mine().who, other().who))
+    if (net_->is_blocked(mine().process, other().process))
       return wait();
-    if (is_stopped(other().who))
+    if (is_stopped(other().process))
       return waits_for_other_end() ? wait() : wait_for_process();
     waited_ = {};
-    auto what = std::move(queue_.front());
+    auto value = std::move(queue_.front());
     queue_.pop_front();
-    what ? deliver(*what) : last();
+    value ? deliver(*value) : last();
   }
 
 private:
   end& mine() { return wire_->ends[static_cast<std::size_t>(from_)]; }
   end& other() { return wire_->ends[static_cast<std::size_t>(1 - from_)]; }
 
-  void push(std::optional<envelope> what) {
-    queue_.push_back(std::move(what));
-    const auto now = self_->clock().now();
-    last_ = std::max(last_, now + net_->takes(mine().who, other().who));
-    self_->delayed_send(self_, last_ - now, tick_atom::value);
+  void push(std::optional<envelope> message) {
+    queue_.push_back(std::move(message));
+    const auto current_time = self_->clock().now();
+    last_ = std::max(last_, current_time + net_->takes(mine().process, other().process));
+    self_->delayed_send(self_, last_ - current_time, tick_atom::value);
   }
 
   void wait() {
     const auto patience = waits_for_other_end() ? close_timeout : longest_silence;
-    const auto now = self_->clock().now();
+    const auto current_time = self_->clock().now();
     if (!waited_)
-      waited_ = now;
-    if (now - *waited_ >= patience)
+      waited_ = current_time;
+    if (current_time - *waited_ >= patience)
       return net_->break_wire(*wire_, {}, from_, reset);
     self_->delayed_send(self_, look_again, tick_atom::value);
   }
 
-  bool waits_for_other_end() { return mine().closing && !mine().told && !net_->ended(mine().who); }
+  bool waits_for_other_end() { return mine().closing && !mine().told && !net_->ended(mine().process); }
 
-  bool is_stopped(process_id who) const {
-    return net_->world_.all_processes().stopped(who) && !net_->ended(who);
+  bool is_stopped(process_id process) const {
+    return net_->world_.all_processes().stopped(process) && !net_->ended(process);
   }
 
   // The kernel of a stopped process still answers, so this takes as long as it is stopped.
-  void wait_for_process() { net_->for_stopped_[other().who].push_back(caf::actor_cast<caf::actor>(self_)); }
+  void wait_for_process() {
+    net_->for_stopped_[other().process].push_back(caf::actor_cast<caf::actor>(self_));
+  }
 
   void deliver(const envelope& message) {
-    if (net_->ended(other().who) || other().told)
+    if (net_->ended(other().process) || other().told)
       return;
     auto arrived = envelope::parse(message.bytes());
     if (!arrived)
       return net_->watcher_.problem("a message was not understood: " + arrived.error().text);
     ++net_->arrived_;
-    net_->watcher_.arriving(mine().who, other().who, *arrived);
-    if (!wire_->broken && !net_->ended(other().who))
+    net_->watcher_.arriving(mine().process, other().process, *arrived);
+    if (!wire_->broken && !net_->ended(other().process))
       caf::anon_send(other().owner, link_received{other().id, std::move(*arrived)});
   }
 
@@ -155,31 +157,32 @@ private:
 
 class simulated_net::maker final : public link_maker {
 public:
-  maker(simulated_net& net, process_id who) : net_(net), who_(who) {}
+  maker(simulated_net& net, process_id process) : net_(net), process_(process) {}
 
   expected<listening> listen(const std::string& bind_ip, std::uint16_t port, caf::actor owner) override {
     if (port == 0)
       port = net_.next_port_++;
-    const auto where = bind_ip + ":" + std::to_string(port);
+    const auto location = bind_ip + ":" + std::to_string(port);
     auto handshakes = std::make_shared<simulated_listener>(
         net_.options_.handshakes,
         simulated_listener::surroundings{[net = &net_] { return net->world_.now(); },
                                          [net = &net_](duration wait, std::function<void()> action) {
                                            net->later(wait, std::move(action));
                                          }});
-    net_.listeners_[where].push_back({who_, owner, handshakes});
-    auto handle = net_.system_.spawn([=, net = &net_, who = who_](caf::event_based_actor* self) {
+    net_.listeners_[location].push_back({process_, owner, handshakes});
+    auto handle = net_.system_.spawn([=, net = &net_, who = process_](caf::event_based_actor* self) {
       auto close = [=] {
-        std::erase_if(net->listeners_[where], [&](const listener& one) { return one.who == who; });
+        std::erase_if(net->listeners_[location],
+                      [&](const listener& listener) { return listener.process == who; });
         handshakes->close();
         self->quit();
       };
       self->monitor(owner);
       self->set_down_handler([=](const caf::down_msg&) { close(); });
       return caf::behavior{[=](close_atom) { close(); },
-                           [=](const peers_expected& what) {
+                           [=](const peers_expected& expected_peers) {
                              std::set<std::string> sources;
-                             for (const auto& peer : what.peers)
+                             for (const auto& peer : expected_peers.peers)
                                sources.insert(peer.substr(0, peer.rfind(':')));
                              handshakes->expect(std::move(sources));
                            }};
@@ -188,13 +191,14 @@ public:
   }
 
   void dial(const std::string& ip, std::uint16_t port, caf::actor owner, link_id id) override {
-    call what{who_, ip + ":" + std::to_string(port), std::move(owner), id, {}, redial{connect_timeout}};
-    net_.later(net_.takes(who_, who_), [net = &net_, what = std::move(what)] { net->connect(what); });
+    call call{process_, ip + ":" + std::to_string(port),   std::move(owner), id,
+              {},       reconnect_backoff{connect_timeout}};
+    net_.later(net_.takes(process_, process_), [net = &net_, what = std::move(call)] { net->connect(what); });
   }
 
 private:
   simulated_net& net_;
-  process_id who_;
+  process_id process_;
 };
 
 simulated_net::simulated_net(simulation& world, const net_options& options, net_watcher watcher)
@@ -202,18 +206,18 @@ simulated_net::simulated_net(simulation& world, const net_options& options, net_
       draw_(options.seed, net_stream) {}
 
 simulated_net::~simulated_net() {
-  for (auto& one : wires_)
-    if (auto known = one.lock())
-      for (auto& each : known->ends)
-        caf::anon_send_exit(each.line, caf::exit_reason::kill);
+  for (auto& wire : wires_)
+    if (auto known_wire = wire.lock())
+      for (auto& end : known_wire->ends)
+        caf::anon_send_exit(end.line, caf::exit_reason::kill);
 }
 
-std::shared_ptr<link_maker> simulated_net::links_of(process_id who) {
-  return std::make_shared<maker>(*this, who);
+std::shared_ptr<link_maker> simulated_net::links_of(process_id process) {
+  return std::make_shared<maker>(*this, process);
 }
 
-std::string simulated_net::address_of(process_id who) {
-  return "10.0." + std::to_string(who / 256) + "." + std::to_string(who % 256);
+std::string simulated_net::address_of(process_id process) {
+  return "10.0." + std::to_string(process / 256) + "." + std::to_string(process % 256);
 }
 
 simulated_net::duration simulated_net::takes(process_id from, process_id to) {
@@ -221,20 +225,20 @@ simulated_net::duration simulated_net::takes(process_id from, process_id to) {
   if (draw_.one_in(options_.delayed))
     micros += draw_.below(options_.delay_us);
   duration all = std::chrono::microseconds(micros);
-  const auto more = [&](duration most) {
-    if (most.count() > 0)
-      all += duration(draw_.below(static_cast<std::uint64_t>(most.count())));
+  const auto more = [&](duration limit) {
+    if (limit.count() > 0)
+      all += duration(draw_.below(static_cast<std::uint64_t>(limit.count())));
   };
   more(extra_);
-  for (const auto who : {from, to})
-    if (const auto slow = slow_.find(who); slow != slow_.end())
+  for (const auto rank : {from, to})
+    if (const auto slow = slow_.find(rank); slow != slow_.end())
       more(slow->second);
   return all;
 }
 
-void simulated_net::later(duration when, std::function<void()> what) {
+void simulated_net::later(duration when, std::function<void()> action) {
   const running_process network(world_.all_processes(), no_process);
-  system_.spawn([when, what = std::move(what)](caf::event_based_actor* self) {
+  system_.spawn([when, what = std::move(action)](caf::event_based_actor* self) {
     self->delayed_send(self, when, tick_atom::value);
     return caf::behavior{[=](tick_atom) {
       what();
@@ -243,48 +247,48 @@ void simulated_net::later(duration when, std::function<void()> what) {
   });
 }
 
-void simulated_net::fail(const call& what, const std::string& reason, bool untrusted) {
-  caf::anon_send(what.owner, link_closed{what.id, reason, untrusted});
+void simulated_net::fail(const call& call, const std::string& reason, bool untrusted) {
+  caf::anon_send(call.owner, link_closed{call.id, reason, untrusted});
 }
 
-void simulated_net::connect(call what) {
-  if (ended(what.from))
+void simulated_net::connect(call call) {
+  if (ended(call.from))
     return;
-  const auto* found = whoever_listens(what.where);
+  const auto* found = whoever_listens(call.location);
   if (!found) {
-    const auto impostor = impostors_.find(what.where);
+    const auto impostor = impostors_.find(call.location);
     if (impostor != impostors_.end())
-      return conclude(std::move(what), impostor->second);
-    return fail(what, "connecting to " + what.where + ": connection refused");
+      return conclude(std::move(call), impostor->second);
+    return fail(call, "connecting to " + call.location + ": connection refused");
   }
-  const auto to = found->who;
-  const bool blocked = is_blocked(what.from, to) || is_blocked(to, what.from);
+  const auto to = found->process;
+  const bool blocked = is_blocked(call.from, to) || is_blocked(to, call.from);
   if (!blocked && !world_.all_processes().stopped(to)) {
-    const auto verdict = verdict_between(what.from, to);
-    return verdict == handshake_verdict::accepted ? shake_hands(std::move(what), *found)
-                                                  : conclude(std::move(what), verdict);
+    const auto verdict = verdict_between(call.from, to);
+    return verdict == handshake_verdict::accepted ? shake_hands(std::move(call), *found)
+                                                  : conclude(std::move(call), verdict);
   }
-  if (what.waited >= connect_timeout)
-    return fail(what, blocked ? "connecting to " + what.where + ": timed out"
+  if (call.waited >= connect_timeout)
+    return fail(call, blocked ? "connecting to " + call.location + ": timed out"
                               : std::string("no proof of the secret") + connect_timeout_text);
-  what.waited += look_again;
-  later(look_again, [this, what = std::move(what)] { connect(what); });
+  call.waited += look_again;
+  later(look_again, [this, what = std::move(call)] { connect(what); });
 }
 
-const simulated_net::listener* simulated_net::whoever_listens(const std::string& where) {
-  auto& all = listeners_[where];
-  std::erase_if(all, [&](const listener& one) { return ended(one.who); });
+const simulated_net::listener* simulated_net::whoever_listens(const std::string& location) {
+  auto& all = listeners_[location];
+  std::erase_if(all, [&](const listener& listener) { return ended(listener.process); });
   if (all.empty())
     return nullptr;
   return &all[all.size() == 1 ? 0 : draw_.below(all.size())];
 }
 
-void simulated_net::open(const call& what, const listener& to) {
+void simulated_net::open(const call& call, const listener& to) {
   const running_process network(world_.all_processes(), no_process);
-  linked_.insert(what.from);
+  linked_.insert(call.from);
   auto made = std::make_shared<wire>();
-  made->ends[0] = {what.from, what.owner, what.id, {}};
-  made->ends[1] = {to.who, to.owner, next_accepted_++, {}};
+  made->ends[0] = {call.from, call.owner, call.id, {}};
+  made->ends[1] = {to.process, to.owner, next_accepted_++, {}};
   for (int i : {0, 1})
     made->ends[static_cast<std::size_t>(i)].line =
         system_.spawn([this, made, i](caf::stateful_actor<line>* self) {
@@ -298,11 +302,11 @@ void simulated_net::open(const call& what, const listener& to) {
           };
         });
   for (int i : {0, 1}) {
-    auto& one = made->ends[static_cast<std::size_t>(i)];
+    auto& entry = made->ends[static_cast<std::size_t>(i)];
     const auto& other = made->ends[static_cast<std::size_t>(1 - i)];
-    caf::anon_send(one.owner, link_opened{one.id, one.line, address_of(other.who) + ":1", i == 1});
+    caf::anon_send(entry.owner, link_opened{entry.id, entry.line, address_of(other.process) + ":1", i == 1});
   }
-  std::erase_if(wires_, [](const auto& one) { return one.expired(); });
+  std::erase_if(wires_, [](const auto& entry) { return entry.expired(); });
   wires_.push_back(made);
 }
 
@@ -310,61 +314,61 @@ void simulated_net::open(const call& what, const listener& to) {
 void simulated_net::break_wire(wire& which, duration late, int first, const std::string& reason) {
   if (std::exchange(which.broken, true))
     return;
-  watcher_.broken(which.ends[0].who, which.ends[1].who);
+  watcher_.broken(which.ends[0].process, which.ends[1].process);
   for (int i : {0, 1}) {
-    auto& one = which.ends[static_cast<std::size_t>(i)];
-    caf::anon_send(one.line, tick_atom::value);
-    if (one.told)
+    auto& entry = which.ends[static_cast<std::size_t>(i)];
+    caf::anon_send(entry.line, tick_atom::value);
+    if (entry.told)
       continue;
-    one.told = true;
-    auto when = takes(one.who, one.who);
+    entry.told = true;
+    auto when = takes(entry.process, entry.process);
     if (i != first && late.count() > 0)
       when += duration(draw_.below(static_cast<std::uint64_t>(late.count())));
-    later(when, [owner = one.owner, id = one.id, why = i == first ? reason : std::string(reset)] {
+    later(when, [owner = entry.owner, id = entry.id, why = i == first ? reason : std::string(reset)] {
       caf::anon_send(owner, link_closed{id, why});
     });
   }
 }
 
-void simulated_net::end_process(process_id who) {
-  ended_.insert(who);
-  for (const auto& [where, all] : std::map(listeners_))
-    for (const auto& one : all)
-      if (one.who == who)
-        one.handshakes->close();
-  for (auto& one : wires_)
-    if (auto known = one.lock())
+void simulated_net::end_process(process_id process) {
+  ended_.insert(process);
+  for (const auto& [location, all] : std::map(listeners_))
+    for (const auto& listener : all)
+      if (listener.process == process)
+        listener.handshakes->close();
+  for (auto& wire : wires_)
+    if (auto known_wire = wire.lock())
       for (int i : {0, 1})
-        if (known->ends[static_cast<std::size_t>(i)].who == who) {
+        if (known_wire->ends[static_cast<std::size_t>(i)].process == process) {
           // What it had sent may still arrive; then its end does.
-          caf::anon_send(known->ends[static_cast<std::size_t>(i)].line, close_atom::value);
-          known->ends[static_cast<std::size_t>(i)].told = true;
+          caf::anon_send(known_wire->ends[static_cast<std::size_t>(i)].line, close_atom::value);
+          known_wire->ends[static_cast<std::size_t>(i)].told = true;
         }
 }
 
 void simulated_net::break_links(process_id a, process_id b, duration late) {
   auto all = wires_;
-  for (auto& one : all)
-    if (auto known = one.lock()) {
-      const auto x = known->ends[0].who, y = known->ends[1].who;
+  for (auto& wire : all)
+    if (auto known_wire = wire.lock()) {
+      const auto x = known_wire->ends[0].process, y = known_wire->ends[1].process;
       if ((x == a && y == b) || (x == b && y == a))
-        break_wire(*known, late, static_cast<int>(draw_.below(2)), reset);
+        break_wire(*known_wire, late, static_cast<int>(draw_.below(2)), reset);
     }
 }
 
 void simulated_net::break_links_of(process_id first, process_id other, duration late,
                                    const std::string& reason) {
   auto all = wires_;
-  for (auto& one : all)
-    if (auto known = one.lock()) {
-      const auto x = known->ends[0].who, y = known->ends[1].who;
+  for (auto& wire : all)
+    if (auto known_wire = wire.lock()) {
+      const auto x = known_wire->ends[0].process, y = known_wire->ends[1].process;
       if ((x == first && y == other) || (x == other && y == first))
-        break_wire(*known, late, x == first ? 0 : 1, reason);
+        break_wire(*known_wire, late, x == first ? 0 : 1, reason);
     }
 }
 
-void simulated_net::proceed(process_id who) {
-  for (const auto& line : std::exchange(for_stopped_[who], {}))
+void simulated_net::proceed(process_id process) {
+  for (const auto& line : std::exchange(for_stopped_[process], {}))
     caf::anon_send(line, tick_atom::value);
 }
 

@@ -17,8 +17,8 @@
 #include <utility>
 #include <vector>
 
-#include "actors/kit/link.hpp"
-#include "elastic/redial.hpp"
+#include "actors/event_loop/link.hpp"
+#include "elastic/reconnect_backoff.hpp"
 #include "tests/world/dice.hpp"
 #include "tests/world/simulated_listener.hpp"
 #include "tests/world/simulation.hpp"
@@ -59,13 +59,13 @@ public:
   ~simulated_net();
 
   /// What this process makes its links with; it is reached at its own address.
-  std::shared_ptr<link_maker> links_of(process_id who);
-  static std::string address_of(process_id who);
+  std::shared_ptr<link_maker> links_of(process_id process);
+  static std::string address_of(process_id process);
 
   // ---- faults ----
 
   /// Its links end, and nothing that it does later is heard by anybody.
-  void end_process(process_id who);
+  void end_process(process_id process);
   /// All links between the two break. `late`: how long until the second of them knows.
   void break_links(process_id a, process_id b, duration late);
   /// Likewise, and `first` knows first, for this reason.
@@ -73,30 +73,30 @@ public:
   /// Nothing passes from one to the other, or passes again. Links that wait too long end.
   void block(process_id from, process_id to, bool blocked);
   /// Nothing reaches it, or reaches it again, whoever sends it …
-  void deafen(process_id who, bool blocked) { set(deaf_, who, blocked); }
+  void deafen(process_id process, bool blocked) { set(deaf_, process, blocked); }
   /// … and nothing that it sends reaches anybody.
-  void mute(process_id who, bool blocked) { set(mute_, who, blocked); }
+  void mute(process_id process, bool blocked) { set(mute_, process, blocked); }
   /// From now on every message takes up to so much longer.
   void slow_down(duration extra) { extra_ = extra; }
   /// … and those of this process too.
-  void slow_down(process_id who, duration extra) { slow_[who] = extra; }
+  void slow_down(process_id process, duration extra) { slow_[process] = extra; }
 
   /// A process that was stopped goes on: what has come meanwhile is handed over.
-  void proceed(process_id who);
+  void proceed(process_id process);
 
   // ---- handshakes ----
 
   /// From now on whoever dials this process, or is dialled by it, ends up so.
-  void disturb(process_id who, handshake_verdict verdict);
+  void disturb(process_id process, handshake_verdict verdict);
   /// Somebody who is none of the job listens there ("ip:port") where nobody else does.
-  void impersonate(const std::string& where, handshake_verdict verdict);
+  void impersonate(const std::string& location, handshake_verdict verdict);
   /// This many strangers connect to each listener of the process, and again when they have to go, until then.
-  void crowd(process_id who, std::size_t strangers, stranger_kind kind, caf::actor_clock::time_point until,
-             std::uint64_t pick);
+  void crowd(process_id process, std::size_t strangers, stranger_kind kind,
+             caf::actor_clock::time_point deadline, std::uint64_t pick);
   /// It was told that the other end has not its secret, before any link of it had opened.
-  bool mistaken_at_first(process_id who) const { return mistaken_at_first_.contains(who); }
+  bool mistaken_at_first(process_id process) const { return mistaken_at_first_.contains(process); }
 
-  bool ended(process_id who) const { return ended_.contains(who); }
+  bool ended(process_id process) const { return ended_.contains(process); }
   /// Messages that have arrived.
   std::uint64_t arrived() const { return arrived_; }
 
@@ -106,43 +106,43 @@ public:
 
 private:
   struct listener {
-    process_id who = 0;
+    process_id process = 0;
     caf::actor owner;
     std::shared_ptr<simulated_listener> handshakes;
   };
   /// What dial() was asked for, and how long it has tried.
   struct call {
     process_id from = 0;
-    std::string where;
+    std::string location;
     caf::actor owner;
     link_id id = 0;
-    duration waited{0}; ///< for a connection
-    redial again{};     ///< after the peer hung up before the link was open
+    duration waited{0};        ///< for a connection
+    reconnect_backoff again{}; ///< after the peer hung up before the link was open
   };
   class maker;
 
-  void connect(call what);
-  void conclude(call what, handshake_verdict verdict);
-  void shake_hands(call what, const listener& to);
-  void dial_again(call what);
-  void fail(const call& what, const std::string& reason, bool untrusted = false);
+  void connect(call call);
+  void conclude(call call, handshake_verdict verdict);
+  void shake_hands(call call, const listener& to);
+  void dial_again(call call);
+  void fail(const call& call, const std::string& reason, bool untrusted = false);
   handshake_verdict verdict_between(process_id from, process_id to) const;
-  void send_stranger(const std::string& where, process_id who, stranger_kind kind,
-                     caf::actor_clock::time_point until, std::uint64_t pick);
-  void open(const call& what, const listener& to);
+  void send_stranger(const std::string& location, process_id process, stranger_kind kind,
+                     caf::actor_clock::time_point deadline, std::uint64_t pick);
+  void open(const call& call, const listener& to);
   void break_wire(wire& which, duration late, int first, const std::string& reason);
   bool is_blocked(process_id from, process_id to) const {
     return blocked_.contains({from, to}) || deaf_.contains(to) || mute_.contains(from);
   }
-  const listener* whoever_listens(const std::string& where);
-  static void set(std::set<process_id>& which, process_id who, bool blocked) {
+  const listener* whoever_listens(const std::string& location);
+  static void set(std::set<process_id>& which, process_id process, bool blocked) {
     if (blocked)
-      which.insert(who);
+      which.insert(process);
     else
-      which.erase(who);
+      which.erase(process);
   }
   duration takes(process_id from, process_id to);
-  void later(duration when, std::function<void()> what);
+  void later(duration when, std::function<void()> action);
 
   simulation& world_;
   caf::actor_system& system_;

@@ -1,6 +1,6 @@
 #include "tests/world/simulation.hpp"
 
-#include "actors/kit/scheduler.hpp"
+#include "actors/event_loop/scheduler.hpp"
 #include "tests/world/own_thread.hpp"
 
 #include <caf/scheduled_actor.hpp>
@@ -33,9 +33,9 @@ std::uint64_t next_random(std::uint64_t& state) {
 } // namespace
 
 std::chrono::nanoseconds thread_time() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+  timespec current_time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &current_time);
+  return std::chrono::seconds(current_time.tv_sec) + std::chrono::nanoseconds(current_time.tv_nsec);
 }
 
 class simulated_scheduler final : public caf::scheduler::abstract_coordinator, public caf::execution_unit {
@@ -45,8 +45,8 @@ public:
 
   void enqueue(caf::resumable* job) override {
     if (processes_.told_apart())
-      if (auto* who = dynamic_cast<caf::scheduled_actor*>(job))
-        processes_.spawned(who->id());
+      if (auto* scheduled_actor = dynamic_cast<caf::scheduled_actor*>(job))
+        processes_.spawned(scheduled_actor->id());
     jobs_.push_back(job);
   }
   void exec_later(caf::resumable* job) override { enqueue(job); }
@@ -74,8 +74,8 @@ public:
     if (!job)
       return false;
     ++steps_;
-    if (auto* who = dynamic_cast<caf::scheduled_actor*>(job))
-      trace_ = mixed(trace_, who->id());
+    if (auto* scheduled_actor = dynamic_cast<caf::scheduled_actor*>(job))
+      trace_ = mixed(trace_, scheduled_actor->id());
     trace_ = mixed(trace_, static_cast<std::uint64_t>(world_time().time_since_epoch().count()));
     const running_process scope(processes_, process);
     switch (run(job)) {
@@ -107,8 +107,8 @@ private:
       jobs_.pop_back();
       if (!processes_.told_apart())
         return job;
-      if (auto* who = dynamic_cast<caf::scheduled_actor*>(job))
-        process = processes_.of(who->id());
+      if (auto* scheduled_actor = dynamic_cast<caf::scheduled_actor*>(job))
+        process = processes_.of(scheduled_actor->id());
       if (!processes_.stopped(process))
         return job;
       processes_.hold(process, job);
@@ -117,8 +117,8 @@ private:
   }
 
   caf::resumable::resume_result run(caf::resumable* job) {
-    auto* who = watched_.empty() ? nullptr : dynamic_cast<caf::scheduled_actor*>(job);
-    if (!who || !watched_.contains(who->id()))
+    auto* scheduled_actor = watched_.empty() ? nullptr : dynamic_cast<caf::scheduled_actor*>(job);
+    if (!scheduled_actor || !watched_.contains(scheduled_actor->id()))
       return job->resume(this, 1);
     auto result = caf::resumable::resume_later;
     apart_->run([&] {
@@ -214,10 +214,10 @@ std::uint64_t simulation::trace_hash() const {
 std::uint64_t simulation::steps() const {
   return scheduler_->steps_;
 }
-void simulation::watch(const caf::actor& who) {
+void simulation::watch(const caf::actor& actor) {
   if (!scheduler_->apart_)
     scheduler_->apart_ = std::make_unique<own_thread>();
-  scheduler_->watched_.insert(who.id());
+  scheduler_->watched_.insert(actor.id());
 }
 std::chrono::nanoseconds simulation::watched_time() const {
   return scheduler_->watched_time_;

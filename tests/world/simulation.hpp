@@ -61,7 +61,7 @@ public:
   /// Messages delivered so far.
   std::uint64_t steps() const;
   /// Adds up the processor time that these actors take from now on; they run on a thread of their own.
-  void watch(const caf::actor& who);
+  void watch(const caf::actor& actor);
   std::chrono::nanoseconds watched_time() const;
   /// Of all run functions together; a limit that is hit names a livelock. 50 million at first.
   void step_limit(std::uint64_t limit);

@@ -21,20 +21,20 @@ constexpr std::uint64_t wire_stream = 301;
 
 } // namespace
 
-caf::actor wire(caf::actor_system& system, const set_options& how, std::uint64_t stream, caf::actor taker,
+caf::actor wire(caf::actor_system& system, const set_options& options, std::uint64_t stream, caf::actor taker,
                 link_id number, std::function<void(std::string)> problem) {
-  return system.spawn([=, draw = dice(how.seed, wire_stream, stream),
+  return system.spawn([=, draw = dice(options.seed, wire_stream, stream),
                        taker = std::move(taker)](caf::stateful_actor<wire_state>* self) mutable {
     return caf::behavior{
         [=](const envelope& message) mutable {
           auto& line = self->state;
           line.in_flight.push_back(message);
-          auto takes = how.latency_us + draw.below(how.jitter_us);
-          if (draw.one_in(how.delayed))
-            takes += draw.below(how.delay_us);
-          const auto now = self->clock().now();
-          line.last = std::max(line.last, now + std::chrono::microseconds(takes));
-          self->delayed_send(self, line.last - now, tick_atom::value);
+          auto takes = options.latency_us + draw.below(options.jitter_us);
+          if (draw.one_in(options.delayed))
+            takes += draw.below(options.delay_us);
+          const auto current_time = self->clock().now();
+          line.last = std::max(line.last, current_time + std::chrono::microseconds(takes));
+          self->delayed_send(self, line.last - current_time, tick_atom::value);
         },
         // Whichever tick comes, what was sent first arrives first.
         [=](tick_atom) {

@@ -8,13 +8,13 @@
 #include <functional>
 #include <string>
 
-#include "actors/kit/link_id.hpp"
+#include "actors/event_loop/link_id.hpp"
 #include "tests/world/set_play.hpp"
 
 namespace farandole::testing {
 
 /// One direction of a link: a link_actor whose messages arrive at `taker` as those of its link `number`.
-caf::actor wire(caf::actor_system& system, const set_options& how, std::uint64_t stream, caf::actor taker,
+caf::actor wire(caf::actor_system& system, const set_options& options, std::uint64_t stream, caf::actor taker,
                 link_id number, std::function<void(std::string)> problem);
 
 } // namespace farandole::testing

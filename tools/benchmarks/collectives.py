@@ -103,7 +103,7 @@ def does(stack: str, work: Work) -> bool:
 
 
 def crew_of(stack: str, np: int, horovod_python: str) -> Crew:
-    environment = {"FARANDOLE_BOARD": "0"} if stack == WITHOUT_BOARD else {}
+    environment = {"FARANDOLE_FAST_PATH": "0"} if stack == WITHOUT_BOARD else {}
     return Crew(stack, np, horovod_python if stack == "horovod" else "", environment)
 
 

@@ -19,7 +19,7 @@ def work_named(name: str) -> Work:
 
 def profile(name: str, np: int, seconds: float, board: bool) -> None:
     work = work_named(name)
-    crew = Crew("farandole", np, environment={} if board else {"FARANDOLE_BOARD": "0"})
+    crew = Crew("farandole", np, environment={} if board else {"FARANDOLE_FAST_PATH": "0"})
     try:
         crew.join()
         print(f"{work.name}: workers {', '.join(str(member.pid) for member in crew.members)}", flush=True)

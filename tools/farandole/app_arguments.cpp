@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "messages/nearest_name.hpp"
+#include "messages/values/nearest_name.hpp"
 #include "tools/farandole/arguments.hpp"
 
 namespace farandole {
@@ -46,8 +46,8 @@ expected<app_result> parse_with(CLI::App& app, std::span<const std::string> word
     return parsed.error();
   app_result result{std::move(parsed->command), {}};
   std::vector<std::string> options;
-  for (const auto& each : parsed->options)
-    options.push_back(each.values.empty() ? each.name : each.name + "=" + each.values.front());
+  for (const auto& option : parsed->options)
+    options.push_back(option.values.empty() ? option.name : option.name + "=" + option.values.front());
   std::reverse(options.begin(), options.end()); // as CLI11 wants them
   try {
     app.parse(std::move(options));
@@ -69,15 +69,15 @@ std::string refusal_of(const CLI::App& app, const CLI::ParseError& problem,
            text.substr(equals + 3) + "' is not a number in its range";
   if (problem.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError))
     return text;
-  std::vector<std::string> known;
+  std::vector<std::string> values;
   for (const auto* option : app.get_options())
     for (auto& name : names_of(*option))
-      known.push_back(std::move(name));
+      values.push_back(std::move(name));
   for (const auto& word : words) {
     const auto name = word.substr(0, word.find('='));
-    if (name.starts_with("-") && std::find(known.begin(), known.end(), name) == known.end())
+    if (name.starts_with("-") && std::find(values.begin(), values.end(), name) == values.end())
       return "unrecognized arguments: " + word +
-             did_you_mean(name, std::vector<std::string_view>(known.begin(), known.end()));
+             did_you_mean(name, std::vector<std::string_view>(values.begin(), values.end()));
   }
   return text;
 }

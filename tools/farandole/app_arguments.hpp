@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "messages/error.hpp"
+#include "messages/values/error.hpp"
 
 namespace CLI {
 class App;

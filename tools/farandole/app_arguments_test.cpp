@@ -22,8 +22,8 @@ struct example {
 };
 
 std::string refusal(const words& given) {
-  example here;
-  const auto got = parse_with(here.app, given);
+  example example;
+  const auto got = parse_with(example.app, given);
   REQUIRE_FALSE(got);
   return got.error().text;
 }
@@ -31,12 +31,12 @@ std::string refusal(const words& given) {
 } // namespace
 
 TEST_CASE("smaller commands understand -np, prefixes and help", "[app arguments]") {
-  example here;
-  const auto got = parse_with(here.app, words{"-np", "3", "--po=7", "--no-wait", "train.py", "--port", "9"});
+  example local;
+  const auto got = parse_with(local.app, words{"-np", "3", "--po=7", "--no-wait", "train.py", "--port", "9"});
   REQUIRE(got);
-  CHECK(here.processes == 3);
-  CHECK(here.port == 7);
-  CHECK(here.fast);
+  CHECK(local.processes == 3);
+  CHECK(local.port == 7);
+  CHECK(local.fast);
   CHECK(got->command == words{"train.py", "--port", "9"});
   CHECK(got->help.empty());
   example other;
@@ -53,13 +53,13 @@ TEST_CASE("smaller commands refuse in the launcher's words", "[app arguments]") 
 }
 
 TEST_CASE("what CLI11 has refused by itself is told in the same words", "[app arguments]") {
-  example here;
+  example example;
   const words given{"3", "--no-wiat"};
   try {
-    here.app.parse(std::vector<std::string>{given.rbegin(), given.rend()});
+    example.app.parse(std::vector<std::string>{given.rbegin(), given.rend()});
     FAIL("it must be refused");
   } catch (const CLI::ParseError& problem) {
-    CHECK(refusal_of(here.app, problem, given) ==
+    CHECK(refusal_of(example.app, problem, given) ==
           "unrecognized arguments: --no-wiat; did you mean '--no-wait'?");
   }
 }

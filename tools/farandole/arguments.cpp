@@ -6,7 +6,7 @@
 #include <optional>
 #include <string_view>
 
-#include "messages/nearest_name.hpp"
+#include "messages/values/nearest_name.hpp"
 
 namespace farandole {
 
@@ -59,8 +59,8 @@ expected<match> by_prefix(std::span<const option_shape> shapes, const std::strin
         found.push_back({&shape, candidate, {}});
   if (found.size() > 1) {
     std::string text = "ambiguous option: " + part + " could match ";
-    for (const auto& each : found)
-      text += (&each == &found.front() ? "" : ", ") + each.name;
+    for (const auto& entry : found)
+      text += (&entry == &found.front() ? "" : ", ") + entry.name;
     return wrong(text);
   }
   return found.empty() ? match{} : found.front();

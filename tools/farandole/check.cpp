@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "collectives/paths/ccl/ccl_library.hpp"
-#include "collectives/paths/mpi/mpi_library.hpp"
-#include "collectives/paths/path_routes.hpp"
-#include "collectives/paths/path_table.hpp"
+#include "collectives/transport/ccl/ccl_library.hpp"
+#include "collectives/transport/mpi/mpi_library.hpp"
+#include "collectives/transport/registry/path_routes.hpp"
+#include "collectives/transport/registry/path_table.hpp"
 #include "tools/farandole/command_line.hpp"
 
 namespace farandole {
@@ -15,14 +15,14 @@ namespace {
 // Importing a framework reads gigabytes when the disk is cold.
 constexpr std::chrono::seconds import_deadline{120};
 
-std::string line(const std::string& label, bool there) {
-  return std::string("    ") + (there ? "[X] " : "[ ] ") + label + "\n";
+std::string line(const std::string& label, bool present) {
+  return std::string("    ") + (present ? "[X] " : "[ ] ") + label + "\n";
 }
 
 std::string block(const std::string& title, std::span<const capability> entries) {
   std::string text = "\n" + title + ":\n";
-  for (const auto& each : entries)
-    text += line(each.label, each.there);
+  for (const auto& entry : entries)
+    text += line(entry.label, entry.present);
   return text;
 }
 
@@ -52,8 +52,8 @@ build_facts find_facts(const std::string& program) {
 std::string build_report(const build_facts& facts) {
   std::string text = "Horovod v" + std::string(interface_version) + ":\n";
   std::vector<capability> frameworks;
-  for (const auto& each : facts.frameworks)
-    frameworks.push_back({each.label, each.loads});
+  for (const auto& framework : facts.frameworks)
+    frameworks.push_back({framework.label, framework.loads});
   text += block("Available Frameworks", frameworks);
   text += block("Available Controllers", facts.controllers);
   text += block("Available Tensor Operations", facts.operations);
@@ -65,7 +65,7 @@ std::string build_report(const build_facts& facts) {
 std::string operations_report(const build_facts& facts) {
   std::vector<std::string_view> absent;
   for (const auto& path : facts.paths)
-    if (!path.there)
+    if (!path.present)
       absent.push_back(path.label);
   return "\nOperations and Their Data Paths:\n" + path_report(absent);
 }
@@ -97,9 +97,9 @@ std::string settings_report(const settings& values) {
 
 std::string reasons_report(const build_facts& facts) {
   std::string text;
-  for (const auto& each : facts.frameworks)
-    if (!each.loads)
-      text += each.label + ": " + each.reason + "\n";
+  for (const auto& framework : facts.frameworks)
+    if (!framework.loads)
+      text += framework.label + ": " + framework.reason + "\n";
   return text.empty() ? text : "\n" + text;
 }
 

@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "messages/settings.hpp"
+#include "messages/settings/settings.hpp"
 #include "tools/farandole/frameworks.hpp"
 
 namespace farandole {
 
 struct capability {
   std::string label;
-  bool there = false;
+  bool present = false;
 };
 
 /// What is reported, gathered.

@@ -82,8 +82,8 @@ TEST_CASE("a path that is not there is shown as absent in both blocks", "[check]
 
 TEST_CASE("MPI is no controller as long as --mpi is refused", "[check]") {
   const stand_in python("exit 1\n");
-  for (const auto& each : find_facts(python.folder + "/horovodrun").controllers)
-    CHECK(each.there == (each.label == "Gloo"));
+  for (const auto& capability : find_facts(python.folder + "/horovodrun").controllers)
+    CHECK(capability.present == (capability.label == "Gloo"));
 }
 
 TEST_CASE("every setting is shown with its value and where it came from", "[check]") {
@@ -113,17 +113,17 @@ TEST_CASE("a framework is there only if its binding can be imported, and Python 
                         "echo \"ModuleNotFoundError: no $2\" >&2\nexit 1\n");
   const auto found = probe_frameworks(python.path, std::chrono::seconds(60));
   REQUIRE(found.size() == 3);
-  for (const auto& each : found) {
-    CHECK(each.loads == (each.label == "PyTorch"));
-    if (!each.loads)
-      CHECK(each.reason == "ModuleNotFoundError: no import " + each.module);
+  for (const auto& framework_entry : found) {
+    CHECK(framework_entry.loads == (framework_entry.label == "PyTorch"));
+    if (!framework_entry.loads)
+      CHECK(framework_entry.reason == "ModuleNotFoundError: no import " + framework_entry.module);
   }
 }
 
 TEST_CASE("an import that does not end counts as failed", "[check]") {
   const stand_in python("sleep 1000 & wait\n");
-  for (const auto& each : probe_frameworks(python.path, std::chrono::seconds(0))) {
-    CHECK_FALSE(each.loads);
-    CHECK(each.reason == "the import did not end in time");
+  for (const auto& framework_entry : probe_frameworks(python.path, std::chrono::seconds(0))) {
+    CHECK_FALSE(framework_entry.loads);
+    CHECK(framework_entry.reason == "the import did not end in time");
   }
 }

@@ -9,8 +9,8 @@
 #include <set>
 #include <sstream>
 
-#include "collectives/paths/forced_path.hpp"
-#include "messages/known_variables.hpp"
+#include "collectives/transport/registry/forced_path.hpp"
+#include "messages/settings/known_variables.hpp"
 #include "tools/farandole/arguments.hpp"
 #include "tools/farandole/config_file.hpp"
 #include "tools/farandole/elastic_options.hpp"
@@ -223,8 +223,8 @@ error load_settings(given& options, const surroundings& around) {
 
 error refuse_other_modes(const given& options, const surroundings& around) {
   const auto& values = options.request.values;
-  const auto later = [](const std::string& what, const std::string& needs) {
-    return wrong(what + " needs " + needs +
+  const auto later = [](const std::string& text, const std::string& needs) {
+    return wrong(text + " needs " + needs +
                  ", not offered yet; jobs of a fixed size on this host are (-np N)");
   };
   if (options.jsrun)
@@ -242,12 +242,12 @@ error refuse_other_modes(const given& options, const surroundings& around) {
 }
 
 error find_interfaces(given& options) {
-  std::set<std::string> known;
+  std::set<std::string> values;
   const auto add = [&](std::string_view list) {
     for (std::stringstream rest{std::string(list)}; rest.good();) {
       std::string name;
       std::getline(rest, name, ',');
-      if (!name.empty() && known.insert(name).second)
+      if (!name.empty() && values.insert(name).second)
         options.request.interfaces.push_back(name);
     }
   };
@@ -273,8 +273,8 @@ error find_hosts(const CLI::App& app, given& options) {
   if (!request.discovery_script.empty())
     return find_script(request.discovery_script);
   if (request.elastic && options.hosts.empty() && options.hostfile.empty())
-    return wrong("an elastic job needs to know its hosts: -H localhost:" + std::to_string(request.crew.most) +
-                 ", --hostfile, or --host-discovery-script");
+    return wrong("an elastic job needs to know its hosts: -H localhost:" +
+                 std::to_string(request.scheduler.limit) + ", --hostfile, or --host-discovery-script");
   if (options.hosts.empty() && options.hostfile.empty()) {
     request.hosts = {{"localhost", request.processes}};
     return {};
@@ -299,7 +299,7 @@ error find_hosts(const CLI::App& app, given& options) {
 error conclude(given& options, const CLI::App& app, const surroundings& around) {
   auto& request = options.request;
   if (options.version) {
-    request.what = run_request::kind::version;
+    request.value = run_request::kind::version;
     return {};
   }
   if (auto problem = load_settings(options, around))
@@ -309,7 +309,7 @@ error conclude(given& options, const CLI::App& app, const surroundings& around) 
     if (!text.empty())
       options.warnings.push_back("WARNING: " + text);
   if (options.check_build) {
-    request.what = run_request::kind::check;
+    request.value = run_request::kind::check;
     return {};
   }
   if (auto problem = refuse_other_modes(options, around))
@@ -354,7 +354,7 @@ expected<run_request> parse_run(const std::string& program, std::span<const std:
     auto tokens = canonical(parsed->options);
     app->parse(tokens);
   } catch (const CLI::CallForHelp&) {
-    options.request.what = run_request::kind::help;
+    options.request.value = run_request::kind::help;
     options.request.text = only_checks ? check_help(program) : app->help();
     return options.request;
   } catch (const CLI::ParseError& problem) {

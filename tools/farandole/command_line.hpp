@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "elastic/crew.hpp"
-#include "messages/settings.hpp"
+#include "elastic/worker_scheduler.hpp"
+#include "messages/settings/settings.hpp"
 #include "tools/farandole/hosts.hpp"
 
 namespace farandole {
@@ -18,14 +18,14 @@ namespace farandole {
 inline constexpr std::string_view interface_version = "0.28.1";
 
 struct run_request {
-  enum class kind : std::uint8_t { run, check, help, version } what = kind::run;
+  enum class kind : std::uint8_t { run, check, help, version } value = kind::run;
   std::string text; ///< help
 
   std::int32_t processes = 0;
   std::vector<host_slots> hosts; ///< with enough slots; not yet looked up; none with a script
   bool elastic = false;
-  crew_options crew;            ///< of an elastic job
-  std::string discovery_script; ///< path; empty: the hosts are fixed
+  worker_scheduler_options scheduler; ///< of an elastic job
+  std::string discovery_script;       ///< path; empty: the hosts are fixed
   std::optional<std::int32_t> slots_per_host;
   std::string journal;                 ///< of the rendezvous; empty: none
   std::string rendezvous_ip;           ///< of one that runs apart; empty: this launcher's own

@@ -23,15 +23,15 @@ surroundings around(std::map<std::string, std::string> variables = {}, bool has_
           has_jsrun};
 }
 
-run_request parsed(const words& given, const surroundings& where = around()) {
-  auto result = parse_run("horovodrun", given, where);
+run_request parsed(const words& given, const surroundings& environment = around()) {
+  auto result = parse_run("horovodrun", given, environment);
   if (!result)
     FAIL(result.error().text);
   return *result;
 }
 
-std::string refusal(const words& given, const surroundings& where = around()) {
-  auto result = parse_run("horovodrun", given, where);
+std::string refusal(const words& given, const surroundings& environment = around()) {
+  auto result = parse_run("horovodrun", given, environment);
   REQUIRE_FALSE(result);
   CHECK(result.error().text.starts_with("usage: horovodrun "));
   return result.error().text;
@@ -59,7 +59,7 @@ struct file {
 
 TEST_CASE("processes, hosts and the command are taken from the command line", "[command line]") {
   const auto got = parsed({"-np", "2", "-H", "localhost:4", "python", "train.py", "--verbose"});
-  CHECK(got.what == run_request::kind::run);
+  CHECK(got.value == run_request::kind::run);
   CHECK(got.processes == 2);
   CHECK(got.hosts == std::vector<host_slots>{{"localhost", 4}});
   CHECK(got.command == words{"python", "train.py", "--verbose"});
@@ -99,11 +99,11 @@ TEST_CASE("an option and its opposite exclude each other", "[command line]") {
 TEST_CASE("options beat the config file, which beats the environment, wherever they stand",
           "[command line]") {
   const file config("params:\n  cache_capacity: 5\n  cycle_time_ms: 7\nodd: 1\n");
-  const auto where = around(
+  const auto environment = around(
       {{"HOROVOD_CACHE_CAPACITY", "1"}, {"HOROVOD_CYCLE_TIME", "1"}, {"HOROVOD_FUSION_THRESHOLD", "9"}});
   for (const auto& given : {words{"--cache-capacity", "6", "--config-file", config.path, "-np", "1", "true"},
                             words{"--config-file", config.path, "-np", "1", "--cache-capacity=6", "true"}}) {
-    const auto got = parsed(given, where);
+    const auto got = parsed(given, environment);
     CHECK(got.values.integer(setting::cache_capacity) == 6);
     CHECK(got.values.duration(setting::cycle_time) == std::chrono::milliseconds(7));
     CHECK(got.values.integer(setting::fusion_threshold) == 9);
@@ -132,11 +132,11 @@ TEST_CASE("what is missing is named", "[command line]") {
 }
 
 TEST_CASE("the version, the report and help need nothing else", "[command line]") {
-  CHECK(parsed({"-v"}).what == run_request::kind::version);
-  CHECK(parsed({"--check-build"}).what == run_request::kind::check);
-  CHECK(parsed({"-cb"}).what == run_request::kind::check);
+  CHECK(parsed({"-v"}).value == run_request::kind::version);
+  CHECK(parsed({"--check-build"}).value == run_request::kind::check);
+  CHECK(parsed({"-cb"}).value == run_request::kind::check);
   const auto help = parsed({"--help"});
-  CHECK(help.what == run_request::kind::help);
+  CHECK(help.value == run_request::kind::help);
   CHECK(contains(help.text, "-np,"));
   CHECK(contains(help.text, "Examples:"));
   CHECK(contains(help.text, "HOROVOD_FUSION_THRESHOLD"));
@@ -194,13 +194,13 @@ TEST_CASE("settings without effect are named in the same warning, wherever they 
 }
 
 TEST_CASE("unknown variables are named in one warning, of a job and of the report only", "[command line]") {
-  auto where = around();
-  where.variables = {"HOME", "HOROVOD_LOG_LEVL", "HOROVOD_RANK"};
+  auto environment = around();
+  environment.variables = {"HOME", "HOROVOD_LOG_LEVL", "HOROVOD_RANK"};
   const words wanted{"WARNING: unknown environment variable: HOROVOD_LOG_LEVL (did you mean "
                      "HOROVOD_LOG_LEVEL?); nothing reads it"};
-  CHECK(parsed({"-np", "1", "true"}, where).warnings == wanted);
-  CHECK(parsed({"--check-build"}, where).warnings == wanted);
-  CHECK(parsed({"--version"}, where).warnings.empty());
+  CHECK(parsed({"-np", "1", "true"}, environment).warnings == wanted);
+  CHECK(parsed({"--check-build"}, environment).warnings == wanted);
+  CHECK(parsed({"--version"}, environment).warnings.empty());
 }
 
 TEST_CASE("a list of hosts that was given must not be empty", "[command line]") {
@@ -227,7 +227,7 @@ TEST_CASE("numbers that are none and options that do not exist are told in plain
 TEST_CASE("farandole check describes itself and takes no command", "[command line]") {
   const auto help = parse_run("farandole check", words{"--check-build", "--help"}, around());
   REQUIRE(help);
-  CHECK(help->what == run_request::kind::help);
+  CHECK(help->value == run_request::kind::help);
   CHECK(contains(help->text, "Usage: farandole check"));
   CHECK(contains(help->text, "what this build can do"));
   CHECK(contains(help->text, "Examples:\n  farandole check\n"));
@@ -270,12 +270,12 @@ TEST_CASE("--min-np makes a job elastic, with its bounds around -np", "[command 
   CHECK(got.elastic);
   CHECK(got.values.flag(setting::elastic));
   CHECK(got.hosts == std::vector<host_slots>{{"localhost", 4}});
-  CHECK(got.crew.processes == 2);
-  CHECK(got.crew.fewest == 1);
-  CHECK(got.crew.most == 2);
-  CHECK(got.crew.timeout == std::chrono::seconds(600));
-  CHECK_FALSE(got.crew.reset_limit);
-  CHECK_FALSE(got.crew.cooldown);
+  CHECK(got.scheduler.processes == 2);
+  CHECK(got.scheduler.fewest == 1);
+  CHECK(got.scheduler.limit == 2);
+  CHECK(got.scheduler.timeout == std::chrono::seconds(600));
+  CHECK_FALSE(got.scheduler.reset_limit);
+  CHECK_FALSE(got.scheduler.cooldown);
   CHECK_FALSE(parsed({"-np", "2", "true"}).elastic);
 }
 
@@ -290,20 +290,20 @@ TEST_CASE("a discovery script makes a job elastic, and every spelling of its opt
   CHECK(got.discovery_script == script.path);
   CHECK(got.hosts.empty());
   CHECK(got.slots_per_host == 4);
-  CHECK(got.crew.most == 8);
-  CHECK(got.crew.timeout == std::chrono::seconds(30));
-  CHECK(got.crew.reset_limit == 3);
-  REQUIRE(got.crew.cooldown);
-  CHECK(got.crew.cooldown->lowest == std::chrono::seconds(10));
-  CHECK(got.crew.cooldown->highest == std::chrono::seconds(100));
+  CHECK(got.scheduler.limit == 8);
+  CHECK(got.scheduler.timeout == std::chrono::seconds(30));
+  CHECK(got.scheduler.reset_limit == 3);
+  REQUIRE(got.scheduler.cooldown);
+  CHECK(got.scheduler.cooldown->lowest == std::chrono::seconds(10));
+  CHECK(got.scheduler.cooldown->highest == std::chrono::seconds(100));
   const auto other = parsed(
       {"-np", "2", "--host-discovery-script", script.path, "--max-np", "3", "--slots-per-host", "1", "true"});
-  CHECK(other.crew.fewest == 2);
-  CHECK(other.crew.most == 3);
+  CHECK(other.scheduler.fewest == 2);
+  CHECK(other.scheduler.limit == 3);
   CHECK(other.slots_per_host == 1);
   const auto timed = parsed({"-np", "2", "--host-discovery-script", script.path, "true"},
                             around({{"HOROVOD_ELASTIC_TIMEOUT", "7"}}));
-  CHECK(timed.crew.timeout == std::chrono::seconds(7));
+  CHECK(timed.scheduler.timeout == std::chrono::seconds(7));
 }
 
 TEST_CASE("elastic options that cannot be are refused with what to do", "[command line]") {

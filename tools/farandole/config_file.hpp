@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-#include "messages/error.hpp"
+#include "messages/values/error.hpp"
 
 namespace farandole {
 

@@ -2,7 +2,7 @@
 
 #include <catch2/catch.hpp>
 
-#include "messages/settings.hpp"
+#include "messages/settings/settings.hpp"
 
 using namespace farandole;
 using values = std::map<std::string, std::string>;

@@ -8,9 +8,9 @@
 #include <iostream>
 #include <sstream>
 
-#include "actors/drain_call.hpp"
-#include "messages/membership.hpp"
-#include "messages/printable.hpp"
+#include "actors/member/drain_call.hpp"
+#include "messages/values/printable.hpp"
+#include "messages/wire/membership.hpp"
 #include "tools/farandole/app_arguments.hpp"
 #include "tools/farandole/job_record.hpp"
 
@@ -34,7 +34,7 @@ Examples:
   farandole drain --job train-4711 --timeout 300 alpha)";
 
 struct wishes {
-  std::vector<std::string> who;
+  std::vector<std::string> name;
   std::string job;
   double timeout_s = 60;
   bool no_wait = false;
@@ -69,10 +69,10 @@ expected<job_record> find_job(const std::string& wanted) {
   return error{job.error().kind, text + ")"};
 }
 
-std::string name_of(const leaver& who) {
-  const auto slot = "slot " + std::to_string(who.slot) + " on " + who.host;
-  return who.rank < 0 ? "the worker that is no member yet (" + slot + ")"
-                      : "rank " + std::to_string(who.rank) + " (" + slot + ")";
+std::string name_of(const leaver& departing) {
+  const auto slot = "slot " + std::to_string(departing.slot) + " on " + departing.host;
+  return departing.rank < 0 ? "the worker that is no member yet (" + slot + ")"
+                            : "rank " + std::to_string(departing.rank) + " (" + slot + ")";
 }
 
 std::string seconds_text(double seconds) {
@@ -91,8 +91,8 @@ int wait_until_out(drain_call& call, const std::vector<leaver>& leavers, const w
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(wanted.timeout_s));
   const auto answer = call.next(longest);
   if (answer || answer.error().kind == error_kind::disconnected) {
-    for (const auto& each : leavers)
-      std::cout << name_of(each) << " is out" << (answer ? "" : ": the job has ended") << std::endl;
+    for (const auto& leaver : leavers)
+      std::cout << name_of(leaver) << " is out" << (answer ? "" : ": the job has ended") << std::endl;
     return 0;
   }
   if (answer.error().kind != error_kind::timed_out)
@@ -104,7 +104,7 @@ int wait_until_out(drain_call& call, const std::vector<leaver>& leavers, const w
 
 int drain_job(const wishes& wanted) {
   drain asked;
-  if (auto problem = sort_out(wanted.who, asked))
+  if (auto problem = sort_out(wanted.name, asked))
     return fail(problem.text, bad_usage);
   const auto job = find_job(wanted.job);
   if (!job)
@@ -118,8 +118,9 @@ int drain_job(const wishes& wanted) {
                 refused_code);
   if (!plan->problem.empty())
     return fail(plan->problem, refused_code);
-  for (const auto& each : plan->leavers)
-    std::cout << name_of(each) << (each.rank < 0 ? " ends now" : " leaves at the next commit") << std::endl;
+  for (const auto& leaver : plan->leavers)
+    std::cout << name_of(leaver) << (leaver.rank < 0 ? " ends now" : " leaves at the next commit")
+              << std::endl;
   return wanted.no_wait ? 0 : wait_until_out(call, plan->leavers, wanted);
 }
 
@@ -129,7 +130,7 @@ int run_drain(const std::vector<std::string>& words) {
   wishes wanted;
   CLI::App app("Lets workers of an elastic job leave in order.", "farandole drain");
   app.footer(teaching);
-  app.add_option("workers", wanted.who, "ranks, and hosts as the launcher names them")
+  app.add_option("workers", wanted.name, "ranks, and hosts as the launcher names them")
       ->type_name("RANK|HOST")
       ->required();
   app.add_option("--job", wanted.job, "which job, where several run: its name, or the path of its file")

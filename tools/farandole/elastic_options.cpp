@@ -54,7 +54,7 @@ void add_elastic_options(CLI::App& app, elastic_options& into) {
          "Fewest workers that the job goes on with (default: -np). Makes the job elastic: it outlives "
          "workers that fail.")
       ->type_name("INT");
-  app.add_option("--max-np,--max-num-proc", into.most, "Most workers that it grows to (default: -np).")
+  app.add_option("--max-np,--max-num-proc", into.limit, "Most workers that it grows to (default: -np).")
       ->type_name("INT");
   app.add_option("--slots-per-host,--slots", into.slots_per_host,
                  "Slots of hosts for which the script prints none.")
@@ -88,16 +88,16 @@ error plan_elasticity(const CLI::App& app, const elastic_options& options, run_r
     warn_of_unused(app, warnings);
     return {};
   }
-  auto& crew = request.crew;
-  crew.processes = request.processes;
-  crew.fewest = was_given("--min-num-proc") ? options.fewest : request.processes;
-  crew.most = was_given("--max-num-proc") ? options.most : request.processes;
-  if (crew.fewest < 1 || crew.fewest > crew.processes)
-    return wrong("--min-np " + std::to_string(crew.fewest) + " is out of range: 1 to the " +
-                 std::to_string(crew.processes) + " of -np");
-  if (crew.most < crew.processes || crew.most > most_slots)
-    return wrong("--max-np " + std::to_string(crew.most) + " is out of range: the " +
-                 std::to_string(crew.processes) + " of -np to " + std::to_string(most_slots));
+  auto& scheduler = request.scheduler;
+  scheduler.processes = request.processes;
+  scheduler.fewest = was_given("--min-num-proc") ? options.fewest : request.processes;
+  scheduler.limit = was_given("--max-num-proc") ? options.limit : request.processes;
+  if (scheduler.fewest < 1 || scheduler.fewest > scheduler.processes)
+    return wrong("--min-np " + std::to_string(scheduler.fewest) + " is out of range: 1 to the " +
+                 std::to_string(scheduler.processes) + " of -np");
+  if (scheduler.limit < scheduler.processes || scheduler.limit > most_slots)
+    return wrong("--max-np " + std::to_string(scheduler.limit) + " is out of range: the " +
+                 std::to_string(scheduler.processes) + " of -np to " + std::to_string(most_slots));
   if (was_given("--slots-per-host")) {
     if (options.slots_per_host < 1 || options.slots_per_host > most_slots)
       return wrong("--slots-per-host " + std::to_string(options.slots_per_host) + " is out of range: 1 to " +
@@ -107,15 +107,16 @@ error plan_elasticity(const CLI::App& app, const elastic_options& options, run_r
   if (was_given("--reset-limit")) {
     if (options.reset_limit < 0)
       return wrong("--reset-limit " + std::to_string(options.reset_limit) + " is out of range: 0 or more");
-    crew.reset_limit = options.reset_limit;
+    scheduler.reset_limit = options.reset_limit;
   }
   if (options.cooldown.size() == 2) {
-    crew.cooldown = {std::chrono::seconds(options.cooldown[0]), std::chrono::seconds(options.cooldown[1])};
-    if (crew.cooldown->lowest > crew.cooldown->highest)
+    scheduler.cooldown = {std::chrono::seconds(options.cooldown[0]),
+                          std::chrono::seconds(options.cooldown[1])};
+    if (scheduler.cooldown->lowest > scheduler.cooldown->highest)
       return wrong("--blacklist-cooldown-range " + std::to_string(options.cooldown[0]) + " " +
                    std::to_string(options.cooldown[1]) + ": the first number must not be larger");
   }
-  crew.timeout = request.values.duration(setting::elastic_timeout);
+  scheduler.timeout = request.values.duration(setting::elastic_timeout);
   request.journal = options.journal;
   if (auto problem = find_rendezvous(options, request))
     return problem;

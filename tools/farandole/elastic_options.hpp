@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "messages/error.hpp"
+#include "messages/values/error.hpp"
 #include "tools/farandole/command_line.hpp"
 
 namespace CLI {
@@ -17,7 +17,7 @@ namespace farandole {
 /// As given; whether one was given is asked of the parser.
 struct elastic_options {
   std::int32_t fewest = 0;
-  std::int32_t most = 0;
+  std::int32_t limit = 0;
   std::int32_t slots_per_host = 0;
   std::int32_t reset_limit = 0;
   std::vector<std::int32_t> cooldown;

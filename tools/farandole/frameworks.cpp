@@ -64,44 +64,44 @@ void drain(int fd, std::string* into) {
       into->append(buffer, static_cast<std::size_t>(count));
 }
 
-void conclude(attempt& what) {
-  const auto how = what.running.ending();
-  what.running.signal(SIGKILL); // whatever it has left behind
-  drain(what.running.errors.get(), &what.said);
-  what.running.reap(nullptr);
-  what.ended = true;
-  what.about->loads = !how.failed();
-  if (what.about->reason.empty() && how.failed())
-    what.about->reason = what.said.empty() ? how.text() : last_line(what.said);
+void conclude(attempt& attempt) {
+  const auto exit_status = attempt.running.ending();
+  attempt.running.signal(SIGKILL); // whatever it has left behind
+  drain(attempt.running.errors.get(), &attempt.said);
+  attempt.running.reap(nullptr);
+  attempt.ended = true;
+  attempt.about->loads = !exit_status.failed();
+  if (attempt.about->reason.empty() && exit_status.failed())
+    attempt.about->reason = attempt.said.empty() ? exit_status.text() : last_line(attempt.said);
 }
 
-bool has_ended(const attempt& what) {
-  pollfd end{what.running.watched.get(), POLLIN, 0};
+bool has_ended(const attempt& attempt) {
+  pollfd end{attempt.running.watched.get(), POLLIN, 0};
   return ::poll(&end, 1, 0) > 0;
 }
 
-void wait_for_all(std::vector<attempt>& attempts, std::chrono::steady_clock::time_point until) {
+void wait_for_all(std::vector<attempt>& attempts, std::chrono::steady_clock::time_point deadline) {
   constexpr int look_ms = 50; // how long output may lie unread
   for (;;) {
     std::vector<pollfd> watched;
-    for (const auto& each : attempts)
-      if (!each.ended)
-        watched.push_back({each.running.watched.get(), POLLIN, 0});
+    for (const auto& attempt : attempts)
+      if (!attempt.ended)
+        watched.push_back({attempt.running.watched.get(), POLLIN, 0});
     if (watched.empty())
       return;
     ::poll(watched.data(), watched.size(), look_ms);
-    const bool late = std::chrono::steady_clock::now() >= until;
-    for (auto& each : attempts) {
-      if (each.ended)
+    const bool late = std::chrono::steady_clock::now() >= deadline;
+    for (auto& attempt : attempts) {
+      if (attempt.ended)
         continue;
-      drain(each.running.output.get(), nullptr);
-      drain(each.running.errors.get(), &each.said);
-      if (late && !has_ended(each)) {
-        each.about->reason = "the import did not end in time";
-        each.running.signal(SIGKILL);
+      drain(attempt.running.output.get(), nullptr);
+      drain(attempt.running.errors.get(), &attempt.said);
+      if (late && !has_ended(attempt)) {
+        attempt.about->reason = "the import did not end in time";
+        attempt.running.signal(SIGKILL);
       }
-      if (late || has_ended(each))
-        conclude(each);
+      if (late || has_ended(attempt))
+        conclude(attempt);
     }
   }
 }
@@ -123,18 +123,18 @@ std::vector<framework> probe_frameworks(const std::string& python, std::chrono::
                                        {"PyTorch", "farandole.torch", false, ""},
                                        {"MXNet", "farandole.mxnet", false, ""}};
   std::vector<attempt> attempts;
-  for (auto& each : frameworks) {
+  for (auto& framework_entry : frameworks) {
     process_spec spec;
-    spec.arguments = {python, "-c", "import " + each.module};
+    spec.arguments = {python, "-c", "import " + framework_entry.module};
     spec.environment = own_environment();
     auto started = start_process(spec);
     if (!started) {
-      each.reason = started.error().text;
+      framework_entry.reason = started.error().text;
       continue;
     }
     for (const int fd : {started->output.get(), started->errors.get()})
       ::fcntl(fd, F_SETFL, O_NONBLOCK);
-    attempts.push_back({&each, std::move(*started), "", false});
+    attempts.push_back({&framework_entry, std::move(*started), "", false});
   }
   wait_for_all(attempts, std::chrono::steady_clock::now() + deadline);
   return frameworks;

@@ -123,9 +123,9 @@ class layout : public CLI::Formatter {
 } // namespace
 
 const char* alias_of(const std::string& option) {
-  for (const auto& each : aliases)
-    if (option == each.option)
-      return each.name;
+  for (const auto& aliase : aliases)
+    if (option == aliase.option)
+      return aliase.name;
   return nullptr;
 }
 

@@ -10,8 +10,8 @@
 #include <memory>
 #include <optional>
 
-#include "collectives/paths/connections/interface_addresses.hpp"
-#include "messages/printable.hpp"
+#include "collectives/transport/connections/interface_addresses.hpp"
+#include "messages/values/printable.hpp"
 
 namespace farandole {
 
@@ -90,11 +90,11 @@ expected<std::vector<placement>> place(std::span<const host_slots> hosts, std::i
     return wrong(std::to_string(processes) + " processes were asked for (-np), but the hosts have only " +
                  std::to_string(places.size()) + " slots; give them more (-H name:slots) or ask for fewer");
   // A local rank occurs once on each machine that has it.
-  for (auto& each : places)
+  for (auto& entry : places)
     for (const auto& other : places)
-      if (other.local_rank == each.local_rank) {
-        ++each.cross_size;
-        each.cross_rank += other.rank < each.rank;
+      if (other.local_rank == entry.local_rank) {
+        ++entry.cross_size;
+        entry.cross_rank += other.rank < entry.rank;
       }
   return places;
 }
@@ -130,7 +130,7 @@ bool is_this_host(const std::string& name) {
     if (is_loopback(address->ai_addr))
       return true;
     const auto text = address_text(address->ai_addr);
-    if (std::any_of(local->begin(), local->end(), [&](const auto& each) { return each.address == text; }))
+    if (std::any_of(local->begin(), local->end(), [&](const auto& entry) { return entry.address == text; }))
       return true;
   }
   return false;

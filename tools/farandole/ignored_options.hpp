@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "messages/settings.hpp"
+#include "messages/settings/settings.hpp"
 
 namespace CLI {
 class App;

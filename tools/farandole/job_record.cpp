@@ -26,8 +26,8 @@ error wrong(std::string text) {
   return {error_kind::invalid_argument, std::move(text)};
 }
 
-error system_error(const std::string& what) {
-  return {error_kind::unknown, what + ": " + std::strerror(errno)};
+error system_error(const std::string& text) {
+  return {error_kind::unknown, text + ": " + std::strerror(errno)};
 }
 
 /// On one line.
@@ -229,11 +229,11 @@ std::vector<std::string> job_folders() {
 }
 
 expected<job_file> job_file::write(const std::vector<std::string>& folders, const job_record& job) {
-  error why{error_kind::unknown, "there is no folder for it"};
+  error reason{error_kind::unknown, "there is no folder for it"};
   for (const auto& folder : folders) {
     auto opened = make_own_folder(folder);
     if (!opened) {
-      why = opened.error();
+      reason = opened.error();
       continue;
     }
     sort_out(*opened);
@@ -243,18 +243,18 @@ expected<job_file> job_file::write(const std::vector<std::string>& folders, cons
     ::unlinkat(at, fresh.c_str(), 0); // of a launcher that was killed while it wrote, and had our number
     descriptor file{::openat(at, fresh.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)};
     if (!file || ::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-      why = system_error(path.string() + ".new");
+      reason = system_error(path.string() + ".new");
       continue;
     }
     if (auto problem = write_all(file, to_text(job));
         problem || ::renameat(at, fresh.c_str(), at, name.c_str()) != 0) {
-      why = problem ? problem : system_error(path.string());
+      reason = problem ? problem : system_error(path.string());
       ::unlinkat(at, fresh.c_str(), 0);
       continue;
     }
     return job_file(std::move(*opened), std::move(file), path.string());
   }
-  return why;
+  return reason;
 }
 
 job_file::~job_file() {

@@ -116,10 +116,10 @@ TEST_CASE("the next launcher removes what a killed one has left behind", "[job r
 TEST_CASE("in a folder that somebody else has planted nothing is read, nor removed", "[job record]") {
   const folder place;
   const auto planted = place.path + "/planted", target = place.path + "/target";
-  for (const auto& where : {planted, target}) {
-    std::filesystem::create_directory(where);
-    std::ofstream(where + "/a-1.job") << to_text(sound("a-1"));
-    ::chmod((where + "/a-1.job").c_str(), 0600);
+  for (const auto& location : {planted, target}) {
+    std::filesystem::create_directory(location);
+    std::ofstream(location + "/a-1.job") << to_text(sound("a-1"));
+    ::chmod((location + "/a-1.job").c_str(), 0600);
   }
   ::chmod(target.c_str(), 0700);
   std::string asked = planted;

@@ -10,10 +10,10 @@
 #include <string_view>
 #include <vector>
 
-#include "messages/known_variables.hpp"
-#include "messages/nearest_name.hpp"
-#include "messages/printable.hpp"
-#include "messages/settings_page.hpp"
+#include "messages/settings/known_variables.hpp"
+#include "messages/settings/settings_page.hpp"
+#include "messages/values/nearest_name.hpp"
+#include "messages/values/printable.hpp"
 #include "tools/farandole/build_xla.hpp"
 #include "tools/farandole/chaos/chaos.hpp"
 #include "tools/farandole/check.hpp"
@@ -80,7 +80,7 @@ int run(const std::string& called_as, const std::string& program, std::vector<st
   }
   for (const auto& line : request->warnings)
     std::cerr << program << ": " << printable(line) << std::endl;
-  switch (request->what) {
+  switch (request->value) {
   case run_request::kind::help:
     std::cout << request->text << std::flush;
     return 0;

@@ -4,9 +4,9 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/door/request_check.hpp"
+#include "actors/submission/request_check.hpp"
 #include "collectives/operation.hpp"
-#include "collectives/paths/path_table.hpp"
+#include "collectives/transport/registry/path_table.hpp"
 
 namespace farandole {
 
@@ -26,22 +26,22 @@ std::string cell(std::string_view text) {
   return " " + std::string(text) + " |";
 }
 
-bool takes(operation what, dtype type, reduce_op reduction) {
+bool takes(operation op, dtype type, reduce_op reduction) {
   submission asked;
   asked.name = "tensor";
-  asked.signature.operation = what;
+  asked.signature.operation = op;
   asked.signature.dtype = type;
   asked.signature.reduce_op = reduction;
-  asked.signature.root = row_of(what).has_root ? 0 : -1;
+  asked.signature.root = row_of(op).has_root ? 0 : -1;
   asked.signature.shape = {members};
   return !wrong_request(asked, members);
 }
 
-std::string dtypes_of(operation what, reduce_op reduction) {
+std::string dtypes_of(operation op, reduce_op reduction) {
   std::string taken, refused;
   for (std::size_t i = 0; i < dtype_count; ++i) {
     const auto type = static_cast<dtype>(i);
-    auto& list = takes(what, type, reduction) ? taken : refused;
+    auto& list = takes(op, type, reduction) ? taken : refused;
     list += (list.empty() ? "" : ", ") + std::string(to_string(type));
   }
   if (taken.empty())
@@ -53,11 +53,11 @@ bool has_tensor(const operation_row& row) {
   return row.moves_tensor;
 }
 
-std::string_view on_board(board_use how) {
-  switch (how) {
-  case board_use::bytes:
+std::string_view on_fast_path(fast_path_use usage) {
+  switch (usage) {
+  case fast_path_use::bytes:
     return "small, or when waited for";
-  case board_use::collective:
+  case fast_path_use::collective:
     return "when waited for";
   default:
     return "–";
@@ -77,15 +77,15 @@ std::string where_it_runs() {
         reasons += "- " + std::string(asked.name) + " not by " + std::string(path.name) + ": " +
                    std::string(path.why_not[asked.id]) + "\n";
     }
-    text += cell(on_board(asked.on_board)) + "\n";
+    text += cell(on_fast_path(asked.on_fast_path)) + "\n";
   }
   text += "\nA path is taken from left to right, the first that the set and the settings allow. Each needs "
           "of a set:\n\n";
   for (const auto& path : path_table())
     text += "- " + std::string(path.name) + ": " + std::string(path.needs) + "\n";
-  text += "- board: several members, all on one host, and the tensor's name known (`FARANDOLE_BOARD`). "
+  text += "- board: several members, all on one host, and the tensor's name known (`FARANDOLE_FAST_PATH`). "
           "\"small\": "
-          "up to `FARANDOLE_BOARD_LIMIT`. \"when waited for\": of any size, where all members' calls are "
+          "up to `FARANDOLE_FAST_PATH_LIMIT`. \"when waited for\": of any size, where all members' calls are "
           "synchronous (`allreduce`, not `allreduce_async`)\n";
   text +=
       "\nBetween hosts, rank 0 reduces an allreduce of up to `FARANDOLE_INLINE_LIMIT` bytes itself, once the "

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <iostream>
 
-#include "actors/job_secret.hpp"
 #include "actors/launch/launcher.hpp"
-#include "messages/printable.hpp"
-#include "messages/settings.hpp"
+#include "actors/member/job_secret.hpp"
+#include "messages/settings/settings.hpp"
+#include "messages/values/printable.hpp"
 #include "tools/farandole/app_arguments.hpp"
 
 namespace farandole {
@@ -68,20 +68,20 @@ expected<int> serve(const wishes& wanted) {
 /// Whether the job is elastic, and its rules.
 error conclude(const CLI::App& app, wishes& wanted) {
   auto& members = wanted.members;
-  const bool least = app.count("--min-np") > 0, most = app.count("--max-np") > 0;
-  members.elastic = least || most;
+  const bool present = app.count("--min-np") > 0, condition = app.count("--max-np") > 0;
+  members.elastic = present || condition;
   if (!members.elastic && !wanted.journal.empty())
     return {error_kind::invalid_argument, "--journal needs an elastic job: give --min-np or --max-np"};
   if (wanted.ignore_journal_damage && wanted.journal.empty())
     return {error_kind::invalid_argument, "--ignore-journal-damage needs the --journal that is damaged"};
-  if (!least)
-    members.least = members.size;
-  if (!most)
-    members.most = members.size;
-  if (members.least > members.size || members.most < members.size)
+  if (!present)
+    members.minimum = members.size;
+  if (!condition)
+    members.limit = members.size;
+  if (members.minimum > members.size || members.limit < members.size)
     return {error_kind::invalid_argument,
-            "--min-np, -np and --max-np must not descend: " + std::to_string(members.least) + ", " +
-                std::to_string(members.size) + ", " + std::to_string(members.most)};
+            "--min-np, -np and --max-np must not descend: " + std::to_string(members.minimum) + ", " +
+                std::to_string(members.size) + ", " + std::to_string(members.limit)};
   return {};
 }
 
@@ -97,8 +97,8 @@ int run_rendezvous(const std::vector<std::string>& words) {
   };
   count("--size,--num-proc", members.size, "number of members (also -np); an elastic job starts with so many")
       ->required();
-  count("--min-np,--min-num-proc", members.least, "fewest that an elastic job goes on with (default: -np)");
-  count("--max-np,--max-num-proc", members.most, "most that an elastic job grows to (default: -np)");
+  count("--min-np,--min-num-proc", members.minimum, "fewest that an elastic job goes on with (default: -np)");
+  count("--max-np,--max-num-proc", members.limit, "most that an elastic job grows to (default: -np)");
   app.add_option("--journal", wanted.journal,
                  "file in which an elastic job is kept, so that this process can be lost and started again");
   app.add_flag("--ignore-journal-damage", wanted.ignore_journal_damage,

@@ -12,12 +12,12 @@
 #include <iostream>
 #include <optional>
 
-#include "actors/job_secret.hpp"
 #include "actors/launch/launcher.hpp"
 #include "actors/launch/program.hpp"
-#include "actors/this_host.hpp"
-#include "collectives/paths/connections/interface_addresses.hpp"
-#include "messages/printable.hpp"
+#include "actors/member/job_secret.hpp"
+#include "actors/member/this_host.hpp"
+#include "collectives/transport/connections/interface_addresses.hpp"
+#include "messages/values/printable.hpp"
 #include "tools/farandole/job_record.hpp"
 #include "tools/farandole/worker_environment.hpp"
 #include "tools/farandole/worker_threads.hpp"
@@ -48,9 +48,9 @@ expected<descriptor> keep_secret(const std::string& secret) {
 std::vector<std::string> loopback_interfaces() {
   std::vector<std::string> names;
   if (const auto addresses = list_interface_addresses())
-    for (const auto& each : *addresses)
-      if (each.address == "127.0.0.1")
-        names.push_back(each.interface);
+    for (const auto& address : *addresses)
+      if (address.address == "127.0.0.1")
+        names.push_back(address.interface);
   return names;
 }
 
@@ -116,7 +116,7 @@ std::string rank_folder(const std::string& folder, std::int32_t rank, std::int32
 }
 
 expected<slot_spec> slot_for(const placement& place, const run_request& request, const job_facts& job,
-                             std::span<const std::string> inherited, std::int32_t most, launcher& by) {
+                             std::span<const std::string> inherited, std::int32_t limit, launcher& by) {
   slot_spec slot;
   slot.slot = place.rank;
   slot.label = std::to_string(place.rank);
@@ -126,7 +126,7 @@ expected<slot_spec> slot_for(const placement& place, const run_request& request,
   slot.process.environment = worker_environment(inherited, place, job, request.values);
   slot.process.inherited = {job.secret_descriptor};
   if (!request.output_folder.empty())
-    if (auto problem = by.copy_output(slot, rank_folder(request.output_folder, place.rank, most)))
+    if (auto problem = by.copy_output(slot, rank_folder(request.output_folder, place.rank, limit)))
       return problem;
   return slot;
 }
@@ -148,17 +148,17 @@ expected<int> run_fixed(const run_request& request, const std::vector<placement>
 /// number and its place.
 expected<int> run_elastic(const run_request& request, const job_facts& job, launcher& by) {
   const auto inherited = own_environment();
-  elastic_job what;
-  what.crew = request.crew;
-  what.hosts = request.hosts;
-  what.script = request.discovery_script;
-  what.slots_per_host = request.slots_per_host;
-  what.objection = objection_to;
-  what.slot_for = [&](const crew::start& where) {
-    const placement place{where.slot, where.host, where.local, where.local + 1, 0, 1};
-    return slot_for(place, request, job, inherited, request.crew.most, by);
+  elastic_job elastic_job;
+  elastic_job.scheduler = request.scheduler;
+  elastic_job.hosts = request.hosts;
+  elastic_job.script = request.discovery_script;
+  elastic_job.slots_per_host = request.slots_per_host;
+  elastic_job.objection = objection_to;
+  elastic_job.slot_for = [&](const worker_scheduler::start& start) {
+    const placement place{start.slot, start.host, start.local, start.local + 1, 0, 1};
+    return slot_for(place, request, job, inherited, request.scheduler.limit, by);
   };
-  return by.run(what);
+  return by.run(elastic_job);
 }
 
 /// "localhost:2, node:4", or the script that finds them.
@@ -214,11 +214,11 @@ expected<int> try_run(const run_request& request) {
     if (!found)
       return found.error();
     places = std::move(*found);
-    for (const auto& each : places)
-      options.hosts.emplace(each.rank, each.host);
+    for (const auto& placement : places)
+      options.hosts.emplace(placement.rank, placement.host);
   }
   if (request.elastic)
-    options.members = {request.processes, true, request.crew.fewest, request.crew.most};
+    options.members = {request.processes, true, request.scheduler.fewest, request.scheduler.limit};
   options.values = request.values;
   options.secret = *secret;
   options.bind_ip = rendezvous_ip;
@@ -239,9 +239,9 @@ expected<int> try_run(const run_request& request) {
   job.rendezvous_port = (*started)->port();
   job.secret_descriptor = kept->get();
   job.interfaces = std::move(*interfaces);
-  job.most = request.elastic ? request.crew.most : 0;
+  job.limit = request.elastic ? request.scheduler.limit : 0;
   if (request.elastic)
-    job.reset_limit = request.crew.reset_limit;
+    job.reset_limit = request.scheduler.reset_limit;
   job.tcp_only = request.tcp_only;
   job.launcher = request.elastic ? ::getpid() : 0;
   job.cores = whole_usable_cores();

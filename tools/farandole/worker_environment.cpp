@@ -31,18 +31,18 @@ bool has_sense(const settings& values, setting id) {
   }
 }
 
-void add_settings(changes& what, const settings& given) {
+void add_settings(changes& changes, const settings& given) {
   for (const auto& row : setting_table())
     if (was_given(given, row.id) && has_sense(given, row.id))
-      what[std::string(row.environment)] = given.plain(row.id);
+      changes[std::string(row.environment)] = given.plain(row.id);
   // A tuner that is off is told by silence.
   if (was_given(given, setting::autotune) && !given.flag(setting::autotune))
-    what[std::string(row_of(setting::autotune).environment)] = std::nullopt;
+    changes[std::string(row_of(setting::autotune).environment)] = std::nullopt;
 }
 
-void add_place(changes& what, const placement& place, const job_facts& job, bool limit_threads) {
+void add_place(changes& changes, const placement& place, const job_facts& job, bool limit_threads) {
   const auto put = [&](setting id, std::string value) {
-    what[std::string(row_of(id).environment)] = std::move(value);
+    changes[std::string(row_of(id).environment)] = std::move(value);
   };
   assert(!job.interfaces.empty());
   put(setting::host_name, place.host);
@@ -58,24 +58,24 @@ void add_place(changes& what, const placement& place, const job_facts& job, bool
   put(setting::interface, job.interfaces.front());
   put(setting::secret_descriptor, std::to_string(job.secret_descriptor));
   std::string all;
-  for (const auto& each : job.interfaces)
-    all += (all.empty() ? "" : ",") + each;
-  what["NCCL_SOCKET_IFNAME"] = all;
-  if (job.most > 0)
-    what["FARANDOLE_MAX_NP"] = std::to_string(job.most);
+  for (const auto& interface : job.interfaces)
+    all += (all.empty() ? "" : ",") + interface;
+  changes["NCCL_SOCKET_IFNAME"] = all;
+  if (job.limit > 0)
+    changes["FARANDOLE_MAX_NP"] = std::to_string(job.limit);
   if (job.reset_limit)
-    what["FARANDOLE_RESET_LIMIT"] = std::to_string(*job.reset_limit);
+    changes["FARANDOLE_RESET_LIMIT"] = std::to_string(*job.reset_limit);
   if (job.launcher > 0)
-    what["FARANDOLE_LAUNCHER_PROCESS"] = std::to_string(job.launcher);
+    changes["FARANDOLE_LAUNCHER_PROCESS"] = std::to_string(job.launcher);
   if (job.tcp_only)
-    what["NCCL_IB_DISABLE"] = "1";
-  what["PYTHONUNBUFFERED"] = "1";
+    changes["NCCL_IB_DISABLE"] = "1";
+  changes["PYTHONUNBUFFERED"] = "1";
   // An elastic job may come to have all its workers on one host.
   if (limit_threads)
-    what["OMP_NUM_THREADS"] =
-        std::to_string(threads_of_each(job.cores, job.most > 0 ? job.most : place.local_size));
+    changes["OMP_NUM_THREADS"] =
+        std::to_string(threads_of_each(job.cores, job.limit > 0 ? job.limit : place.local_size));
   // The secret of another job that this launcher itself may be a part of.
-  what[std::string(row_of(setting::secret_file).environment)] = std::nullopt;
+  changes[std::string(row_of(setting::secret_file).environment)] = std::nullopt;
 }
 
 } // namespace
@@ -87,14 +87,14 @@ bool sets_threads(std::span<const std::string> environment) {
 
 std::vector<std::string> worker_environment(std::span<const std::string> inherited, const placement& place,
                                             const job_facts& job, const settings& given) {
-  changes what;
-  add_settings(what, given);
-  add_place(what, place, job, given.flag(setting::omp_threads) && !sets_threads(inherited));
+  changes changes;
+  add_settings(changes, given);
+  add_place(changes, place, job, given.flag(setting::omp_threads) && !sets_threads(inherited));
   std::vector<std::string> result;
   for (const auto& entry : inherited)
-    if (!what.contains(std::string_view(entry).substr(0, entry.find('='))))
+    if (!changes.contains(std::string_view(entry).substr(0, entry.find('='))))
       result.push_back(entry);
-  for (const auto& [name, value] : what)
+  for (const auto& [name, value] : changes)
     if (value)
       result.push_back(name + "=" + *value);
   return result;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "messages/settings.hpp"
+#include "messages/settings/settings.hpp"
 #include "tools/farandole/hosts.hpp"
 
 namespace farandole {
@@ -20,7 +20,7 @@ struct job_facts {
   std::uint16_t rendezvous_port = 0;
   int secret_descriptor = -1;
   std::vector<std::string> interfaces = {"lo"};
-  std::int32_t most = 0;                   ///< members that an elastic job may have; 0: it is not elastic
+  std::int32_t limit = 0;                  ///< members that an elastic job may have; 0: it is not elastic
   std::optional<std::int32_t> reset_limit; ///< of an elastic job
   bool tcp_only = false;                   ///< --tcp: NCCL stays off InfiniBand
   std::int32_t cores = 1;                  ///< that the workers of this host share

@@ -92,7 +92,7 @@ TEST_CASE("what was not given is not set", "[environment]") {
 TEST_CASE("workers of an elastic job know how many they may come to be, and the reset limit",
           "[environment]") {
   auto elastic = job;
-  elastic.most = 8;
+  elastic.limit = 8;
   auto got = worker_environment({}, second, elastic, settings::built_in());
   CHECK(value(got, "FARANDOLE_MAX_NP") == "8");
   CHECK_FALSE(value(got, "FARANDOLE_RESET_LIMIT"));
@@ -129,7 +129,7 @@ TEST_CASE("on request, workers are told how many threads each may start, unless 
   CHECK_FALSE(value(worker_environment({}, second, wide, settings::built_in()), "OMP_NUM_THREADS"));
   const std::vector<std::string> inherited = {"OMP_NUM_THREADS=3"};
   CHECK(value(worker_environment(inherited, second, wide, wanted), "OMP_NUM_THREADS") == "3");
-  wide.most = 8;
+  wide.limit = 8;
   CHECK(value(worker_environment({}, second, wide, wanted), "OMP_NUM_THREADS") == "1");
   CHECK(value(worker_environment({}, second, wide, given({}, {{"library_options.set_omp_num_threads", "1"}})),
               "OMP_NUM_THREADS") == "1");

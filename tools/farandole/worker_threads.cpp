@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "collectives/paths/waiting/core_placement.hpp"
+#include "collectives/transport/wait/core_placement.hpp"
 
 namespace farandole {
 

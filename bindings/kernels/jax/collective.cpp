@@ -21,22 +21,22 @@
 #include <string_view>
 #include <vector>
 
-#include "bindings/c/kernel_door.h"
 #include "bindings/kernels/jax/types.hpp"
 #include "bindings/kernels/jax/xla_ffi.hpp"
+#include <farandole/kernel_api.h>
 
 namespace farandole::kernels {
 namespace {
 
-const farandole_kernel_door* door = nullptr;
+const farandole_kernel_api* api = nullptr;
 
 struct failure {
   xla::error_code code;
   std::string text;
 };
 
-xla::error* as_error(const xla::api& functions, const failure& what) {
-  xla::error_create_args args = {sizeof(args), nullptr, what.text.c_str(), what.code};
+xla::error* as_error(const xla::api& functions, const failure& failure) {
+  xla::error_create_args args = {sizeof(args), nullptr, failure.text.c_str(), failure.code};
   return functions.error_create(&args);
 }
 
@@ -104,7 +104,7 @@ std::optional<std::string> string(const xla::attributes& settings, std::string_v
   return std::nullopt;
 }
 
-std::optional<failure> read_settings(const xla::attributes& settings, call& out, std::string& name) {
+std::optional<failure> read_settings(const xla::attributes& settings, call& call, std::string& name) {
   const auto given = string(settings, "name");
   const auto operation = number(settings, "operation"), reduce_op = number(settings, "reduce_op"),
              root = number(settings, "root"), set = number(settings, "set"),
@@ -116,65 +116,66 @@ std::optional<failure> read_settings(const xla::attributes& settings, call& out,
         "farandole_collective: an attribute is missing or of another type: this program was traced "
         "by another version of Farandole"};
   name = *given;
-  out.asked.operation = static_cast<std::int32_t>(*operation);
-  out.asked.reduce_op = static_cast<std::int32_t>(*reduce_op);
-  out.asked.root = static_cast<std::int32_t>(*root);
-  out.asked.set = static_cast<std::uint32_t>(*set);
-  out.asked.prescale = *prescale;
-  out.asked.postscale = *postscale;
-  out.is_even = *is_even != 0;
+  call.asked.operation = static_cast<std::int32_t>(*operation);
+  call.asked.reduce_op = static_cast<std::int32_t>(*reduce_op);
+  call.asked.root = static_cast<std::int32_t>(*root);
+  call.asked.set = static_cast<std::uint32_t>(*set);
+  call.asked.prescale = *prescale;
+  call.asked.postscale = *postscale;
+  call.is_even = *is_even != 0;
   return std::nullopt;
 }
 
-std::optional<failure> read_tensors(const xla::call_frame& frame, const std::string& name, call& out) {
+std::optional<failure> read_tensors(const xla::call_frame& frame, const std::string& name, call& call) {
   const auto count = static_cast<std::size_t>(frame.arguments.count);
   if (count == 0 || frame.arguments.count != frame.results.count)
     return failure{xla::error_code::invalid_argument, name + ": there must be as many results as tensors"};
-  out.members.resize(count);
+  call.members.resize(count);
   for (std::size_t i = 0; i < count; ++i) {
-    auto& each = out.members[i];
-    each.name = count == 1 ? name : name + "_" + std::to_string(i + 1) + "of" + std::to_string(count);
+    auto& entry = call.members[i];
+    entry.name = count == 1 ? name : name + "_" + std::to_string(i + 1) + "of" + std::to_string(count);
     const auto& input = *static_cast<const xla::buffer*>(frame.arguments.values[i]);
     const auto& output = *static_cast<const xla::buffer*>(frame.results.values[i]);
     const auto dtype = dtype_of(input.type);
     if (!dtype || output.type != input.type)
       return failure{xla::error_code::invalid_argument,
-                     each.name + ": tensors of this type cannot travel (XLA's number " +
+                     entry.name + ": tensors of this type cannot travel (XLA's number " +
                          std::to_string(static_cast<int>(input.type)) + ")"};
-    each.dtype = *dtype;
-    each.input.take(input);
-    each.output.take(output);
-    if (!out.is_copied() && each.bytes(each.input) != each.bytes(each.output))
-      return failure{xla::error_code::invalid_argument, each.name + ": result and tensor differ in size"};
+    entry.dtype = *dtype;
+    entry.input.take(input);
+    entry.output.take(output);
+    if (!call.is_copied() && entry.bytes(entry.input) != entry.bytes(entry.output))
+      return failure{xla::error_code::invalid_argument, entry.name + ": result and tensor differ in size"};
   }
   return std::nullopt;
 }
 
 /// Python tells by the beginning that the failure is one of ours, and of which kind. The name of what failed
 /// follows, also where the core speaks of the job as a whole.
-failure refused(const farandole_error& why, const std::string& name) {
-  const std::string text = why.text;
-  return {code_of(why.status), std::string("farandole_collective (") + door->kind_of(why.status) + "): " +
-                                   (text.find(name) == std::string::npos ? name + ": " + text : text)};
+failure refused(const farandole_error& reason, const std::string& name) {
+  const std::string text = reason.text;
+  return {code_of(reason.status),
+          std::string("farandole_collective (") + api->kind_of(reason.status) +
+              "): " + (text.find(name) == std::string::npos ? name + ": " + text : text)};
 }
 
-std::optional<failure> submit(call& what) {
-  std::vector<farandole_submission> submissions(what.members.size(), what.asked);
-  std::vector<farandole_handle*> handles(what.members.size());
+std::optional<failure> submit(call& call) {
+  std::vector<farandole_submission> submissions(call.members.size(), call.asked);
+  std::vector<farandole_handle*> handles(call.members.size());
   for (std::size_t i = 0; i < submissions.size(); ++i) {
-    const auto& each = what.members[i];
-    submissions[i].name = each.name.c_str();
-    submissions[i].dtype = each.dtype;
-    submissions[i].shape = each.input.shape.data();
-    submissions[i].dimensions = each.input.shape.size();
-    submissions[i].input = each.input.data;
-    submissions[i].output = what.is_copied() ? nullptr : each.output.data;
+    const auto& entry = call.members[i];
+    submissions[i].name = entry.name.c_str();
+    submissions[i].dtype = entry.dtype;
+    submissions[i].shape = entry.input.shape.data();
+    submissions[i].dimensions = entry.input.shape.size();
+    submissions[i].input = entry.input.data;
+    submissions[i].output = call.is_copied() ? nullptr : entry.output.data;
   }
-  farandole_error why = {};
-  if (door->submit(submissions.data(), submissions.size(), handles.data(), &why) != FARANDOLE_OK)
-    return refused(why, what.members.front().name);
+  farandole_error reason = {};
+  if (api->submit(submissions.data(), submissions.size(), handles.data(), &reason) != FARANDOLE_OK)
+    return refused(reason, call.members.front().name);
   for (std::size_t i = 0; i < handles.size(); ++i)
-    what.members[i].handle = handles[i];
+    call.members[i].handle = handles[i];
   return std::nullopt;
 }
 
@@ -188,7 +189,7 @@ std::string listed(const std::int64_t* numbers, std::size_t count) {
 /// Shapes are fixed when a program is compiled; what came may be of another.
 failure misfit(const member& which, const farandole_result& came) {
   std::int32_t rank = -1;
-  door->ask(FARANDOLE_ASK_RANK, 0, &rank, nullptr);
+  api->ask(FARANDOLE_ASK_RANK, 0, &rank, nullptr);
   return {xla::error_code::invalid_argument,
           which.name + " on rank " + std::to_string(rank) + ": the compiled program expects " +
               std::to_string(which.bytes(which.output)) + " bytes of rows shaped " +
@@ -200,24 +201,24 @@ failure misfit(const member& which, const farandole_result& came) {
               "traced; call it outside jit, or clear JAX's caches after the job has changed its size"};
 }
 
-bool fits(const call& what, const member& which, const farandole_result& came) {
+bool fits(const call& call, const member& which, const farandole_result& came) {
   if (came.byte_count != which.bytes(which.output))
     return false;
   // The sum of the rows may be right by accident where ranks differ.
-  return !what.is_even || std::all_of(came.first_dims, came.first_dims + came.first_dim_count,
+  return !call.is_even || std::all_of(came.first_dims, came.first_dims + came.first_dim_count,
                                       [&](std::int64_t rows) { return rows == came.first_dims[0]; });
 }
 
-std::optional<failure> take_result(const call& what, const member& which) {
-  farandole_error why = {};
-  if (door->wait(which.handle, 0, &why) != FARANDOLE_OK)
-    return refused(why, which.name);
-  if (!what.is_copied())
+std::optional<failure> take_result(const call& call, const member& which) {
+  farandole_error reason = {};
+  if (api->wait(which.handle, 0, &reason) != FARANDOLE_OK)
+    return refused(reason, which.name);
+  if (!call.is_copied())
     return std::nullopt;
   farandole_result came = {};
-  if (door->get_result(which.handle, &came, &why) != FARANDOLE_OK)
-    return refused(why, which.name);
-  if (!fits(what, which, came))
+  if (api->get_result(which.handle, &came, &reason) != FARANDOLE_OK)
+    return refused(reason, which.name);
+  if (!fits(call, which, came))
     return misfit(which, came);
   if (came.byte_count != 0)
     std::memcpy(which.output.data, came.bytes, came.byte_count);
@@ -225,13 +226,13 @@ std::optional<failure> take_result(const call& what, const member& which) {
 }
 
 /// All have settled: what came is put where XLA wants it. The first member that failed tells why.
-std::optional<failure> take_results(const call& what) {
+std::optional<failure> take_results(const call& call) {
   std::optional<failure> problem;
-  for (const auto& each : what.members) {
-    auto failed = take_result(what, each);
+  for (const auto& member : call.members) {
+    auto failed = take_result(call, member);
     if (failed && !problem)
       problem = std::move(failed);
-    door->release(each.handle);
+    api->release(member.handle);
   }
   return problem;
 }
@@ -239,12 +240,12 @@ std::optional<failure> take_results(const call& what) {
 void settle_one(void* context) {
   if (static_cast<call*>(context)->unsettled.fetch_sub(1, std::memory_order_acq_rel) != 1)
     return;
-  std::unique_ptr<call> what(static_cast<call*>(context));
+  std::unique_ptr<call> request_call(static_cast<call*>(context));
   // XLA frees the buffers, and with them what the members point to, once the future is completed.
-  const auto problem = take_results(*what);
-  const auto& functions = *what->functions;
-  auto* pending = what->pending;
-  what.reset();
+  const auto problem = take_results(*request_call);
+  const auto& functions = *request_call->functions;
+  auto* pending = request_call->pending;
+  request_call.reset();
   if (problem) {
     xla::future_error_args args = {sizeof(args), nullptr, pending, as_error(functions, *problem)};
     functions.future_set_error(&args);
@@ -256,20 +257,20 @@ void settle_one(void* context) {
 
 /// Small tensors on one host meet on a board that whoever waits reads at once, while a callback is looked
 /// after ever less often, up to once a millisecond. So these are waited for, but not longer than that.
-bool settles_at_once(const call& what) {
+bool settles_at_once(const call& call) {
   constexpr std::size_t small_bytes = std::size_t{64} << 10;
   std::size_t bytes = 0;
-  for (const auto& each : what.members)
-    bytes += each.bytes(each.input);
+  for (const auto& member_info : call.members)
+    bytes += member_info.bytes(member_info.input);
   if (bytes > small_bytes)
     return false;
   // The last one tends to end last.
-  const auto settled_within = [](const member& each, std::int64_t wait_ms) {
-    return door->wait(each.handle, wait_ms, nullptr) != FARANDOLE_TIMED_OUT;
+  const auto settled_within = [](const member& member_info, std::int64_t wait_ms) {
+    return api->wait(member_info.handle, wait_ms, nullptr) != FARANDOLE_TIMED_OUT;
   };
-  return settled_within(what.members.back(), 1) &&
-         std::all_of(what.members.begin(), what.members.end() - 1,
-                     [&](const member& each) { return settled_within(each, 0); });
+  return settled_within(call.members.back(), 1) &&
+         std::all_of(call.members.begin(), call.members.end() - 1,
+                     [&](const member& member_info) { return settled_within(member_info, 0); });
 }
 
 xla::error* answered(const xla::api& functions, const std::optional<failure>& problem) {
@@ -277,48 +278,48 @@ xla::error* answered(const xla::api& functions, const std::optional<failure>& pr
 }
 
 /// An XLA that knows no futures: its thread waits.
-xla::error* wait_for(const call& what) {
-  for (const auto& each : what.members)
-    door->wait(each.handle, -1, nullptr);
-  return answered(*what.functions, take_results(what));
+xla::error* wait_for(const call& call) {
+  for (const auto& member : call.members)
+    api->wait(member.handle, -1, nullptr);
+  return answered(*call.functions, take_results(call));
 }
 
-xla::error* give_future(std::unique_ptr<call> what, xla::call_frame& frame) {
-  const auto& functions = *what->functions;
+xla::error* give_future(std::unique_ptr<call> request_call, xla::call_frame& frame) {
+  const auto& functions = *request_call->functions;
   xla::future_create_args made = {sizeof(made), nullptr, nullptr};
   if (auto* problem = functions.future_create(&made)) {
-    for (const auto& each : what->members)
-      door->wait(each.handle, -1, nullptr);
-    take_results(*what);
+    for (const auto& member : request_call->members)
+      api->wait(member.handle, -1, nullptr);
+    take_results(*request_call);
     return problem;
   }
-  frame.pending = what->pending = made.made;
+  frame.pending = request_call->pending = made.made;
   // One more than there are members, so that the call lives until all have their callback.
-  what->unsettled = what->members.size() + 1;
-  auto* shared = what.release();
-  for (const auto& each : shared->members)
-    door->on_settled(each.handle, &settle_one, shared, nullptr);
+  request_call->unsettled = request_call->members.size() + 1;
+  auto* shared = request_call.release();
+  for (const auto& member : shared->members)
+    api->on_settled(member.handle, &settle_one, shared, nullptr);
   settle_one(shared);
   return nullptr;
 }
 
 xla::error* run(xla::call_frame& frame) {
   const auto& functions = *frame.functions;
-  if (!door)
+  if (!api)
     return as_error(functions, {xla::error_code::failed_precondition, "import farandole.jax first"});
-  auto what = std::make_unique<call>();
-  what->functions = &functions;
+  auto __unique_ptr_t = std::make_unique<call>();
+  __unique_ptr_t->functions = &functions;
   std::string name;
-  auto problem = read_settings(frame.settings, *what, name);
+  auto problem = read_settings(frame.settings, *__unique_ptr_t, name);
   if (!problem)
-    problem = read_tensors(frame, name, *what);
+    problem = read_tensors(frame, name, *__unique_ptr_t);
   if (!problem)
-    problem = submit(*what);
+    problem = submit(*__unique_ptr_t);
   if (problem)
     return as_error(functions, *problem);
-  if (xla::offers_futures(functions) && !settles_at_once(*what))
-    return give_future(std::move(what), frame);
-  return wait_for(*what);
+  if (xla::offers_futures(functions) && !settles_at_once(*__unique_ptr_t))
+    return give_future(std::move(__unique_ptr_t), frame);
+  return wait_for(*__unique_ptr_t);
 }
 
 /// XLA asks which version of its interface the handler was built for. What we use has been the same in all
@@ -341,10 +342,10 @@ bool tells_version(const xla::call_frame& frame) {
 
 extern "C" {
 
-int farandole_connect(const farandole_kernel_door* table) {
-  if (table->version != FARANDOLE_KERNEL_DOOR_VERSION)
+int farandole_connect(const farandole_kernel_api* table) {
+  if (table->version != FARANDOLE_KERNEL_API_VERSION)
     return 0;
-  farandole::kernels::door = table;
+  farandole::kernels::api = table;
   return 1;
 }
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <optional>
 
-#include "bindings/c/farandole.h"
 #include "bindings/kernels/jax/xla_ffi.hpp"
+#include <farandole/farandole.h>
 
 namespace farandole::kernels {
 

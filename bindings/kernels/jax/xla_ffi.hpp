@@ -80,7 +80,7 @@ struct future_error_args {
   std::size_t size;
   extension* extensions;
   future* which;
-  error* why; // XLA takes it over
+  error* reason; // XLA takes it over
 };
 
 struct api {

@@ -13,7 +13,7 @@ using farandole::mxnet::library;
 using farandole::mxnet::operation;
 
 /// Both are set before the first operation and stay.
-const farandole_kernel_door* door = nullptr;
+const farandole_kernel_api* api = nullptr;
 std::optional<library> mxnet;
 
 thread_local std::string problem;
@@ -22,10 +22,10 @@ thread_local std::string problem;
 
 extern "C" {
 
-__attribute__((visibility("default"))) int farandole_connect(const farandole_kernel_door* given) {
-  if (given->version != FARANDOLE_KERNEL_DOOR_VERSION)
+__attribute__((visibility("default"))) int farandole_connect(const farandole_kernel_api* given) {
+  if (given->version != FARANDOLE_KERNEL_API_VERSION)
     return 0;
-  door = given;
+  api = given;
   return 1;
 }
 
@@ -42,7 +42,7 @@ __attribute__((visibility("default"))) const char* farandole_mxnet_problem() {
 
 /* What is asked of all tensors of one call. */
 struct farandole_mxnet_call {
-  farandole::mxnet::request what;
+  farandole::mxnet::request request;
   int32_t priority; /* the engine starts operations of a higher one first */
 };
 
@@ -52,7 +52,7 @@ struct farandole_mxnet_call {
 __attribute__((visibility("default"))) int farandole_mxnet_push(const farandole_mxnet_call* call,
                                                                 size_t count, const char* names,
                                                                 void* const* inputs, void* const* outputs) {
-  auto next = std::make_unique<operation>(*mxnet, *door, call->what);
+  auto next = std::make_unique<operation>(*mxnet, *api, call->request);
   for (size_t i = 0; i < count; ++i) {
     const std::string name = names;
     names += name.size() + 1;

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "bindings/c/farandole.h"
+#include <farandole/farandole.h>
 
 namespace farandole::mxnet {
 namespace {
@@ -52,10 +52,10 @@ std::optional<std::int32_t> dtype_from(int number) {
 }
 
 template <class Function>
-bool resolve(void* from, const char* name, Function& function, std::string& why) {
+bool resolve(void* from, const char* name, Function& function, std::string& reason) {
   function = reinterpret_cast<Function>(dlsym(from, name));
   if (!function)
-    why = std::string("this MXNet has no ") + name + ": Farandole needs MXNet 1.9";
+    reason = std::string("this MXNet has no ") + name + ": Farandole needs MXNet 1.9";
   return function != nullptr;
 }
 
@@ -70,9 +70,9 @@ bool understands_views(const library& mxnet, int (*slice)(array, std::int64_t, s
   const bool made = mxnet.create(&two, 1, host, 0, 0, float32, &whole) == 0 &&
                     mxnet.create(&two, 1, host, 0, 0, float32, &other) == 0 && slice(whole, 1, 2, &part) == 0;
   const bool right = made && share_memory(whole, part) && !share_memory(whole, other);
-  for (const array each : {whole, part, other})
-    if (each)
-      mxnet.free(each);
+  for (const array numbers : {whole, part, other})
+    if (numbers)
+      mxnet.free(numbers);
   return right;
 }
 
@@ -83,29 +83,29 @@ void completion::fail(const std::string& text) const {
   call(engine, operation, &problem);
 }
 
-std::optional<library> library::find(const char* file, std::string& why) {
+std::optional<library> library::find(const char* file, std::string& reason) {
   void* loaded = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
   if (!loaded) {
-    why = std::string("MXNet's library is not loaded: ") + file;
+    reason = std::string("MXNet's library is not loaded: ") + file;
     return std::nullopt;
   }
   library found{};
   int (*slice)(array, std::int64_t, std::int64_t, array*) = nullptr;
-  const bool complete = resolve(loaded, "MXGetLastError", found.last_error, why) &&
-                        resolve(loaded, "MXEnginePushAsyncND", found.push, why) &&
-                        resolve(loaded, "MXNDArrayCreateEx64", found.create, why) &&
-                        resolve(loaded, "MXShallowCopyNDArray", found.share, why) &&
-                        resolve(loaded, "MXNDArrayFree", found.free, why) &&
-                        resolve(loaded, "MXNDArrayGetShapeEx64", found.shape_of, why) &&
-                        resolve(loaded, "MXNDArrayGetDType", found.dtype_of, why) &&
-                        resolve(loaded, "MXNDArrayGetStorageType", found.storage_of, why) &&
-                        resolve(loaded, "MXNDArrayGetContext", found.device_of, why) &&
-                        resolve(loaded, "MXNDArrayGetData", found.data_of, why) &&
-                        resolve(loaded, "MXNDArraySlice64", slice, why);
+  const bool complete = resolve(loaded, "MXGetLastError", found.last_error, reason) &&
+                        resolve(loaded, "MXEnginePushAsyncND", found.push, reason) &&
+                        resolve(loaded, "MXNDArrayCreateEx64", found.create, reason) &&
+                        resolve(loaded, "MXShallowCopyNDArray", found.share, reason) &&
+                        resolve(loaded, "MXNDArrayFree", found.free, reason) &&
+                        resolve(loaded, "MXNDArrayGetShapeEx64", found.shape_of, reason) &&
+                        resolve(loaded, "MXNDArrayGetDType", found.dtype_of, reason) &&
+                        resolve(loaded, "MXNDArrayGetStorageType", found.storage_of, reason) &&
+                        resolve(loaded, "MXNDArrayGetContext", found.device_of, reason) &&
+                        resolve(loaded, "MXNDArrayGetData", found.data_of, reason) &&
+                        resolve(loaded, "MXNDArraySlice64", slice, reason);
   if (!complete)
     return std::nullopt;
   if (!understands_views(found, slice)) {
-    why = "this MXNet keeps its arrays in another way than MXNet 1.9, which Farandole needs";
+    reason = "this MXNet keeps its arrays in another way than MXNet 1.9, which Farandole needs";
     return std::nullopt;
   }
   found.make_plain =
@@ -113,27 +113,27 @@ std::optional<library> library::find(const char* file, std::string& why) {
   return found;
 }
 
-std::optional<description> describe(const library& mxnet, array which, std::string& why) {
+std::optional<description> describe(const library& mxnet, array which, std::string& reason) {
   int dtype = 0;
   int storage = 0;
   int dimensions = 0;
-  device where{};
+  device device_id{};
   const std::int64_t* extents = nullptr;
   if (mxnet.dtype_of(which, &dtype) != 0 || mxnet.storage_of(which, &storage) != 0 ||
-      mxnet.device_of(which, &where.type, &where.number) != 0 ||
+      mxnet.device_of(which, &device_id.type, &device_id.number) != 0 ||
       mxnet.shape_of(which, &dimensions, &extents) != 0) {
-    why = mxnet.problem();
+    reason = mxnet.problem();
     return std::nullopt;
   }
-  const auto known = dtype_from(dtype);
+  const auto rank = dtype_from(dtype);
   if (storage != dense)
-    why = "the array is sparse or has no memory; use .tostype('default')";
-  else if (!known)
-    why = "arrays of this type cannot travel";
-  else if (where.type == on_gpu)
-    why = "the array is not in host memory";
+    reason = "the array is sparse or has no memory; use .tostype('default')";
+  else if (!rank)
+    reason = "arrays of this type cannot travel";
+  else if (device_id.type == on_gpu)
+    reason = "the array is not in host memory";
   else
-    return description{*known, {extents, extents + (dimensions > 0 ? dimensions : 0)}};
+    return description{*rank, {extents, extents + (dimensions > 0 ? dimensions : 0)}};
   return std::nullopt;
 }
 
@@ -144,23 +144,23 @@ void* memory_of(array of) {
   return memory;
 }
 
-bool share_memory(array one, array other) {
-  return memory_of(one) == memory_of(other);
+bool share_memory(array numbers, array other) {
+  return memory_of(numbers) == memory_of(other);
 }
 
 array make_like(const library& mxnet, array which, std::int64_t rows) {
   int dtype = 0;
   int dimensions = 0;
-  device where{};
+  device device_id{};
   const std::int64_t* extents = nullptr;
-  if (mxnet.dtype_of(which, &dtype) != 0 || mxnet.device_of(which, &where.type, &where.number) != 0 ||
+  if (mxnet.dtype_of(which, &dtype) != 0 || mxnet.device_of(which, &device_id.type, &device_id.number) != 0 ||
       mxnet.shape_of(which, &dimensions, &extents) != 0)
     return nullptr;
   std::vector<std::int64_t> shape(extents, extents + (dimensions > 0 ? dimensions : 0));
   if (rows >= 0 && !shape.empty())
     shape.front() = rows;
   array made = nullptr;
-  mxnet.create(shape.data(), dimensions, where.type, where.number, 0, dtype, &made);
+  mxnet.create(shape.data(), dimensions, device_id.type, device_id.number, 0, dtype, &made);
   return made;
 }
 

@@ -57,7 +57,7 @@ struct library {
   void (*make_plain)(void* memory);
 
   /// The functions of the library that was loaded from this file; none, with the reason, if one is missing.
-  static std::optional<library> find(const char* file, std::string& why);
+  static std::optional<library> find(const char* file, std::string& reason);
 
   /// What went wrong in the last call of this thread.
   std::string problem() const { return last_error(); }
@@ -70,13 +70,13 @@ struct description {
 };
 
 /// None, with the reason, for what cannot travel.
-std::optional<description> describe(const library& mxnet, array which, std::string& why);
+std::optional<description> describe(const library& mxnet, array which, std::string& reason);
 
 /// The mxnet::NDArray::Chunk of an array.
 void* memory_of(array of);
 
 /// Whether two arrays are views of one piece of memory, for which the engine keeps one queue.
-bool share_memory(array one, array other);
+bool share_memory(array numbers, array other);
 
 /// A new array like this one, on the same device; `rows`: its first extent, -1 for the same.
 array make_like(const library& mxnet, array which, std::int64_t rows);

@@ -44,27 +44,27 @@ census& living() {
   return *only;
 }
 
-void add_distinct(std::vector<array>& arrays, array one) {
-  const bool known =
-      std::any_of(arrays.begin(), arrays.end(), [one](array other) { return share_memory(one, other); });
-  if (!known) // the engine would wait for itself
-    arrays.push_back(one);
+void add_distinct(std::vector<array>& arrays, array numbers) {
+  const bool present = std::any_of(arrays.begin(), arrays.end(),
+                                   [numbers](array other) { return share_memory(numbers, other); });
+  if (!present) // the engine would wait for itself
+    arrays.push_back(numbers);
 }
 
 } // namespace
 
-operation::operation(const library& mxnet, const farandole_kernel_door& door, const request& what)
-    : mxnet_(mxnet), door_(door), request_(what) {
+operation::operation(const library& mxnet, const farandole_kernel_api& api, const request& request)
+    : mxnet_(mxnet), api_(api), request_(request) {
   std::lock_guard lock(living().guard);
   ++living().count;
 }
 
 operation::~operation() {
-  for (const auto& each : members_) {
-    door_.release(each->handle);
-    mxnet_.free(each->source);
-    if (each->target != each->source)
-      mxnet_.free(each->target);
+  for (const auto& member : members_) {
+    api_.release(member->handle);
+    mxnet_.free(member->source);
+    if (member->target != member->source)
+      mxnet_.free(member->target);
   }
   std::lock_guard lock(living().guard);
   if (--living().count == 0)
@@ -77,37 +77,37 @@ bool operation::drain(std::int64_t timeout_ms) {
                                      [] { return living().count == 0; });
 }
 
-bool operation::add(const char* name, array source, array target, std::string& why) {
-  auto what = describe(mxnet_, source, why);
-  if (!what)
+bool operation::add(const char* name, array source, array target, std::string& reason) {
+  auto description = describe(mxnet_, source, reason);
+  if (!description)
     return false;
   // The caller's own references may go before the operation has run.
   array own_source = nullptr;
   array own_target = nullptr;
   if (mxnet_.share(source, &own_source) != 0) {
-    why = mxnet_.problem();
+    reason = mxnet_.problem();
     return false;
   }
   if (target == source) {
     own_target = own_source;
   } else if (mxnet_.share(target, &own_target) != 0) {
-    why = mxnet_.problem();
+    reason = mxnet_.problem();
     mxnet_.free(own_source);
     return false;
   }
   members_.push_back(
-      std::unique_ptr<member>(new member{this, name, own_source, own_target, std::move(*what)}));
+      std::unique_ptr<member>(new member{this, name, own_source, own_target, std::move(*description)}));
   return true;
 }
 
-bool operation::push(std::unique_ptr<operation> self, int priority, std::string& why) {
+bool operation::push(std::unique_ptr<operation> self, int priority, std::string& reason) {
   std::vector<array> read;
   std::vector<array> written;
-  for (const auto& each : self->members_)
-    add_distinct(written, each->target);
-  for (const auto& each : self->members_)
-    if (each->target != each->source)
-      add_distinct(self->may_be_reordered(*each) ? written : read, each->source);
+  for (const auto& member : self->members_)
+    add_distinct(written, member->target);
+  for (const auto& member : self->members_)
+    if (member->target != member->source)
+      add_distinct(self->may_be_reordered(*member) ? written : read, member->source);
   std::shared_ptr<std::string> told;
   if (engine_is_naive())
     told = self->told_ = std::make_shared<std::string>();
@@ -122,9 +122,9 @@ bool operation::push(std::unique_ptr<operation> self, int priority, std::string&
       static_cast<int>(read.size()), written.data(), static_cast<int>(written.size()),
       beside ? &on_prioritized_thread : &on_computing_thread, priority, "farandole", false);
   if (refused != 0)
-    why = mxnet.problem();
+    reason = mxnet.problem();
   else if (told)
-    why = *told;
+    reason = *told;
   return refused == 0 && (!told || told->empty());
 }
 
@@ -137,69 +137,69 @@ void operation::run(void* /*run_context*/, void* completion, void* parameter) {
 void operation::start() {
   std::vector<farandole_submission> submissions;
   std::vector<farandole_handle*> handles(members_.size());
-  farandole_error why{};
+  farandole_error reason{};
   unsettled_ = 1; // ours: none can be the last while this function uses the members
   if (!fill(submissions)) {
     leave();
     return;
   }
-  if (door_.submit(submissions.data(), submissions.size(), handles.data(), &why) != FARANDOLE_OK) {
-    fail(why);
+  if (api_.submit(submissions.data(), submissions.size(), handles.data(), &reason) != FARANDOLE_OK) {
+    fail(reason);
     leave();
     return;
   }
   unsettled_ += members_.size();
   for (std::size_t i = 0; i < handles.size(); ++i)
     members_[i]->handle = handles[i];
-  for (const auto& each : members_)
-    if (may_wait_ && settles_soon(each->handle))
-      on_settled(each.get());
-    else if (door_.on_settled(each->handle, &on_settled, each.get(), &why) != FARANDOLE_OK) {
-      fail(why);
+  for (const auto& member : members_)
+    if (may_wait_ && settles_soon(member->handle))
+      on_settled(member.get());
+    else if (api_.on_settled(member->handle, &on_settled, member.get(), &reason) != FARANDOLE_OK) {
+      fail(reason);
       leave();
     }
   leave();
 }
 
 /// Vectors have one order only.
-bool operation::may_be_reordered(const member& each) const {
-  return mxnet_.make_plain && each.what.shape.size() > 1;
+bool operation::may_be_reordered(const member& member_info) const {
+  return mxnet_.make_plain && member_info.value.shape.size() > 1;
 }
 
 std::int64_t operation::elements() const {
   std::int64_t sum = 0;
-  for (const auto& each : members_)
-    sum += std::accumulate(each->what.shape.begin(), each->what.shape.end(), std::int64_t{1},
+  for (const auto& member : members_)
+    sum += std::accumulate(member->value.shape.begin(), member->value.shape.end(), std::int64_t{1},
                            std::multiplies<>());
   return sum;
 }
 
 bool operation::settles_soon(farandole_handle* handle) const {
-  farandole_error why{};
-  return door_.wait(handle, patience_ms, &why) != FARANDOLE_TIMED_OUT;
+  farandole_error reason{};
+  return api_.wait(handle, patience_ms, &reason) != FARANDOLE_TIMED_OUT;
 }
 
 bool operation::fill(std::vector<farandole_submission>& submissions) {
   submissions.reserve(members_.size());
-  for (const auto& each : members_) {
+  for (const auto& member : members_) {
     farandole_submission next = FARANDOLE_SUBMISSION_INIT;
-    next.name = each->name.c_str();
+    next.name = member->name.c_str();
     next.operation = request_.operation;
-    next.dtype = each->what.dtype;
+    next.dtype = member->value.dtype;
     next.reduce_op = request_.reduce_op;
     next.root = request_.root;
     next.prescale = request_.prescale;
     next.postscale = request_.postscale;
-    next.shape = each->what.shape.data();
-    next.dimensions = each->what.shape.size();
+    next.shape = member->value.shape.data();
+    next.dimensions = member->value.shape.size();
     next.set = request_.set;
     next.told = may_wait_ ? FARANDOLE_TOLD_WAITING : FARANDOLE_TOLD_CALLBACK;
-    if (may_be_reordered(*each))
-      mxnet_.make_plain(memory_of(each->source));
+    if (may_be_reordered(*member))
+      mxnet_.make_plain(memory_of(member->source));
     void* source = nullptr;
     void* target = nullptr;
-    if (mxnet_.data_of(each->source, &source) != 0 || mxnet_.data_of(each->target, &target) != 0) {
-      fail(each->name + ": " + mxnet_.problem());
+    if (mxnet_.data_of(member->source, &source) != 0 || mxnet_.data_of(member->target, &target) != 0) {
+      fail(member->name + ": " + mxnet_.problem());
       return false;
     }
     next.input = source;
@@ -212,18 +212,18 @@ bool operation::fill(std::vector<farandole_submission>& submissions) {
 void operation::on_settled(void* which) {
   const auto& settled = *static_cast<member*>(which);
   operation& self = *settled.owner;
-  farandole_error why{};
-  if (self.door_.wait(settled.handle, 0, &why) != FARANDOLE_OK)
-    self.fail(why);
+  farandole_error reason{};
+  if (self.api_.wait(settled.handle, 0, &reason) != FARANDOLE_OK)
+    self.fail(reason);
   self.leave();
 }
 
 /// MXNet makes the class of an error from the word before its first colon, which farandole/mxnet/errors.py
 /// has registered: "farandole.timed_out: …".
-void operation::fail(const farandole_error& why) {
-  std::string kind = door_.kind_of(why.status);
+void operation::fail(const farandole_error& reason) {
+  std::string kind = api_.kind_of(reason.status);
   std::replace(kind.begin(), kind.end(), ' ', '_');
-  fail("farandole." + kind + ": " + why.text);
+  fail("farandole." + kind + ": " + reason.text);
 }
 
 void operation::fail(const std::string& text) {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "bindings/c/kernel_door.h"
 #include "bindings/kernels/mxnet/library.hpp"
+#include <farandole/kernel_api.h>
 
 namespace farandole::mxnet {
 
@@ -28,7 +28,7 @@ struct request {
 class operation {
 public:
   /// Keeps what the engine runs on to the end of the process.
-  operation(const library& mxnet, const farandole_kernel_door& door, const request& what);
+  operation(const library& mxnet, const farandole_kernel_api& api, const request& request);
   operation(const operation&) = delete;
   operation& operator=(const operation&) = delete;
   /// The engine is done with it, whether it has run or not: after a failure of an array, it does not.
@@ -36,11 +36,11 @@ public:
 
   /// One more tensor; `target` is `source` for what is done in place. False, with the reason, if it cannot
   /// travel.
-  bool add(const char* name, array source, array target, std::string& why);
+  bool add(const char* name, array source, array target, std::string& reason);
 
   /// Hands itself to the engine, which owns it from now on. What went wrong in operations that the engine
   /// runs at once is told here; otherwise who waits for the arrays is told. False with the reason.
-  static bool push(std::unique_ptr<operation> self, int priority, std::string& why);
+  static bool push(std::unique_ptr<operation> self, int priority, std::string& reason);
 
   /// Waits until none is left that was pushed; whether that was so in time.
   static bool drain(std::int64_t timeout_ms);
@@ -51,7 +51,7 @@ private:
     std::string name;
     array source;
     array target;
-    description what;
+    description value;
     farandole_handle* handle = nullptr;
   };
 
@@ -59,16 +59,16 @@ private:
   static void on_settled(void* which);
 
   void start();
-  bool may_be_reordered(const member& each) const;
+  bool may_be_reordered(const member& member_info) const;
   std::int64_t elements() const;
   bool settles_soon(farandole_handle* handle) const;
   bool fill(std::vector<farandole_submission>& submissions);
-  void fail(const farandole_error& why);
+  void fail(const farandole_error& reason);
   void fail(const std::string& text);
   void leave();
 
   const library& mxnet_;
-  const farandole_kernel_door& door_;
+  const farandole_kernel_api& api_;
   const request request_;
   bool may_wait_ = false; ///< the engine's thread waits for the result, for a short time
   std::vector<std::unique_ptr<member>> members_;

@@ -45,10 +45,10 @@ bool find_api(std::string& problem) {
   wanted{#name, reinterpret_cast<void**>(&functions.name)},
   const std::array all = {FARANDOLE_TENSORFLOW_FUNCTIONS(FARANDOLE_TENSORFLOW_ENTRY)};
 #undef FARANDOLE_TENSORFLOW_ENTRY
-  for (const wanted& each : all) {
-    *each.target = dlsym(library, each.name);
-    if (!*each.target) {
-      problem = std::string("this TensorFlow has no ") + each.name +
+  for (const wanted& entry : all) {
+    *entry.target = dlsym(library, entry.name);
+    if (!*entry.target) {
+      problem = std::string("this TensorFlow has no ") + entry.name +
                 " in its C interface: TensorFlow 2.13 or later is needed";
       return false;
     }

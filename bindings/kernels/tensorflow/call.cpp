@@ -12,7 +12,7 @@ namespace farandole::tensorflow {
 namespace {
 
 struct handle_releaser {
-  void operator()(farandole_handle* handle) const { door()->release(handle); }
+  void operator()(farandole_handle* handle) const { api()->release(handle); }
 };
 using handle = std::unique_ptr<farandole_handle, handle_releaser>;
 
@@ -66,8 +66,8 @@ public:
       return;
     }
     if (node_.blocking) {
-      for (const auto& each : handles_)
-        door()->wait(each.get(), -1, nullptr);
+      for (const auto& handle : handles_)
+        api()->wait(handle.get(), -1, nullptr);
       conclude();
       return;
     }
@@ -84,9 +84,9 @@ public:
   }
 
   bool settles_within(int milliseconds) override {
-    return std::all_of(handles_.begin(), handles_.end(), [&](const handle& each) {
-      farandole_error why;
-      const auto outcome = door()->wait(each.get(), milliseconds, &why);
+    return std::all_of(handles_.begin(), handles_.end(), [&](const handle& handle) {
+      farandole_error reason;
+      const auto outcome = api()->wait(handle.get(), milliseconds, &reason);
       return outcome != FARANDOLE_TIMED_OUT;
     });
   }
@@ -94,8 +94,8 @@ public:
   void leave_to_runtime() override {
     // One more than there are, so that nobody concludes before all callbacks are there.
     left_.store(handles_.size() + 1, std::memory_order_relaxed);
-    for (const auto& each : handles_)
-      if (door()->on_settled(each.get(), &settled, this, nullptr) != FARANDOLE_OK)
+    for (const auto& handle : handles_)
+      if (api()->on_settled(handle.get(), &settled, this, nullptr) != FARANDOLE_OK)
         settled(this);
     settled(this);
   }
@@ -106,9 +106,9 @@ public:
       return;
     }
     for (std::size_t i = 0; i < handles_.size(); ++i) {
-      farandole_error why;
-      const auto outcome = door()->wait(handles_[i].get(), 0, &why);
-      if (outcome != FARANDOLE_OK ? !refuse(why) : !give_result(i))
+      farandole_error reason;
+      const auto outcome = api()->wait(handles_[i].get(), 0, &reason);
+      if (outcome != FARANDOLE_OK ? !refuse(reason) : !give_result(i))
         break;
     }
     end();
@@ -118,8 +118,8 @@ public:
 
   /// The tensors stay until the operation has settled: taken back, if the others do not count on it yet.
   void give_up() override {
-    farandole_error why{FARANDOLE_ABORTED, "another operation of the same step has failed"};
-    refuse(why);
+    farandole_error reason{FARANDOLE_ABORTED, "another operation of the same step has failed"};
+    refuse(reason);
     completion done = std::move(done_);
     wait_elsewhere(new errand(*this));
     done.tell();
@@ -127,15 +127,15 @@ public:
 
   /// The last that a step which has failed does with it.
   void take_back() {
-    for (const auto& each : handles_)
-      door()->cancel(each.get());
+    for (const auto& handle : handles_)
+      api()->cancel(handle.get());
     drop();
   }
 
   /// In a process that has loaded this library by itself.
   void refuse_unconnected() {
-    farandole_error why{FARANDOLE_PRECONDITION, "import farandole.tensorflow, and call init() first"};
-    refuse(why);
+    farandole_error reason{FARANDOLE_PRECONDITION, "import farandole.tensorflow, and call init() first"};
+    refuse(reason);
     end();
   }
 
@@ -143,16 +143,16 @@ private:
   /// Takes the operation back on another thread: the runtime may be in the midst of telling how one ended.
   class errand final : public waiting {
   public:
-    explicit errand(call& whose) : whose_(whose) {}
+    explicit errand(call& call) : request_call_(call) {}
     bool settles_within(int) override { return true; }
     void conclude() override {
-      whose_.take_back();
+      request_call_.take_back();
       delete this;
     }
     void leave_to_runtime() override { conclude(); }
 
   private:
-    call& whose_;
+    call& request_call_;
   };
 
   /// Whether a thread waits for it, and runs the collective meanwhile. That thread does one after another, so
@@ -181,20 +181,20 @@ private:
     inputs_.resize(count);
     outputs_.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
-      auto& what = submissions_[i] = FARANDOLE_SUBMISSION_INIT;
-      what.name = node_.names[i].c_str();
-      what.operation = node_.of.operation;
-      what.set = node_.set;
-      if (has_tensors() && !describe_tensor(what, i))
+      auto& submission = submissions_[i] = FARANDOLE_SUBMISSION_INIT;
+      submission.name = node_.names[i].c_str();
+      submission.operation = node_.of.operation;
+      submission.set = node_.set;
+      if (has_tensors() && !describe_tensor(submission, i))
         return false;
     }
     if (node_.blocking || is_waited_for())
-      for (auto& what : submissions_)
-        what.told = FARANDOLE_TOLD_WAITING;
+      for (auto& submission : submissions_)
+        submission.told = FARANDOLE_TOLD_WAITING;
     return node_.of.operation != FARANDOLE_ALLTOALL || describe_splits(submissions_.front());
   }
 
-  bool describe_tensor(farandole_submission& what, std::size_t i) {
+  bool describe_tensor(farandole_submission& submission, std::size_t i) {
     const int index = static_cast<int>(i);
     if (!take_input(index))
       return false;
@@ -209,15 +209,15 @@ private:
       return refuse("a scalar has no rows that could be dealt out");
     if (writes_in_shape() && !take_output(index))
       return false;
-    what.dtype = *type;
-    what.reduce_op = node_.reduce_op;
-    what.root = node_.root;
-    what.prescale = node_.prescale;
-    what.postscale = node_.postscale;
-    what.shape = shape.data();
-    what.dimensions = shape.size();
-    what.input = tf().TF_TensorData((inputs_[i] ? inputs_[i] : outputs_[i]).get());
-    what.output = outputs_[i] ? tf().TF_TensorData(outputs_[i].get()) : nullptr;
+    submission.dtype = *type;
+    submission.reduce_op = node_.reduce_op;
+    submission.root = node_.root;
+    submission.prescale = node_.prescale;
+    submission.postscale = node_.postscale;
+    submission.shape = shape.data();
+    submission.dimensions = shape.size();
+    submission.input = tf().TF_TensorData((inputs_[i] ? inputs_[i] : outputs_[i]).get());
+    submission.output = outputs_[i] ? tf().TF_TensorData(outputs_[i].get()) : nullptr;
     return true;
   }
 
@@ -243,7 +243,7 @@ private:
     return taken == index || take_input(index);
   }
 
-  bool describe_splits(farandole_submission& what) {
+  bool describe_splits(farandole_submission& submission) {
     status problem;
     TF_Tensor* given = nullptr;
     tf().TF_GetInput(context_, 1, &given, problem.get());
@@ -255,19 +255,19 @@ private:
                     " dimensions; it must be a vector");
     const auto* rows = static_cast<const std::int32_t*>(tf().TF_TensorData(splits.get()));
     splits_.assign(rows, rows + tf().TF_Dim(splits.get(), 0));
-    what.splits = splits_.data();
-    what.split_count = splits_.size();
+    submission.splits = splits_.data();
+    submission.split_count = splits_.size();
     return true;
   }
 
   bool submit() {
-    const auto* runtime = door();
+    const auto* runtime = api();
     std::vector<farandole_handle*> handles(submissions_.size());
-    farandole_error why;
-    if (runtime->submit(submissions_.data(), submissions_.size(), handles.data(), &why) != FARANDOLE_OK)
-      return refuse(why);
-    for (auto* each : handles)
-      handles_.emplace_back(each);
+    farandole_error reason;
+    if (runtime->submit(submissions_.data(), submissions_.size(), handles.data(), &reason) != FARANDOLE_OK)
+      return refuse(reason);
+    for (auto* handle : handles)
+      handles_.emplace_back(handle);
     return true;
   }
 
@@ -281,9 +281,9 @@ private:
     if (writes_in_shape() || node_.of.operation == FARANDOLE_BARRIER)
       return true; // is in the outputs already
     farandole_result result;
-    farandole_error why;
-    if (door()->get_result(handles_[i].get(), &result, &why) != FARANDOLE_OK)
-      return refuse(why);
+    farandole_error reason;
+    if (api()->get_result(handles_[i].get(), &result, &reason) != FARANDOLE_OK)
+      return refuse(reason);
     if (node_.of.operation == FARANDOLE_JOIN)
       return give_numbers(0, {}, {result.last_rank});
     if (node_.of.operation == FARANDOLE_ALLTOALL) {
@@ -329,7 +329,7 @@ private:
   }
 
   static void release_owner(void*, std::size_t, void* owner) {
-    door()->release(static_cast<farandole_handle*>(owner));
+    api()->release(static_cast<farandole_handle*>(owner));
   }
 
   bool refuse(status& problem) {
@@ -338,17 +338,17 @@ private:
     return false;
   }
 
-  bool refuse(const farandole_error& why) {
+  bool refuse(const farandole_error& reason) {
     status problem;
-    problem.set(code_of(why.status), text_of(node_.of.type, why));
+    problem.set(code_of(reason.status), text_of(node_.of.type, reason));
     return refuse(problem);
   }
 
   bool refuse(const std::string& text) {
-    farandole_error why{FARANDOLE_INVALID_ARGUMENT, {}};
+    farandole_error reason{FARANDOLE_INVALID_ARGUMENT, {}};
     const std::string named = node_.names.front() + ": " + text;
-    std::copy_n(named.data(), std::min<std::size_t>(named.size(), FARANDOLE_TEXT_BYTES - 1), why.text);
-    return refuse(why);
+    std::copy_n(named.data(), std::min<std::size_t>(named.size(), FARANDOLE_TEXT_BYTES - 1), reason.text);
+    return refuse(reason);
   }
 
   void end() {
@@ -388,7 +388,7 @@ private:
 
 void run(const kernel& node, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done) {
   auto* const run = new call(node, context, done);
-  if (door())
+  if (api())
     run->begin();
   else
     run->refuse_unconnected();

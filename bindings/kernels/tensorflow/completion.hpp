@@ -33,8 +33,8 @@ private:
   static bool looks_like_function(const void* given) {
     // Two words of the callable, then two functions that lie in some loaded library.
     void* const* words = static_cast<void* const*>(given);
-    Dl_info known;
-    return dladdr(words[2], &known) != 0 && dladdr(words[3], &known) != 0;
+    Dl_info entry;
+    return dladdr(words[2], &entry) != 0 && dladdr(words[3], &entry) != 0;
   }
 
   std::function<void()> copy_;

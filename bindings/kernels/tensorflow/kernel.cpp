@@ -7,8 +7,8 @@
 namespace farandole::tensorflow {
 namespace {
 
-std::atomic<const farandole_kernel_door*>& held_door() {
-  static std::atomic<const farandole_kernel_door*> held{nullptr};
+std::atomic<const farandole_kernel_api*>& held_api() {
+  static std::atomic<const farandole_kernel_api*> held{nullptr};
   return held;
 }
 
@@ -101,12 +101,12 @@ std::vector<std::string> names_of(attributes& read, const kind& of) {
 
 } // namespace
 
-const farandole_kernel_door* door() {
-  return held_door().load(std::memory_order_acquire);
+const farandole_kernel_api* api() {
+  return held_api().load(std::memory_order_acquire);
 }
 
-void set_door(const farandole_kernel_door* given) {
-  held_door().store(given, std::memory_order_release);
+void set_api(const farandole_kernel_api* given) {
+  held_api().store(given, std::memory_order_release);
 }
 
 int code_of(farandole_status status) {
@@ -129,10 +129,10 @@ int code_of(farandole_status status) {
   }
 }
 
-std::string text_of(const char* type, const farandole_error& why) {
+std::string text_of(const char* type, const farandole_error& reason) {
   // Without the table, nothing but that can be wrong.
-  const char* kind = door() ? door()->kind_of(why.status) : "precondition";
-  return std::string(type) + " (" + kind + "): " + why.text;
+  const char* kind = api() ? api()->kind_of(reason.status) : "precondition";
+  return std::string(type) + " (" + kind + "): " + reason.text;
 }
 
 kernel* make_kernel(const kind& of, TF_OpKernelConstruction* node) {
@@ -149,10 +149,10 @@ kernel* make_kernel(const kind& of, TF_OpKernelConstruction* node) {
   made->blocking = read.flag("blocking");
   const std::int64_t set = of.operation == FARANDOLE_JOIN ? 0 : read.integer("process_set_id");
   if (read.problem.ok() && set < 0) {
-    farandole_error why{
+    farandole_error reason{
         FARANDOLE_INVALID_ARGUMENT,
         "the process set is not registered: pass it to init(), or add it with add_process_set()"};
-    read.problem.set(code_invalid_argument, text_of(of.type, why));
+    read.problem.set(code_invalid_argument, text_of(of.type, reason));
   }
   made->set = static_cast<std::uint32_t>(set);
   if (read.problem.ok())

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "bindings/c/kernel_door.h"
 #include "bindings/kernels/tensorflow/api.hpp"
+#include <farandole/kernel_api.h>
 
 namespace farandole::tensorflow {
 
@@ -42,14 +42,14 @@ kernel* make_kernel(const kind& of, TF_OpKernelConstruction* node);
 void run(const kernel& node, TF_OpKernelContext* context, TF_AsyncOpKernelDoneCallback* done);
 
 /// The table of functions that lead to the runtime; null before it has been handed over.
-const farandole_kernel_door* door();
-void set_door(const farandole_kernel_door* given);
+const farandole_kernel_api* api();
+void set_api(const farandole_kernel_api* given);
 
 /// The TF_Code of a status of the runtime, by the table of the interface.
 int code_of(farandole_status status);
 
 /// What people read: the kind of node and of failure, then the runtime's own words. Python tells by the
 /// beginning that the failure is one of ours, and what to do about it.
-std::string text_of(const char* type, const farandole_error& why);
+std::string text_of(const char* type, const farandole_error& reason);
 
 } // namespace farandole::tensorflow

@@ -89,12 +89,12 @@ definition definition_of(const kind& of) {
 
 void define(const char* type, const definition& as, status& problem) {
   auto* builder = tf().TF_NewOpDefinitionBuilder(type);
-  for (const char* each : as.attributes)
-    tf().TF_OpDefinitionBuilderAddAttr(builder, each);
-  for (const char* each : as.inputs)
-    tf().TF_OpDefinitionBuilderAddInput(builder, each);
-  for (const char* each : as.outputs)
-    tf().TF_OpDefinitionBuilderAddOutput(builder, each);
+  for (const char* attribute : as.attributes)
+    tf().TF_OpDefinitionBuilderAddAttr(builder, attribute);
+  for (const char* input : as.inputs)
+    tf().TF_OpDefinitionBuilderAddInput(builder, input);
+  for (const char* output : as.outputs)
+    tf().TF_OpDefinitionBuilderAddOutput(builder, output);
   // What is not stateful is folded, merged and pruned when graphs are optimised.
   tf().TF_OpDefinitionBuilderSetIsStateful(builder, true);
   tf().TF_OpDefinitionBuilderSetShapeInferenceFunction(builder, as.shape);
@@ -106,8 +106,8 @@ void offer(TF_KernelBuilder* builder, const char* type, const char* device, cons
            status& problem) {
   if (std::strcmp(device, "GPU") == 0)
     for (const auto* arguments : {&as.inputs, &as.outputs})
-      for (const char* each : *arguments)
-        tf().TF_KernelBuilder_HostMemory(builder, std::string(each, std::strchr(each, ':')).c_str());
+      for (const char* argument : *arguments)
+        tf().TF_KernelBuilder_HostMemory(builder, std::string(argument, std::strchr(argument, ':')).c_str());
   tf().TF_RegisterKernelBuilder((std::string(type) + device).c_str(), builder, problem.get());
 }
 
@@ -190,10 +190,10 @@ const std::string& reason_of_failure() {
 } // namespace
 } // namespace farandole::tensorflow
 
-extern "C" __attribute__((visibility("default"))) int farandole_connect(const farandole_kernel_door* table) {
-  if (table->version != FARANDOLE_KERNEL_DOOR_VERSION)
+extern "C" __attribute__((visibility("default"))) int farandole_connect(const farandole_kernel_api* table) {
+  if (table->version != FARANDOLE_KERNEL_API_VERSION)
     return 0;
-  farandole::tensorflow::set_door(table);
+  farandole::tensorflow::set_api(table);
   return 1;
 }
 

@@ -13,13 +13,13 @@ struct answerer {
 };
 
 bool ask(const answerer& from, std::int32_t& number, status& problem) {
-  farandole_error why{FARANDOLE_PRECONDITION, "import farandole.tensorflow, and call init() first"};
+  farandole_error reason{FARANDOLE_PRECONDITION, "import farandole.tensorflow, and call init() first"};
   if (from.set < 0)
-    why = {FARANDOLE_INVALID_ARGUMENT, "the process set is not registered"};
-  else if (door() &&
-           door()->ask(from.of.what, static_cast<std::uint32_t>(from.set), &number, &why) == FARANDOLE_OK)
+    reason = {FARANDOLE_INVALID_ARGUMENT, "the process set is not registered"};
+  else if (api() &&
+           api()->ask(from.of.value, static_cast<std::uint32_t>(from.set), &number, &reason) == FARANDOLE_OK)
     return true;
-  problem.set(code_of(why.status), text_of(from.of.type, why));
+  problem.set(code_of(reason.status), text_of(from.of.type, reason));
   return false;
 }
 

@@ -2,15 +2,15 @@
 /// that a graph stays right when the members of an elastic job change.
 #pragma once
 
-#include "bindings/c/kernel_door.h"
 #include "bindings/kernels/tensorflow/api.hpp"
+#include <farandole/kernel_api.h>
 
 namespace farandole::tensorflow {
 
 /// One kind of node that asks the runtime for a number.
 struct question {
   const char* type; // "HorovodSize"
-  farandole_question what;
+  farandole_question value;
   bool of_a_set; // has an attribute process_set_id
 };
 

@@ -28,8 +28,8 @@ bool is_good(TF_Status* problem) {
 
 /// TensorFlow 2.15 sets the shape of the first output only; what it refuses stays unknown, and Python knows
 /// it anyway.
-bool set_output(TF_ShapeInferenceContext* context, int index, const shape& known, TF_Status* problem) {
-  tf().TF_ShapeInferenceContextSetOutput(context, index, known.get(), problem);
+bool set_output(TF_ShapeInferenceContext* context, int index, const shape& dimensions, TF_Status* problem) {
+  tf().TF_ShapeInferenceContextSetOutput(context, index, dimensions.get(), problem);
   if (is_good(problem))
     return true;
   tf().TF_SetStatus(problem, code_ok, "");
@@ -54,15 +54,15 @@ void shape_of_gathered(TF_ShapeInferenceContext* context, int count, bool refuse
     tf().TF_ShapeInferenceContextGetInput(context, i, input.get(), problem);
     if (!is_good(problem))
       return;
-    const bool known = tf().TF_ShapeInferenceContextRankKnown(context, input.get()) != 0;
-    const bool scalar = known && tf().TF_ShapeInferenceContextRank(context, input.get()) < 1;
+    const bool present = tf().TF_ShapeInferenceContextRankKnown(context, input.get()) != 0;
+    const bool scalar = present && tf().TF_ShapeInferenceContextRank(context, input.get()) < 1;
     if (scalar && refuse_scalars) {
       tf().TF_SetStatus(problem, code_invalid_argument, "a scalar has no rows that could be dealt out");
       return;
     }
     // All outputs at once, for good: a later one is not tried, for the sake of those that only know the
     // first.
-    if (!known || scalar) {
+    if (!present || scalar) {
       tf().TF_ShapeInferenceContextSetUnknownShape(context, problem);
       return;
     }

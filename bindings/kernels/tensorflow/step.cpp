@@ -17,7 +17,7 @@ public:
 
   bool has(std::int64_t step) const {
     return std::any_of(last_.begin(), last_.end(),
-                       [&](const entry& each) { return each.used && each.step == step; });
+                       [&](const entry& entry) { return entry.used && entry.step == step; });
   }
 
 private:
@@ -43,48 +43,48 @@ registry& all() {
 
 } // namespace
 
-bool enter_step(std::int64_t step, in_flight* what) {
-  auto& known = all();
-  const std::lock_guard lock(known.guard);
-  if (known.failed.has(step))
+bool enter_step(std::int64_t step, in_flight* flight) {
+  auto& registry_state = all();
+  const std::lock_guard lock(registry_state.guard);
+  if (registry_state.failed.has(step))
     return false;
-  known.flights[step].push_back(what);
+  registry_state.flights[step].push_back(flight);
   return true;
 }
 
-bool leave_step(std::int64_t step, in_flight* what) {
-  auto& known = all();
-  const std::lock_guard lock(known.guard);
-  const auto found = known.flights.find(step);
-  if (found == known.flights.end())
+bool leave_step(std::int64_t step, in_flight* flight) {
+  auto& registry_state = all();
+  const std::lock_guard lock(registry_state.guard);
+  const auto found = registry_state.flights.find(step);
+  if (found == registry_state.flights.end())
     return false;
   auto& flights = found->second;
-  const auto mine = std::find(flights.begin(), flights.end(), what);
-  if (mine == flights.end())
+  const auto own = std::find(flights.begin(), flights.end(), flight);
+  if (own == flights.end())
     return false;
-  *mine = flights.back();
+  *own = flights.back();
   flights.pop_back();
   if (flights.empty())
-    known.flights.erase(found);
+    registry_state.flights.erase(found);
   return true;
 }
 
 void fail_step(std::int64_t step) {
   std::vector<in_flight*> others;
   {
-    auto& known = all();
-    const std::lock_guard lock(known.guard);
-    known.failed.add(step);
-    if (const auto found = known.flights.find(step); found != known.flights.end()) {
+    auto& registry_state = all();
+    const std::lock_guard lock(registry_state.guard);
+    registry_state.failed.add(step);
+    if (const auto found = registry_state.flights.find(step); found != registry_state.flights.end()) {
       others.swap(found->second);
-      known.flights.erase(found);
+      registry_state.flights.erase(found);
     }
-    for (auto* each : others)
-      each->hold();
+    for (auto* other : others)
+      other->hold();
   }
   // Without the lock: TensorFlow may go on right here.
-  for (auto* each : others)
-    each->give_up();
+  for (auto* other : others)
+    other->give_up();
 }
 
 } // namespace farandole::tensorflow

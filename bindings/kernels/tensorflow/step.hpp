@@ -22,10 +22,10 @@ protected:
 };
 
 /// False if an operation of this step has failed already: then nothing is noted.
-bool enter_step(std::int64_t step, in_flight* what);
+bool enter_step(std::int64_t step, in_flight* flight);
 
 /// False if it was claimed: then what TensorFlow learns of it is the claimer's affair.
-bool leave_step(std::int64_t step, in_flight* what);
+bool leave_step(std::int64_t step, in_flight* flight);
 
 /// One operation of the step has failed, and TensorFlow knows: claims all others and gives them up.
 void fail_step(std::int64_t step);

@@ -29,29 +29,29 @@ public:
 
 private:
   [[noreturn]] void run() {
-    std::deque<waiting*> mine;
+    std::deque<waiting*> own;
     for (;;) {
-      append_arrived(mine);
-      waiting* const first = mine.front();
+      append_arrived(own);
+      waiting* const first = own.front();
       if (first->settles_within(patience_ms)) {
-        mine.pop_front();
+        own.pop_front();
         first->conclude();
         continue;
       }
-      for (waiting* each : std::exchange(mine, {}))
-        each->leave_to_runtime();
+      for (waiting* entry : std::exchange(own, {}))
+        entry->leave_to_runtime();
     }
   }
 
   /// Waits for one at least if there is none.
-  void append_arrived(std::deque<waiting*>& mine) {
+  void append_arrived(std::deque<waiting*>& own) {
     std::unique_lock lock(guard_);
-    if (mine.empty()) {
+    if (own.empty()) {
       idle_ = arrived_.empty();
       something_.wait(lock, [this] { return !arrived_.empty(); });
       idle_ = false;
     }
-    mine.insert(mine.end(), arrived_.begin(), arrived_.end());
+    own.insert(own.end(), arrived_.begin(), arrived_.end());
     arrived_.clear();
   }
 

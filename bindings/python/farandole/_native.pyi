@@ -317,5 +317,5 @@ class RendezvousServer:
 
 def kernel_door() -> int:
     """
-    Address of the table of functions that kernel libraries connect to (bindings/c/kernel_door.h).
+    Address of the table of functions that kernel libraries connect to (bindings/include/farandole/kernel_api.h).
     """

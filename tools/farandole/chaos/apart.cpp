@@ -12,8 +12,8 @@
 #include <cstring>
 #include <utility>
 
-#include "actors/job_secret.hpp"
-#include "actors/this_host.hpp"
+#include "actors/member/job_secret.hpp"
+#include "actors/member/this_host.hpp"
 #include "tools/farandole/chaos/child.hpp"
 
 namespace farandole::chaos {
@@ -26,8 +26,8 @@ using clock = std::chrono::steady_clock;
 /// Until it listens; and until it has gone.
 constexpr auto start_time = 15s, end_time = 5s;
 
-error system_error(const std::string& what) {
-  return {error_kind::unknown, what + ": " + std::strerror(errno)};
+error system_error(const std::string& text) {
+  return {error_kind::unknown, text + ": " + std::strerror(errno)};
 }
 
 } // namespace
@@ -73,20 +73,20 @@ error apart_rendezvous::start_again() {
     return system_error("pipe2");
   said_ = descriptor{ends[0]};
   descriptor other{ends[1]};
-  const auto most = std::to_string(options_.processes);
-  child_options how;
-  how.words = {"farandole",     "rendezvous",
-               "-np",           most,
-               "--max-np",      most,
-               "--min-np",      std::to_string(options_.fewest),
-               "--bind",        options_.ip,
-               "--port",        std::to_string(port_),
-               "--journal",     options_.folder + "/journal",
-               "--secret-file", secret_file()};
-  how.output = other.get();
-  how.errors = options_.errors;
-  how.network = options_.network;
-  child_ = spawn(how);
+  const auto limit = std::to_string(options_.processes);
+  child_options options;
+  options.words = {"farandole",     "rendezvous",
+                   "-np",           limit,
+                   "--max-np",      limit,
+                   "--min-np",      std::to_string(options_.fewest),
+                   "--bind",        options_.ip,
+                   "--port",        std::to_string(port_),
+                   "--journal",     options_.folder + "/journal",
+                   "--secret-file", secret_file()};
+  options.output = other.get();
+  options.errors = options_.errors;
+  options.network = options_.network;
+  child_ = spawn(options);
   if (child_ < 0)
     return system_error("fork");
   other.close();
@@ -102,9 +102,9 @@ error apart_rendezvous::start_again() {
 /// Without its end.
 expected<std::string> apart_rendezvous::first_line(int from) const {
   std::string line;
-  for (const auto until = clock::now() + start_time; clock::now() < until;) {
+  for (const auto deadline = clock::now() + start_time; clock::now() < deadline;) {
     pollfd waiting{from, POLLIN, 0};
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now());
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock::now());
     char letter = 0;
     if (::poll(&waiting, 1, static_cast<int>(std::max(left, 0ms).count())) <= 0)
       continue;

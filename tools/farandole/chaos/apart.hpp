@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <string>
 
-#include "messages/descriptor.hpp"
-#include "messages/error.hpp"
+#include "messages/values/descriptor.hpp"
+#include "messages/values/error.hpp"
 
 namespace farandole::chaos {
 

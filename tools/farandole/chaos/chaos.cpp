@@ -68,7 +68,7 @@ double milliseconds(clock::time_point when) {
 }
 
 int wait_until_all_train(trial& running, std::int32_t processes, interrupts& signals) {
-  const auto until = clock::now() + start_time;
+  const auto deadline = clock::now() + start_time;
   const auto all_train = [&] { return running.seen().begun() >= static_cast<std::size_t>(processes); };
   const char* problem = nullptr;
   while (!all_train() && !problem) {
@@ -79,7 +79,7 @@ int wait_until_all_train(trial& running, std::int32_t processes, interrupts& sig
       return running.code();
     if (!runs && !all_train())
       problem = "the script ended before all workers had come to hvd.elastic.run";
-    else if (clock::now() >= until)
+    else if (clock::now() >= deadline)
       problem = "not all workers have come to hvd.elastic.run within 120 s";
   }
   if (!problem)
@@ -115,7 +115,7 @@ expected<run_result> train(const wishes& wanted, course& along, interrupts& sign
   got.end_ms = milliseconds(clock::now());
   got.achieved = running->achieved();
   got.outcomes = disturb.outcomes();
-  got.seen = running->seen();
+  got.history = running->seen();
   along.left = disturb.left();
   along.gone = disturb.gone(clock::now());
   return got;
@@ -138,8 +138,8 @@ expected<std::vector<run_result>> train_under_faults(const wishes& wanted, cours
 
 int report(const wishes& wanted, const run_result* undisturbed, const std::vector<run_result>& runs) {
   std::size_t faults = 0;
-  for (const auto& each : runs)
-    faults += each.outcomes.size();
+  for (const auto& run : runs)
+    faults += run.outcomes.size();
   const auto code = runs.back().code;
   std::cout << "\nfarandole chaos: seed " << wanted.schedule.seed << ", " << faults << " faults in "
             << runs.size() << (runs.size() == 1 ? " run" : " runs") << "\n\n"
@@ -149,8 +149,8 @@ int report(const wishes& wanted, const run_result* undisturbed, const std::vecto
   if (!undisturbed || code != 0)
     return code;
   std::vector<achievement> achieved;
-  for (const auto& each : runs)
-    achieved.push_back(each.achieved);
+  for (const auto& run : runs)
+    achieved.push_back(run.achieved);
   const auto judged = compare(undisturbed->achieved, achieved, wanted.tolerance, wanted.must_compare);
   std::cout << judged.text << std::flush;
   return judged.good ? 0 : another_result;
@@ -168,8 +168,8 @@ void draw(const wishes& wanted, const std::vector<run_result>& runs) {
     std::cerr << "farandole chaos: the picture cannot be written to " << wanted.plot << std::endl;
 }
 
-int refuse(const std::string& why) {
-  std::cerr << "farandole chaos: " << why << std::endl;
+int refuse(const std::string& reason) {
+  std::cerr << "farandole chaos: " << reason << std::endl;
   return bad_usage;
 }
 
@@ -204,8 +204,8 @@ int train_and_compare(const wishes& wanted) {
 
 int carry_out(wishes wanted) {
   if (wanted.dry_run) {
-    for (const auto& each : draw_schedule(wanted.schedule))
-      std::cout << to_text(each) << "\n";
+    for (const auto& injected : draw_schedule(wanted.schedule))
+      std::cout << to_text(injected) << "\n";
     std::cout << std::flush;
     return 0;
   }

@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "messages/descriptor.hpp"
+#include "messages/values/descriptor.hpp"
 
 namespace farandole::chaos {
 
@@ -56,14 +56,14 @@ pid_t spawn(const child_options& options) {
 }
 
 std::optional<int> reap(pid_t child, std::chrono::milliseconds longest) {
-  const auto until = clock::now() + longest;
+  const auto deadline = clock::now() + longest;
   for (int status = 0;;) {
     const auto ended = ::waitpid(child, &status, WNOHANG);
     if (ended == child)
       return code_of(status);
     if (ended < 0 && errno != EINTR)
       return 127;
-    if (clock::now() >= until)
+    if (clock::now() >= deadline)
       return std::nullopt;
     ::poll(nullptr, 0, 10);
   }
@@ -73,14 +73,14 @@ ending run_to_end(child_options options) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0)
     return {127, std::strerror(errno)};
-  const descriptor mine{ends[0]};
+  const descriptor own{ends[0]};
   descriptor other{ends[1]};
   options.output = options.errors = other.get();
   const auto child = spawn(options);
   if (child < 0)
     return {127, std::strerror(errno)};
   other.close();
-  ::fcntl(mine.get(), F_SETFL, O_NONBLOCK);
+  ::fcntl(own.get(), F_SETFL, O_NONBLOCK);
   const auto name = options.words.front();
   auto code = reap(child, longest_run);
   if (!code) {
@@ -89,7 +89,7 @@ ending run_to_end(child_options options) {
     return {137, name + " did not end"};
   }
   std::string said(most_said, '\0');
-  const auto count = ::read(mine.get(), said.data(), said.size());
+  const auto count = ::read(own.get(), said.data(), said.size());
   said.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
   if (said.empty() && *code != 0)
     said = name + " ended with " + std::to_string(*code);

@@ -42,11 +42,11 @@ std::string said(const std::optional<std::string>& weights) {
 
 /// Whether they were told in any run; then all must have the same.
 bool judge_weights(const achievement& undisturbed, std::span<const achievement> disturbed, verdict& into) {
-  const auto told = [](const achievement& each) { return each.weights.has_value(); };
+  const auto told = [](const achievement& entry) { return entry.weights.has_value(); };
   if (!told(undisturbed) && std::none_of(disturbed.begin(), disturbed.end(), told))
     return false;
-  const auto other = std::find_if(disturbed.begin(), disturbed.end(), [&](const achievement& each) {
-    return !each.weights || each.weights != undisturbed.weights;
+  const auto other = std::find_if(disturbed.begin(), disturbed.end(), [&](const achievement& entry) {
+    return !entry.weights || entry.weights != undisturbed.weights;
   });
   if (other == disturbed.end()) {
     into.text += "weights: equal to those of the undisturbed run\n";
@@ -62,18 +62,19 @@ bool judge_accuracy(const achievement& undisturbed, std::span<const achievement>
                     verdict& into) {
   if (!undisturbed.accuracy)
     return false;
-  const auto least =
+  const auto __normal_iterator =
       std::min_element(disturbed.begin(), disturbed.end(), [](const achievement& a, const achievement& b) {
         return a.accuracy.value_or(-1) < b.accuracy.value_or(-1);
       });
-  const auto run = ", run " + std::to_string(least - disturbed.begin() + 1) + ": ";
-  const bool reached = least->accuracy && *least->accuracy >= *undisturbed.accuracy - tolerance;
+  const auto run = ", run " + std::to_string(__normal_iterator - disturbed.begin() + 1) + ": ";
+  const bool reached =
+      __normal_iterator->accuracy && *__normal_iterator->accuracy >= *undisturbed.accuracy - tolerance;
   into.good = into.good && reached;
   into.text += std::string("accuracy: ") + (reached ? "reached" : "not reached") +
                ". Undisturbed: " + number(*undisturbed.accuracy) + "; disturbed" +
                (disturbed.size() > 1 ? ", least" : "") + run +
-               (least->accuracy ? number(*least->accuracy) : "none") + " (--tolerance " + number(tolerance) +
-               ")\n";
+               (__normal_iterator->accuracy ? number(*__normal_iterator->accuracy) : "none") +
+               " (--tolerance " + number(tolerance) + ")\n";
   return true;
 }
 

@@ -20,8 +20,8 @@ std::string send_signal(std::int64_t pid, int number) {
   return ::kill(static_cast<pid_t>(pid), number) == 0 ? std::string() : std::strerror(errno);
 }
 
-std::string name_of(const seat& who) {
-  return "rank " + std::to_string(who.rank) + " (slot " + std::to_string(who.slot) + ")";
+std::string name_of(const seat& seat) {
+  return "rank " + std::to_string(seat.rank) + " (slot " + std::to_string(seat.slot) + ")";
 }
 
 } // namespace
@@ -32,81 +32,83 @@ disturbance::disturbance(trial& on, std::vector<fault> schedule, std::int32_t fe
 
 /// Nobody stays stopped.
 disturbance::~disturbance() {
-  for (const auto& each : repairs_)
-    each.carry_out();
+  for (const auto& repair : repairs_)
+    repair.carry_out();
 }
 
-void disturbance::go_on(time_point now) {
+void disturbance::go_on(time_point current_time) {
   for (std::size_t i = 0; i < repairs_.size();) {
-    if (repairs_[i].at > now) {
+    if (repairs_[i].at > current_time) {
       ++i;
       continue;
     }
     repairs_[i].carry_out();
     repairs_.erase(repairs_.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  while (reached_ < schedule_.size() && (begin_ + schedule_[reached_].at <= now || now >= end_)) {
-    const auto& what = schedule_[reached_];
-    if (now < end_ && !hindrance(what).empty()) {
-      begin_ = now - what.at;
+  while (reached_ < schedule_.size() &&
+         (begin_ + schedule_[reached_].at <= current_time || current_time >= end_)) {
+    const auto& entry = schedule_[reached_];
+    if (current_time < end_ && !hindrance(entry).empty()) {
+      begin_ = current_time - entry.at;
       return;
     }
-    inject(what, now);
+    inject(entry, current_time);
     ++reached_;
   }
 }
 
-std::string disturbance::hindrance(const fault& what) const {
+std::string disturbance::hindrance(const fault& injected) const {
   const auto members = static_cast<std::int32_t>(on_.seen().members().size());
   if (members == 0)
     return "nobody trained any more";
-  if (row_of(what.kind).costs_member && members <= fewest_)
+  if (row_of(injected.kind).costs_member && members <= fewest_)
     return "only " + std::to_string(members) + (members == 1 ? " member was" : " members were") + " left";
-  const bool asks_rendezvous = what.kind == fault_kind::rendezvous || what.kind == fault_kind::drain;
+  const bool asks_rendezvous = injected.kind == fault_kind::rendezvous || injected.kind == fault_kind::drain;
   if (asks_rendezvous && on_.rendezvous() && !on_.rendezvous()->runs())
     return "the rendezvous was away";
   return {};
 }
 
-void disturbance::inject(const fault& what, time_point now) {
-  done entry{what, milliseconds(now), {}, 0, {}, hindrance(what)};
-  if (entry.note.empty() && now >= end_)
+void disturbance::inject(const fault& injected, time_point current_time) {
+  done entry{injected, milliseconds(current_time), {}, 0, {}, hindrance(injected)};
+  if (entry.note.empty() && current_time >= end_)
     entry.note = "the time was over";
   if (entry.note.empty()) {
     const auto members = on_.seen().members();
-    const auto& victim = members[what.victim % members.size()];
+    const auto& victim = members[injected.victim % members.size()];
     entry.generation = victim.generation;
-    const bool one = row_of(what.kind).hits_member;
-    entry.note = one ? hit_member(what, victim, now) : hit_rendezvous(what, now);
-    if (entry.note.empty() && one)
+    const bool present = row_of(injected.kind).hits_member;
+    entry.note =
+        present ? hit_member(injected, victim, current_time) : hit_rendezvous(injected, current_time);
+    if (entry.note.empty() && present)
       entry.victim = victim;
     if (entry.note.empty())
-      entry.hit = one ? name_of(victim) : "the rendezvous";
+      entry.hit = present ? name_of(victim) : "the rendezvous";
   }
   if (!entry.note.empty())
     entry.note = "left out: " + entry.note;
-  std::cout << "farandole chaos: " << to_text(what) << (entry.note.empty() ? "" : ": " + entry.note)
+  std::cout << "farandole chaos: " << to_text(injected) << (entry.note.empty() ? "" : ": " + entry.note)
             << std::endl;
   done_.push_back(std::move(entry));
 }
 
-std::string disturbance::hit_member(const fault& what, const seat& victim, time_point now) {
+std::string disturbance::hit_member(const fault& injected, const seat& victim, time_point current_time) {
   const auto back = [this, host = victim.host] { on_.bring_back(host); };
-  switch (what.kind) {
+  switch (injected.kind) {
   case fault_kind::kill:
     return send_signal(victim.pid, SIGKILL);
   case fault_kind::stop:
-    repairs_.push_back({now + what.lasts, [pid = victim.pid] { send_signal(pid, SIGCONT); }});
+    repairs_.push_back({current_time + injected.lasts, [pid = victim.pid] { send_signal(pid, SIGCONT); }});
     return send_signal(victim.pid, SIGSTOP);
   case fault_kind::drain:
     if (auto problem = on_.drain(victim.rank); !problem.empty())
       return problem;
     on_.take_out(victim.host); // it comes back as a host that is new
-    repairs_.push_back({now + what.lasts, back});
+    repairs_.push_back({current_time + injected.lasts, back});
     return {};
   case fault_kind::host:
     on_.take_out(victim.host);
-    repairs_.push_back({now + what.lasts, back});
+    repairs_.push_back({current_time + injected.lasts, back});
     return {};
   case fault_kind::link: {
     const auto up = [this, host = victim.host] {
@@ -115,7 +117,7 @@ std::string disturbance::hit_member(const fault& what, const seat& victim, time_
     };
     if (auto problem = on_.set_link(victim.host, false); !problem.empty())
       return problem;
-    repairs_.push_back({now + what.lasts, up});
+    repairs_.push_back({current_time + injected.lasts, up});
     return {};
   }
   case fault_kind::rendezvous:
@@ -124,7 +126,7 @@ std::string disturbance::hit_member(const fault& what, const seat& victim, time_
   return "no such fault";
 }
 
-std::string disturbance::hit_rendezvous(const fault& what, time_point now) {
+std::string disturbance::hit_rendezvous(const fault& injected, time_point current_time) {
   auto* rendezvous = on_.rendezvous();
   if (!rendezvous)
     return "the rendezvous is a part of the launcher";
@@ -133,7 +135,7 @@ std::string disturbance::hit_rendezvous(const fault& what, time_point now) {
     if (const auto problem = rendezvous->start_again())
       std::cerr << "farandole chaos: the rendezvous is not back: " << problem.text << std::endl;
   };
-  repairs_.push_back({now + what.lasts, again});
+  repairs_.push_back({current_time + injected.lasts, again});
   return {};
 }
 
@@ -141,8 +143,8 @@ std::vector<fault> disturbance::left() const {
   return {schedule_.begin() + static_cast<std::ptrdiff_t>(reached_), schedule_.end()};
 }
 
-std::chrono::milliseconds disturbance::gone(time_point now) const {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(now - begin_);
+std::chrono::milliseconds disturbance::gone(time_point current_time) const {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(current_time - begin_);
 }
 
 std::vector<outcome> disturbance::outcomes() const {
@@ -156,20 +158,20 @@ std::vector<outcome> disturbance::outcomes() const {
   return all;
 }
 
-outcome disturbance::outcome_of(const done& what, double until_ms) const {
-  outcome one{what.what, what.at_ms, what.hit, what.note, {}};
-  if (what.hit.empty())
-    return one;
-  timeline::cause cause{what.at_ms, until_ms, what.generation, -1, row_of(what.what.kind).costs_member};
-  if (what.victim)
-    cause.slot = what.victim->slot;
-  one.got = on_.seen().recovery_of(cause);
-  if (!row_of(what.what.kind).hits_member) {
-    const auto lasts = static_cast<double>(what.what.lasts.count());
-    const auto commits = on_.seen().commits_between(what.at_ms, what.at_ms + lasts);
-    one.note = std::to_string(commits) + (commits == 1 ? " commit meanwhile" : " commits meanwhile");
+outcome disturbance::outcome_of(const done& done, double until_ms) const {
+  outcome result{done.injected, done.at_ms, done.hit, done.note, {}};
+  if (done.hit.empty())
+    return result;
+  timeline::cause cause{done.at_ms, until_ms, done.generation, -1, row_of(done.injected.kind).costs_member};
+  if (done.victim)
+    cause.slot = done.victim->slot;
+  result.got = on_.seen().recovery_of(cause);
+  if (!row_of(done.injected.kind).hits_member) {
+    const auto lasts = static_cast<double>(done.injected.lasts.count());
+    const auto commits = on_.seen().commits_between(done.at_ms, done.at_ms + lasts);
+    result.note = std::to_string(commits) + (commits == 1 ? " commit meanwhile" : " commits meanwhile");
   }
-  return one;
+  return result;
 }
 
 } // namespace farandole::chaos

@@ -26,16 +26,16 @@ public:
   disturbance& operator=(const disturbance&) = delete;
 
   /// Does what is due.
-  void go_on(time_point now);
+  void go_on(time_point current_time);
   /// Those that it has not come to, and how much of the schedule's time is over.
   std::vector<fault> left() const;
-  std::chrono::milliseconds gone(time_point now) const;
+  std::chrono::milliseconds gone(time_point current_time) const;
   /// So far, with what the trial has seen until now.
   std::vector<outcome> outcomes() const;
 
 private:
   struct done {
-    fault what;
+    fault injected;
     double at_ms = 0;
     std::optional<seat> victim; ///< nothing: it was left out, or hits no member
     std::uint64_t generation = 0;
@@ -48,12 +48,12 @@ private:
   };
 
   /// Why it can hit nobody now; empty: it can.
-  std::string hindrance(const fault& what) const;
-  void inject(const fault& what, time_point now);
+  std::string hindrance(const fault& injected) const;
+  void inject(const fault& injected, time_point current_time);
   /// Why it could not be done; empty: it was.
-  std::string hit_member(const fault& what, const seat& victim, time_point now);
-  std::string hit_rendezvous(const fault& what, time_point now);
-  outcome outcome_of(const done& what, double until_ms) const;
+  std::string hit_member(const fault& injected, const seat& victim, time_point current_time);
+  std::string hit_rendezvous(const fault& injected, time_point current_time);
+  outcome outcome_of(const done& done, double until_ms) const;
 
   trial& on_;
   std::vector<fault> schedule_;

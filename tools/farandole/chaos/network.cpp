@@ -16,8 +16,8 @@ namespace {
 
 constexpr const char* needed = "faults of the kind link need network namespaces, which cannot be made here";
 
-error missing(const std::string& what) {
-  return {error_kind::invalid_argument, std::string(needed) + ": " + what};
+error missing(const std::string& text) {
+  return {error_kind::invalid_argument, std::string(needed) + ": " + text};
 }
 
 /// Where Debian has it, for a PATH that leaves out what belongs to root.
@@ -29,11 +29,11 @@ std::string find_ip() {
 }
 
 expected<descriptor> new_namespace() {
-  const char* where = "/proc/thread-self/ns/net";
-  const descriptor own{::open(where, O_RDONLY | O_CLOEXEC)};
+  const char* text = "/proc/thread-self/ns/net";
+  const descriptor own{::open(text, O_RDONLY | O_CLOEXEC)};
   if (!own || ::unshare(CLONE_NEWNET) != 0)
     return missing(errno == EPERM ? "root is needed" : std::strerror(errno));
-  descriptor made{::open(where, O_RDONLY | O_CLOEXEC)};
+  descriptor made{::open(text, O_RDONLY | O_CLOEXEC)};
   const auto problem = made ? 0 : errno;
   if (::setns(own.get(), CLONE_NEWNET) != 0)
     return missing(std::string("the way back: ") + std::strerror(errno));
@@ -52,12 +52,12 @@ error configure(int network, const std::string& commands) {
   if (!script || ::write(script.get(), commands.data(), commands.size()) != size ||
       ::lseek(script.get(), 0, SEEK_SET) != 0)
     return missing(std::strerror(errno));
-  child_options how;
-  how.program = ip.c_str();
-  how.words = {"ip", "-batch", "-"};
-  how.input = script.get();
-  how.network = network;
-  const auto ended = run_to_end(how);
+  child_options options;
+  options.program = ip.c_str();
+  options.words = {"ip", "-batch", "-"};
+  options.input = script.get();
+  options.network = network;
+  const auto ended = run_to_end(options);
   return ended.code == 0 ? error{} : missing("ip: " + ended.said);
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "messages/error.hpp"
+#include "messages/values/error.hpp"
 #include "tools/farandole/chaos/schedule.hpp"
 #include "tools/farandole/chaos/trial.hpp"
 

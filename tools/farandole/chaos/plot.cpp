@@ -37,13 +37,13 @@ std::string text_at(double x, double y, const std::string& more, const std::stri
 
 /// Where times and rates lie.
 struct axes {
-  double begin_ms, end_ms, most;
+  double begin_ms, end_ms, limit;
 
   double x(double ms) const {
     const auto inside = std::clamp(ms, begin_ms, end_ms) - begin_ms;
     return left + (width - left - right) * inside / (end_ms - begin_ms);
   }
-  double y(double rate) const { return height - bottom - (height - top - bottom) * rate / most; }
+  double y(double rate) const { return height - bottom - (height - top - bottom) * rate / limit; }
 };
 
 std::string colour_of(fault_kind kind) {
@@ -54,7 +54,7 @@ std::string colour_of(fault_kind kind) {
 
 std::string grid(const axes& on) {
   std::string text;
-  for (double rate = 0; rate <= on.most; rate += round_part(on.most)) {
+  for (double rate = 0; rate <= on.limit; rate += round_part(on.limit)) {
     const auto y = on.y(rate);
     text += "<path d=\"M" + number(left) + " " + number(y) + "H" + number(width - right) +
             "\" stroke=\"#dddddd\"/>\n" + text_at(left - 8, y + 4, " text-anchor=\"end\"", number(rate));
@@ -67,34 +67,34 @@ std::string grid(const axes& on) {
 }
 
 /// From the fault until all train again: in two colours, for detection and for the regroup.
-std::string pause_of(const outcome& each, const axes& on) {
-  if (!each.got.told_ms)
+std::string pause_of(const outcome& outcome, const axes& on) {
+  if (!outcome.got.told_ms)
     return "";
   const auto band = [&](double from, double to, const char* colour) {
     return "<rect x=\"" + number(on.x(from)) + "\" y=\"" + number(top) + "\" width=\"" +
            number(std::max(on.x(to) - on.x(from), 1.0)) + "\" height=\"" + number(height - bottom - top) +
            "\" fill=\"" + colour + "\"/>\n";
   };
-  const auto told = each.at_ms + *each.got.told_ms;
-  return band(each.at_ms, told, "#f9e0a0") +
-         (each.got.regrouped_ms ? band(told, told + *each.got.regrouped_ms, "#f0b0a0") : "");
+  const auto told = outcome.at_ms + *outcome.got.told_ms;
+  return band(outcome.at_ms, told, "#f9e0a0") +
+         (outcome.got.regrouped_ms ? band(told, told + *outcome.got.regrouped_ms, "#f0b0a0") : "");
 }
 
-std::string times_of(const outcome& each) {
-  if (!each.got.told_ms)
+std::string times_of(const outcome& outcome) {
+  if (!outcome.got.told_ms)
     return "";
-  const auto whole = *each.got.told_ms + each.got.regrouped_ms.value_or(0);
+  const auto whole = *outcome.got.told_ms + outcome.got.regrouped_ms.value_or(0);
   return " " + number(std::round(whole)) + " ms";
 }
 
 /// Its moment, and above, so that neighbours do not hide each other, what it was.
-std::string mark_of(const outcome& each, std::size_t row, const axes& on) {
-  const auto x = on.x(each.at_ms), y = 46 + 13 * static_cast<double>(row % 4);
-  const auto colour = colour_of(each.what.kind);
+std::string mark_of(const outcome& outcome, std::size_t row, const axes& on) {
+  const auto x = on.x(outcome.at_ms), y = 46 + 13 * static_cast<double>(row % 4);
+  const auto colour = colour_of(outcome.injected.kind);
   return "<path d=\"M" + number(x) + " " + number(y + 3) + "V" + number(height - bottom) + "\" stroke=\"" +
          colour + "\" stroke-dasharray=\"3 2\"/>\n" +
          text_at(x, y, " fill=\"" + colour + "\" text-anchor=\"" + (x > width * 0.8 ? "end" : "start") + "\"",
-                 std::string(row_of(each.what.kind).name) + times_of(each));
+                 std::string(row_of(outcome.injected.kind).name) + times_of(outcome));
 }
 
 std::string rates_of(const std::vector<double>& rates, double begin_ms, double part_ms, const axes& on) {
@@ -124,32 +124,34 @@ void spread(double steps, double from_ms, double to_ms, double part_ms, std::vec
 
 } // namespace
 
-std::vector<double> step_rates(const timeline& seen, double begin_ms, double part_ms, std::size_t parts) {
+std::vector<double> step_rates(const timeline& history, double begin_ms, double part_ms, std::size_t parts) {
   struct standing {
     double since_ms = 0;                  ///< of the last commit, or of the training's beginning
     std::optional<std::int64_t> progress; ///< of who joins, not known before its first commit
     std::vector<double> rates;
   };
   std::map<std::int32_t, standing> members;
-  for (const auto& event : seen.events()) {
-    auto& mine = members[event.slot];
-    mine.rates.resize(parts);
-    const auto now = progress(event);
-    if (event.what == "training")
-      mine.since_ms = event.ms;
-    if (event.what == "restored") // what is done again is work as well
-      mine.progress = now;
-    if (event.what != "commit")
+  for (const auto& event : history.events()) {
+    auto& entry = members[event.slot];
+    entry.rates.resize(parts);
+    const auto current_time = progress(event);
+    if (event.text == "training")
+      entry.since_ms = event.ms;
+    if (event.text == "restored") // what is done again is work as well
+      entry.progress = current_time;
+    if (event.text != "commit")
       continue;
-    const auto made = now < 0 ? 1 : std::max<std::int64_t>(now - mine.progress.value_or(now), 0);
-    if (mine.since_ms > 0 && event.ms > mine.since_ms)
-      spread(static_cast<double>(made), mine.since_ms - begin_ms, event.ms - begin_ms, part_ms, mine.rates);
-    mine.since_ms = event.ms;
-    mine.progress = now;
+    const auto made = current_time < 0
+                          ? 1
+                          : std::max<std::int64_t>(current_time - entry.progress.value_or(current_time), 0);
+    if (entry.since_ms > 0 && event.ms > entry.since_ms)
+      spread(static_cast<double>(made), entry.since_ms - begin_ms, event.ms - begin_ms, part_ms, entry.rates);
+    entry.since_ms = event.ms;
+    entry.progress = current_time;
   }
   std::vector<double> rates(parts);
-  for (const auto& [slot, mine] : members)
-    std::transform(mine.rates.begin(), mine.rates.end(), rates.begin(), rates.begin(),
+  for (const auto& [slot, own] : members)
+    std::transform(own.rates.begin(), own.rates.end(), rates.begin(), rates.begin(),
                    [](double a, double b) { return std::max(a, b); });
   return rates;
 }
@@ -159,18 +161,19 @@ std::string plot_of(std::span<const run_result> runs, const std::string& title) 
   axes on{runs.front().begin_ms, std::max(runs.back().end_ms, runs.front().begin_ms + 1), 1};
   const auto part_ms = std::max(250.0, (on.end_ms - on.begin_ms) / most_parts);
   std::vector<std::vector<double>> rates;
-  for (const auto& each : runs) {
-    const auto parts = std::clamp((each.end_ms - each.begin_ms) / part_ms, 1.0, 1.0 * most_parts);
-    rates.push_back(step_rates(each.seen, each.begin_ms, part_ms, static_cast<std::size_t>(parts)));
-    on.most = std::max(on.most, *std::max_element(rates.back().begin(), rates.back().end()));
+  for (const auto& run_result : runs) {
+    const auto parts = std::clamp((run_result.end_ms - run_result.begin_ms) / part_ms, 1.0, 1.0 * most_parts);
+    rates.push_back(
+        step_rates(run_result.history, run_result.begin_ms, part_ms, static_cast<std::size_t>(parts)));
+    on.limit = std::max(on.limit, *std::max_element(rates.back().begin(), rates.back().end()));
   }
   std::string pauses, marks, lines;
   std::size_t row = 0;
   for (std::size_t run = 0; run < runs.size(); ++run) {
-    for (const auto& each : runs[run].outcomes)
-      if (!each.hit.empty()) {
-        pauses += pause_of(each, on);
-        marks += mark_of(each, row++, on);
+    for (const auto& outcome : runs[run].outcomes)
+      if (!outcome.hit.empty()) {
+        pauses += pause_of(outcome, on);
+        marks += mark_of(outcome, row++, on);
       }
     lines += rates_of(rates[run], runs[run].begin_ms, part_ms, on);
   }

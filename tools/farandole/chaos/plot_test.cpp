@@ -6,9 +6,9 @@ using namespace farandole::chaos;
 
 namespace {
 
-worker_event event(const char* what, double ms, std::int32_t slot,
+worker_event event(const char* text, double ms, std::int32_t slot,
                    std::map<std::string, std::int64_t> counters) {
-  return {what, ms, 1, slot, 1, slot, "a", std::move(counters)};
+  return {text, ms, 1, slot, 1, slot, "a", std::move(counters)};
 }
 
 std::size_t count_of(const std::string& text, const std::string& part) {
@@ -21,38 +21,38 @@ std::size_t count_of(const std::string& text, const std::string& part) {
 } // namespace
 
 TEST_CASE("a rate is of the member that made most steps, what is done again included", "[chaos]") {
-  timeline seen;
+  timeline history;
   for (std::int32_t slot : {0, 1})
-    seen.add(event("training", 1000, slot, {}));
-  seen.add(event("commit", 1001, 0, {{"step", 5}})); // who joins may begin anywhere
-  seen.add(event("commit", 1500, 1, {{"step", 2}}));
-  seen.add(event("commit", 2001, 0, {{"step", 25}}));
-  seen.add(event("restored", 2100, 0, {{"step", 10}}));
-  seen.add(event("training", 2501, 0, {}));
-  seen.add(event("commit", 3001, 0, {{"step", 20}}));
-  CHECK(step_rates(seen, 1001, 500, 4) == std::vector<double>{20, 20, 0, 20});
+    history.add(event("training", 1000, slot, {}));
+  history.add(event("commit", 1001, 0, {{"step", 5}})); // who joins may begin anywhere
+  history.add(event("commit", 1500, 1, {{"step", 2}}));
+  history.add(event("commit", 2001, 0, {{"step", 25}}));
+  history.add(event("restored", 2100, 0, {{"step", 10}}));
+  history.add(event("training", 2501, 0, {}));
+  history.add(event("commit", 3001, 0, {{"step", 20}}));
+  CHECK(step_rates(history, 1001, 500, 4) == std::vector<double>{20, 20, 0, 20});
 }
 
 TEST_CASE("where the state counts no steps, commits are counted", "[chaos]") {
-  timeline seen;
-  seen.add(event("training", 1000, 0, {}));
+  timeline history;
+  history.add(event("training", 1000, 0, {}));
   for (double ms : {1250, 1500, 2000})
-    seen.add(event("commit", ms, 0, {{"epoch", 1}}));
-  CHECK(step_rates(seen, 1000, 500, 2) == std::vector<double>{4, 2});
+    history.add(event("commit", ms, 0, {{"epoch", 1}}));
+  CHECK(step_rates(history, 1000, 500, 2) == std::vector<double>{4, 2});
 }
 
 TEST_CASE("a picture has a line for each run, and marks each fault that hit", "[chaos]") {
-  run_result one;
-  one.begin_ms = 1000;
-  one.end_ms = 3000;
-  one.seen.add(event("commit", 1100, 0, {}));
-  one.outcomes.push_back({{fault_kind::kill}, 1500, "rank 1 (slot 1)", "", {20.0, 30.0, 1}});
-  one.outcomes.push_back({{fault_kind::stop}, 2000, "", "left out: the time was over", {}});
+  run_result entry;
+  entry.begin_ms = 1000;
+  entry.end_ms = 3000;
+  entry.history.add(event("commit", 1100, 0, {}));
+  entry.outcomes.push_back({{fault_kind::kill}, 1500, "rank 1 (slot 1)", "", {20.0, 30.0, 1}});
+  entry.outcomes.push_back({{fault_kind::stop}, 2000, "", "left out: the time was over", {}});
   run_result two;
   two.begin_ms = 4000;
   two.end_ms = 4000; // it ended at once
   two.outcomes.push_back({{fault_kind::rendezvous}, 4000, "the rendezvous", "3 commits meanwhile", {}});
-  const auto picture = plot_of(std::vector{one, two}, "seed 1");
+  const auto picture = plot_of(std::vector{entry, two}, "seed 1");
   CHECK(picture.starts_with("<svg "));
   CHECK(picture.ends_with("</svg>\n"));
   CHECK(count_of(picture, "<polyline") == 2);

@@ -22,34 +22,35 @@ std::string milliseconds(const std::optional<double>& value) {
 /// All rows have as many columns.
 std::string table_of(const std::vector<row>& rows) {
   std::vector<std::size_t> widths(rows.front().size());
-  for (const auto& each : rows)
-    for (std::size_t column = 0; column < each.size(); ++column)
-      widths[column] = std::max(widths[column], each[column].size());
+  for (const auto& basic_strings : rows)
+    for (std::size_t column = 0; column < basic_strings.size(); ++column)
+      widths[column] = std::max(widths[column], basic_strings[column].size());
   std::string text;
-  for (const auto& each : rows) {
+  for (const auto& basic_strings : rows) {
     std::string line;
-    for (std::size_t column = 0; column < each.size(); ++column)
-      line += each[column] + std::string(widths[column] - each[column].size() + 2, ' ');
+    for (std::size_t column = 0; column < basic_strings.size(); ++column)
+      line += basic_strings[column] + std::string(widths[column] - basic_strings[column].size() + 2, ' ');
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return text;
 }
 
-row row_for(std::size_t run, const outcome& each) {
+row row_for(std::size_t run, const outcome& outcome) {
   return {std::to_string(run),
-          number(static_cast<double>(each.what.at.count()) / 1e3, "%.1f"),
-          std::string(row_of(each.what.kind).name),
-          each.hit.empty() ? "-" : each.hit,
-          each.got.steps ? std::to_string(*each.got.steps) : "-",
-          milliseconds(each.got.told_ms),
-          milliseconds(each.got.regrouped_ms),
-          each.note};
+          number(static_cast<double>(outcome.injected.at.count()) / 1e3, "%.1f"),
+          std::string(row_of(outcome.injected.kind).name),
+          outcome.hit.empty() ? "-" : outcome.hit,
+          outcome.got.steps ? std::to_string(*outcome.got.steps) : "-",
+          milliseconds(outcome.got.told_ms),
+          milliseconds(outcome.got.regrouped_ms),
+          outcome.note};
 }
 
-row row_for(std::string name, const run_result& each) {
-  return {std::move(name), std::to_string(each.code), number((each.end_ms - each.begin_ms) / 1e3, "%.1f"),
-          each.achieved.accuracy ? number(*each.achieved.accuracy, "%.6g") : "-",
-          each.achieved.weights.value_or("-")};
+row row_for(std::string name, const run_result& run_result) {
+  return {std::move(name), std::to_string(run_result.code),
+          number((run_result.end_ms - run_result.begin_ms) / 1e3, "%.1f"),
+          run_result.achieved.accuracy ? number(*run_result.achieved.accuracy, "%.6g") : "-",
+          run_result.achieved.weights.value_or("-")};
 }
 
 } // namespace
@@ -57,8 +58,8 @@ row row_for(std::string name, const run_result& each) {
 std::string table_of_faults(std::span<const run_result> runs) {
   std::vector<row> rows{{"run", "at s", "fault", "hit", "steps lost", "detection ms", "regroup ms", ""}};
   for (std::size_t run = 0; run < runs.size(); ++run)
-    for (const auto& each : runs[run].outcomes)
-      rows.push_back(row_for(run + 1, each));
+    for (const auto& outcome : runs[run].outcomes)
+      rows.push_back(row_for(run + 1, outcome));
   return table_of(rows);
 }
 

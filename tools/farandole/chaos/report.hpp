@@ -12,7 +12,7 @@
 namespace farandole::chaos {
 
 struct outcome {
-  fault what;
+  fault injected;
   double at_ms = 0; ///< of the clock that all processes of a machine share
   std::string hit;  ///< "rank 2 (slot 5)"; empty: nobody was hit
   std::string note;
@@ -25,7 +25,7 @@ struct run_result {
   double begin_ms = 0, end_ms = 0; ///< since all workers trained; the clock as above
   achievement achieved;
   std::vector<outcome> outcomes;
-  timeline seen;
+  timeline history;
 };
 
 /// One row for each fault, with a line of headings.

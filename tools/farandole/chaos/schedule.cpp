@@ -37,9 +37,9 @@ public:
     return value ^ (value >> 31U);
   }
 
-  std::chrono::milliseconds between(std::chrono::milliseconds least, std::chrono::milliseconds most) {
-    const auto span = static_cast<std::uint64_t>((most - least).count()) + 1;
-    return least + std::chrono::milliseconds(next() % span);
+  std::chrono::milliseconds between(std::chrono::milliseconds milliseconds, std::chrono::milliseconds limit) {
+    const auto span = static_cast<std::uint64_t>((limit - milliseconds).count()) + 1;
+    return milliseconds + std::chrono::milliseconds(next() % span);
   }
 
 private:
@@ -70,8 +70,8 @@ expected<std::vector<fault_kind>> parse_kinds(std::string_view list) {
   for (;;) {
     const auto comma = list.find(',');
     const auto name = list.substr(0, comma);
-    const auto* row =
-        std::find_if(table.begin(), table.end(), [&](const fault_row& each) { return each.name == name; });
+    const auto* row = std::find_if(table.begin(), table.end(),
+                                   [&](const fault_row& fault_row) { return fault_row.name == name; });
     if (row == table.end())
       return error{error_kind::invalid_argument,
                    "there is no fault '" + std::string(name) + "'; there are " + names()};
@@ -89,27 +89,27 @@ std::vector<fault> draw_schedule(const schedule_options& options) {
   std::vector<fault> faults;
   const auto gap = [&] { return from.between(options.every / 2, options.every + options.every / 2); };
   for (auto at = gap(); at < options.duration; at += gap()) {
-    fault what;
-    what.kind = options.kinds[from.next() % options.kinds.size()];
-    what.at = at;
-    what.victim = static_cast<std::uint32_t>(from.next() % 1000);
-    what.lasts = from.between(row_of(what.kind).shortest, row_of(what.kind).longest);
-    faults.push_back(what);
+    fault injected;
+    injected.kind = options.kinds[from.next() % options.kinds.size()];
+    injected.at = at;
+    injected.victim = static_cast<std::uint32_t>(from.next() % 1000);
+    injected.lasts = from.between(row_of(injected.kind).shortest, row_of(injected.kind).longest);
+    faults.push_back(injected);
   }
   return faults;
 }
 
-std::string to_text(const fault& what) {
-  const auto& row = row_of(what.kind);
+std::string to_text(const fault& injected) {
+  const auto& row = row_of(injected.kind);
   char text[128];
-  std::snprintf(text, sizeof text, "%8.1f s  %-10s", static_cast<double>(what.at.count()) / 1e3,
+  std::snprintf(text, sizeof text, "%8.1f s  %-10s", static_cast<double>(injected.at.count()) / 1e3,
                 std::string(row.name).c_str());
   std::string line = text;
   if (row.hits_member)
-    line += " member " + std::to_string(what.victim) + ", counted around";
-  if (what.lasts > 0ms) {
+    line += " member " + std::to_string(injected.victim) + ", counted around";
+  if (injected.lasts > 0ms) {
     std::snprintf(text, sizeof text, "%s for %.1f s", row.hits_member ? "," : "",
-                  static_cast<double>(what.lasts.count()) / 1e3);
+                  static_cast<double>(injected.lasts.count()) / 1e3);
     line += text;
   }
   return line;

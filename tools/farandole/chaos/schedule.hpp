@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "messages/error.hpp"
+#include "messages/values/error.hpp"
 
 namespace farandole::chaos {
 
@@ -51,6 +51,6 @@ struct schedule_options {
 std::vector<fault> draw_schedule(const schedule_options& options);
 
 /// "  12.3 s  kill   member 7 (counted around)": a line for people.
-std::string to_text(const fault& what);
+std::string to_text(const fault& injected);
 
 } // namespace farandole::chaos

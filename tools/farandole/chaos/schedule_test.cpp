@@ -31,13 +31,13 @@ TEST_CASE("the same seed gives the same faults, another one gives others", "[cha
 TEST_CASE("faults lie within the duration, apart from each other, and last as their row says", "[chaos]") {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     auto before = 0ms;
-    for (const auto& each : draw_schedule(for_a_minute(seed))) {
-      CHECK(each.at - before >= 1s);
-      CHECK(each.at - before <= 3s);
-      CHECK(each.at < 60s);
-      CHECK(each.lasts >= row_of(each.kind).shortest);
-      CHECK(each.lasts <= row_of(each.kind).longest);
-      before = each.at;
+    for (const auto& injected : draw_schedule(for_a_minute(seed))) {
+      CHECK(injected.at - before >= 1s);
+      CHECK(injected.at - before <= 3s);
+      CHECK(injected.at < 60s);
+      CHECK(injected.lasts >= row_of(injected.kind).shortest);
+      CHECK(injected.lasts <= row_of(injected.kind).longest);
+      before = injected.at;
     }
   }
 }
@@ -46,8 +46,8 @@ TEST_CASE("only faults that were asked for are drawn, and each of them is", "[ch
   auto options = for_a_minute(3);
   options.kinds = *parse_kinds("drain,kill");
   std::set<fault_kind> drawn;
-  for (const auto& each : draw_schedule(options))
-    drawn.insert(each.kind);
+  for (const auto& injected : draw_schedule(options))
+    drawn.insert(injected.kind);
   CHECK(drawn == std::set{fault_kind::drain, fault_kind::kill});
 }
 

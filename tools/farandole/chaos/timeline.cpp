@@ -20,8 +20,8 @@ std::optional<std::int64_t> taken_back(const worker_event& before, const worker_
 }
 
 template <class Value>
-void raise_to(std::optional<Value>& most, Value value) {
-  most = most ? std::max(*most, value) : value;
+void raise_to(std::optional<Value>& held_Value, Value value) {
+  held_Value = held_Value ? std::max(*held_Value, value) : value;
 }
 
 } // namespace
@@ -32,7 +32,7 @@ std::optional<worker_event> parse_event(std::string_view line) {
     if (!node.IsMap() || !node["event"] || !node["ms"])
       return std::nullopt;
     worker_event event;
-    event.what = node["event"].as<std::string>();
+    event.text = node["event"].as<std::string>();
     event.ms = node["ms"].as<double>();
     event.pid = node["pid"].as<std::int64_t>();
     event.slot = node["slot"].as<std::int32_t>();
@@ -50,7 +50,7 @@ std::optional<worker_event> parse_event(std::string_view line) {
 }
 
 void timeline::add(const worker_event& event) {
-  if (event.what == "training")
+  if (event.text == "training")
     generation_ = std::max(generation_, event.generation);
   events_.push_back(event);
 }
@@ -59,21 +59,21 @@ std::vector<seat> timeline::members() const {
   std::map<std::int32_t, seat> by_slot;
   std::map<std::int32_t, std::int32_t> ranks;
   for (const auto& event : events_) {
-    if (event.generation == generation_ && event.what == "generation")
+    if (event.generation == generation_ && event.text == "generation")
       ranks[event.slot] = event.rank;
-    else if (event.generation == generation_ && event.what == "training")
+    else if (event.generation == generation_ && event.text == "training")
       by_slot[event.slot] = {event.slot, ranks[event.slot], event.pid, event.generation, event.host};
-    else if (event.what == "left" || event.what == "ended" || event.what == "reset")
+    else if (event.text == "left" || event.text == "ended" || event.text == "reset")
       by_slot.erase(event.slot);
   }
   std::vector<seat> members;
-  for (const auto& [slot, one] : by_slot)
-    members.push_back(one);
+  for (const auto& [slot, entry] : by_slot)
+    members.push_back(entry);
   std::sort(members.begin(), members.end(), [](auto& a, auto& b) { return a.rank < b.rank; });
   return members;
 }
 
-recovery timeline::recovery_of(const cause& what) const {
+recovery timeline::recovery_of(const cause& cause) const {
   recovery result;
   std::set<std::int32_t> survivors;
   std::map<std::int32_t, const worker_event*> lost;
@@ -81,31 +81,31 @@ recovery timeline::recovery_of(const cause& what) const {
   std::uint64_t next = 0;
   bool any_lost = false;
   for (const auto& event : events_) {
-    if (event.slot == what.slot)
+    if (event.slot == cause.slot)
       continue;
-    const bool before = event.generation == what.generation;
-    const bool within = event.ms >= what.at_ms && event.ms < what.until_ms;
-    const bool tells = event.what == "lost" || (event.what == "changed" && what.changes_members);
-    if (before && event.what == "training")
+    const bool before = event.generation == cause.generation;
+    const bool within = event.ms >= cause.at_ms && event.ms < cause.until_ms;
+    const bool tells = event.text == "lost" || (event.text == "changed" && cause.changes_members);
+    if (before && event.text == "training")
       survivors.insert(event.slot);
     if (before && within && tells)
       raise_to(told, event.ms);
-    if (before && within && event.what == "lost") {
+    if (before && within && event.text == "lost") {
       any_lost = true;
       lost[event.slot] = &event;
-    } else if (event.what == "restored" && lost.contains(event.slot)) {
+    } else if (event.text == "restored" && lost.contains(event.slot)) {
       if (const auto steps = taken_back(*lost[event.slot], event))
         raise_to(result.steps, *steps);
       lost.erase(event.slot);
     }
-    if (event.generation > what.generation && event.what == "training" && told) {
+    if (event.generation > cause.generation && event.text == "training" && told) {
       next = next == 0 ? event.generation : std::min(next, event.generation);
       if (event.generation == next && survivors.contains(event.slot))
         raise_to(again, event.ms);
     }
   }
   if (told)
-    result.told_ms = *told - what.at_ms;
+    result.told_ms = *told - cause.at_ms;
   if (told && again)
     result.regrouped_ms = *again - *told;
   if (!any_lost)
@@ -115,17 +115,17 @@ recovery timeline::recovery_of(const cause& what) const {
 
 std::int64_t timeline::commits_between(double from_ms, double to_ms) const {
   std::map<std::int32_t, std::int64_t> counts;
-  std::int64_t most = 0;
+  std::int64_t limit = 0;
   for (const auto& event : events_)
-    if (event.what == "commit" && event.ms >= from_ms && event.ms < to_ms)
-      most = std::max(most, ++counts[event.slot]);
-  return most;
+    if (event.text == "commit" && event.ms >= from_ms && event.ms < to_ms)
+      limit = std::max(limit, ++counts[event.slot]);
+  return limit;
 }
 
-std::size_t timeline::workers_with(std::string_view what) const {
+std::size_t timeline::workers_with(std::string_view text) const {
   std::set<std::int32_t> slots;
   for (const auto& event : events_)
-    if (event.what == what)
+    if (event.text == text)
       slots.insert(event.slot);
   return slots.size();
 }

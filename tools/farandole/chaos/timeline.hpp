@@ -13,7 +13,7 @@ namespace farandole::chaos {
 
 /// One line of a worker's.
 struct worker_event {
-  std::string what;
+  std::string text;
   double ms = 0; ///< of the clock that all processes of a machine share
   std::int64_t pid = 0;
   std::int32_t slot = 0;
@@ -58,7 +58,7 @@ public:
     std::int32_t slot = 0;
     bool changes_members = true;
   };
-  recovery recovery_of(const cause& what) const;
+  recovery recovery_of(const cause& cause) const;
   /// So many commits the members have made in these times: those of who made most.
   std::int64_t commits_between(double from_ms, double to_ms) const;
   /// So many workers' training functions have been called, and have returned.
@@ -66,7 +66,7 @@ public:
   std::size_t ended() const { return workers_with("ended"); }
 
 private:
-  std::size_t workers_with(std::string_view what) const;
+  std::size_t workers_with(std::string_view text) const;
 
   std::vector<worker_event> events_;
   std::uint64_t generation_ = 0; ///< the last one that anybody trains in

@@ -30,8 +30,8 @@ using clock = std::chrono::steady_clock;
 /// The launcher kills its workers five seconds after it was told to end.
 constexpr auto ending_time = 15s;
 
-error system_error(const std::string& what) {
-  return {error_kind::unknown, what + ": " + std::strerror(errno)};
+error system_error(const std::string& text) {
+  return {error_kind::unknown, text + ": " + std::strerror(errno)};
 }
 
 /// Every address of this form is this machine.
@@ -59,7 +59,7 @@ trial::trial(trial&& other) noexcept
       launcher_(std::exchange(other.launcher_, -1)), output_(std::move(other.output_)),
       output_end_(std::move(other.output_end_)), events_(std::move(other.events_)),
       rendezvous_(std::move(other.rendezvous_)), half_line_(std::move(other.half_line_)),
-      half_event_(std::move(other.half_event_)), seen_(std::move(other.seen_)),
+      half_event_(std::move(other.half_event_)), history_(std::move(other.history_)),
       achieved_(std::move(other.achieved_)), code_(other.code_) {}
 
 trial::~trial() {
@@ -132,16 +132,16 @@ error trial::open_outputs() {
 error trial::start_rendezvous() {
   if (!options_.apart)
     return {};
-  apart_options how;
-  how.processes = options_.processes;
-  how.fewest = options_.fewest;
-  how.folder = folder_;
-  how.errors = output_end_.get();
+  apart_options options;
+  options.processes = options_.processes;
+  options.fewest = options_.fewest;
+  options.folder = folder_;
+  options.errors = output_end_.get();
   if (options_.network) {
-    how.ip = options_.network->address();
-    how.network = options_.network->middle();
+    options.ip = options_.network->address();
+    options.network = options_.network->middle();
   }
-  auto started = apart_rendezvous::start(how);
+  auto started = apart_rendezvous::start(options);
   if (!started)
     return started.error();
   rendezvous_.emplace(std::move(*started));
@@ -149,34 +149,34 @@ error trial::start_rendezvous() {
 }
 
 error trial::launch() {
-  const auto most = std::to_string(options_.processes);
-  child_options how;
-  how.words = {"farandole",
-               "run",
-               "-np",
-               most,
-               "--max-np",
-               most,
-               "--min-np",
-               std::to_string(options_.fewest),
-               "--host-discovery-script",
-               folder_ + "/discover",
-               "--blacklist-cooldown-range",
-               "1",
-               "2"};
-  how.output = how.errors = output_end_.get();
+  const auto limit = std::to_string(options_.processes);
+  child_options options;
+  options.words = {"farandole",
+                   "run",
+                   "-np",
+                   limit,
+                   "--max-np",
+                   limit,
+                   "--min-np",
+                   std::to_string(options_.fewest),
+                   "--host-discovery-script",
+                   folder_ + "/discover",
+                   "--blacklist-cooldown-range",
+                   "1",
+                   "2"};
+  options.output = options.errors = output_end_.get();
   std::map<std::string, std::string> settings{{"FARANDOLE_ELASTIC_EVENTS", folder_ + "/events"}};
   if (rendezvous_) {
-    how.words.insert(how.words.end(), {"--rendezvous", rendezvous_->address()});
+    options.words.insert(options.words.end(), {"--rendezvous", rendezvous_->address()});
     settings["FARANDOLE_SECRET_FILE"] = rendezvous_->secret_file();
   }
   if (options_.network) {
-    how.words.insert(how.words.end(), {"--network-interfaces", host_network::interface});
-    how.network = options_.network->middle();
+    options.words.insert(options.words.end(), {"--network-interfaces", host_network::interface});
+    options.network = options_.network->middle();
   }
-  how.words.insert(how.words.end(), command_.begin(), command_.end());
-  how.settings = std::move(settings);
-  launcher_ = spawn(how);
+  options.words.insert(options.words.end(), command_.begin(), command_.end());
+  options.settings = std::move(settings);
+  launcher_ = spawn(options);
   return launcher_ < 0 ? system_error("fork") : error{};
 }
 
@@ -222,7 +222,7 @@ void trial::read_events() {
     half_event_.append(buffer, static_cast<std::size_t>(count));
   for (auto end = half_event_.find('\n'); end != std::string::npos; end = half_event_.find('\n')) {
     if (const auto event = parse_event(std::string_view(half_event_).substr(0, end)))
-      seen_.add(*event);
+      history_.add(*event);
     half_event_.erase(0, end + 1);
   }
 }
@@ -231,8 +231,8 @@ void trial::end() {
   if (launcher_ < 0)
     return;
   ::kill(launcher_, SIGTERM);
-  const auto until = clock::now() + ending_time;
-  while (clock::now() < until)
+  const auto deadline = clock::now() + ending_time;
+  while (clock::now() < deadline)
     if (!watch(50ms, -1))
       return;
   ::kill(launcher_, SIGKILL); // its keeper ends the workers
@@ -257,12 +257,12 @@ std::string trial::set_link(const std::string& name, bool up) const {
 }
 
 std::string trial::drain(std::int32_t rank) const {
-  child_options how;
-  how.words = {"farandole",         "drain", "--no-wait", "--job", job_name(command_, launcher_),
-               std::to_string(rank)};
+  child_options options;
+  options.words = {"farandole",         "drain", "--no-wait", "--job", job_name(command_, launcher_),
+                   std::to_string(rank)};
   if (options_.network)
-    how.network = options_.network->middle();
-  const auto ended = run_to_end(how);
+    options.network = options_.network->middle();
+  const auto ended = run_to_end(options);
   return ended.code == 0 ? std::string() : ended.said.substr(0, ended.said.find('\n'));
 }
 

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "messages/descriptor.hpp"
-#include "messages/error.hpp"
+#include "messages/values/descriptor.hpp"
+#include "messages/values/error.hpp"
 #include "tools/farandole/chaos/apart.hpp"
 #include "tools/farandole/chaos/comparison.hpp"
 #include "tools/farandole/chaos/network.hpp"
@@ -45,7 +45,7 @@ public:
   /// Of the launcher; once it does not run any more.
   int code() const { return code_; }
 
-  const timeline& seen() const { return seen_; }
+  const timeline& seen() const { return history_; }
   const achievement& achieved() const { return achieved_; }
 
   /// Nullptr: it is the launcher's.
@@ -78,7 +78,7 @@ private:
   descriptor output_, output_end_, events_;
   std::optional<apart_rendezvous> rendezvous_;
   std::string half_line_, half_event_;
-  timeline seen_;
+  timeline history_;
   achievement achieved_;
   int code_ = 0;
 };

@@ -59,7 +59,7 @@ KINDS = (
     *("precondition", "invalid argument", "unknown", "aborted", "disconnected", "overloaded"),
     *("unimplemented", "timed out", "dismissed", "mismatch", "shut down"),
 )
-"""As ``messages/error.hpp`` names them."""
+"""As ``messages/values/error.hpp`` names them."""
 
 _CLASSES: Dict[str, Type[HorovodInternalError]] = {
     each.kind: each for each in (MismatchError, WorkerLostError, ShutdownError, OperationTimeoutError)
@@ -69,7 +69,7 @@ _CLASSES: Dict[str, Type[HorovodInternalError]] = {
 def make_error(kind: str, text: str, process_set: Optional[int] = None) -> HorovodInternalError:
     """The exception for an error of the native runtime.
 
-    :param kind: as ``messages/error.hpp`` names it
+    :param kind: as ``messages/values/error.hpp`` names it
     :param process_set: the number of the set that failed alone; None or 0 if none did
     """
     # A process set that failed alone has lost a part of itself, and no worker.

@@ -1,7 +1,7 @@
 """Kernels of frameworks: small shared objects that submit to the job without the interpreter.
 
 Each is built without its framework's headers and libraries, finds what it needs in the process when it is loaded, and
-is handed the native module's table of functions (``bindings/c/kernel_door.h``) before its first use.
+is handed the native module's table of functions (``bindings/include/farandole/kernel_api.h``) before its first use.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def connect(framework: str) -> ctypes.CDLL:
     library = ctypes.CDLL(path_of(framework))
     library.farandole_connect.argtypes = [ctypes.c_void_p]
     library.farandole_connect.restype = ctypes.c_int
-    if not library.farandole_connect(_native.kernel_door()):
+    if not library.farandole_connect(_native.kernel_api()):
         raise ImportError(
             f"Farandole's kernels for {framework} are of another version than its native module; install it anew"
         )

@@ -2,7 +2,7 @@
 
 Unpickling runs code that the bytes choose. Where the data path cannot tell a member's bytes from a stranger's (Gloo,
 MPI, UCX, a library of the user's), each object therefore carries a header: the sender's global rank, its number of the
-object, and an HMAC-SHA256 under a key that only members can derive (``actors/object_key.hpp``), over generation,
+object, and an HMAC-SHA256 under a key that only members can derive (``actors/member/object_key.hpp``), over generation,
 process set, sender, number, name and bytes. A receiver checks the tag before it unpickles, and accepts each number of a
 sender at most once.
 """

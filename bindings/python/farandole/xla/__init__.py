@@ -44,5 +44,5 @@ def load(tensorflow: Any) -> None:
     tensorflow.load_library(str(path))
     library = ctypes.CDLL(str(path))
     library.farandole_connect.argtypes = [ctypes.c_void_p]
-    if not library.farandole_connect(_native.kernel_door()):
+    if not library.farandole_connect(_native.kernel_api()):
         raise ImportError(f"{path} was built for another version of Farandole: run 'farandole build-xla' again")

@@ -17,7 +17,7 @@
 #include <xla/ffi/api/ffi.h>
 #include <xla/hlo/builder/xla_builder.h>
 
-#include "bindings/c/kernel_door.h"
+#include <farandole/kernel_api.h>
 
 namespace xla::ffi {
 const XLA_FFI_Api* GetXlaFfiApi();
@@ -30,15 +30,15 @@ namespace ffi = xla::ffi;
 
 constexpr char target[] = "farandole_allreduce";
 
-std::atomic<const farandole_kernel_door*> door{nullptr};
+std::atomic<const farandole_kernel_api*> api{nullptr};
 
 /// As MLIR writes it.
 std::string written_for_mlir(const std::string& text) {
   std::string written = "\"";
-  for (const char each : text) {
-    if (each == '"' || each == '\\')
+  for (const char character : text) {
+    if (character == '"' || character == '\\')
       written += '\\';
-    written += each;
+    written += character;
   }
   return written + "\"";
 }
@@ -120,11 +120,11 @@ int dtype_of(ffi::DataType type) {
 }
 
 /// Worded as the kernels for TensorFlow word it.
-ffi::Error failed(const farandole_error& why) {
-  const auto* table = door.load(std::memory_order_acquire);
-  const char* kind = table ? table->kind_of(why.status) : "precondition";
-  const std::string text = std::string("HorovodAllreduce (") + kind + "): " + why.text;
-  switch (why.status) {
+ffi::Error failed(const farandole_error& reason) {
+  const auto* table = api.load(std::memory_order_acquire);
+  const char* kind = table ? table->kind_of(reason.status) : "precondition";
+  const std::string text = std::string("HorovodAllreduce (") + kind + "): " + reason.text;
+  switch (reason.status) {
   case FARANDOLE_PRECONDITION:
   case FARANDOLE_MISMATCH:
     return ffi::Error(ffi::ErrorCode::kFailedPrecondition, text);
@@ -146,31 +146,31 @@ float number_of(std::int32_t bits) {
 ffi::Error allreduce(ffi::AnyBuffer input, ffi::Result<ffi::AnyBuffer> output, std::string_view name,
                      std::int32_t postscale, std::int32_t prescale, std::int32_t reduce_op,
                      std::int32_t set) {
-  const auto* table = door.load(std::memory_order_acquire);
-  farandole_error why{FARANDOLE_PRECONDITION, "import farandole.tensorflow, and call init() first"};
+  const auto* table = api.load(std::memory_order_acquire);
+  farandole_error reason{FARANDOLE_PRECONDITION, "import farandole.tensorflow, and call init() first"};
   if (!table)
-    return failed(why);
+    return failed(reason);
   const std::string own_name(name);
   const auto extents = input.dimensions();
   const std::vector<std::int64_t> shape(extents.begin(), extents.end());
-  farandole_submission what = FARANDOLE_SUBMISSION_INIT;
-  what.name = own_name.c_str();
-  what.operation = FARANDOLE_ALLREDUCE;
-  what.dtype = dtype_of(input.element_type());
-  what.reduce_op = reduce_op;
-  what.prescale = number_of(prescale);
-  what.postscale = number_of(postscale);
-  what.shape = shape.data();
-  what.dimensions = shape.size();
-  what.input = input.untyped_data();
-  what.output = output->untyped_data();
-  what.set = static_cast<std::uint32_t>(set);
+  farandole_submission request = FARANDOLE_SUBMISSION_INIT;
+  request.name = own_name.c_str();
+  request.operation = FARANDOLE_ALLREDUCE;
+  request.dtype = dtype_of(input.element_type());
+  request.reduce_op = reduce_op;
+  request.prescale = number_of(prescale);
+  request.postscale = number_of(postscale);
+  request.shape = shape.data();
+  request.dimensions = shape.size();
+  request.input = input.untyped_data();
+  request.output = output->untyped_data();
+  request.set = static_cast<std::uint32_t>(set);
   farandole_handle* handle = nullptr;
-  if (table->submit(&what, 1, &handle, &why) != FARANDOLE_OK)
-    return failed(why);
-  const auto ended = table->wait(handle, -1, &why);
+  if (table->submit(&request, 1, &handle, &reason) != FARANDOLE_OK)
+    return failed(reason);
+  const auto ended = table->wait(handle, -1, &reason);
   table->release(handle);
-  return ended == FARANDOLE_OK ? ffi::Error::Success() : failed(why);
+  return ended == FARANDOLE_OK ? ffi::Error::Success() : failed(reason);
 }
 
 XLA_FFI_DEFINE_HANDLER_SYMBOL(farandole_xla_allreduce, allreduce,
@@ -187,9 +187,9 @@ XLA_FFI_REGISTER_HANDLER(xla::ffi::GetXlaFfiApi(), target, "Host", farandole_xla
 } // namespace
 } // namespace farandole
 
-extern "C" __attribute__((visibility("default"))) int farandole_connect(const farandole_kernel_door* table) {
-  if (table->version != FARANDOLE_KERNEL_DOOR_VERSION)
+extern "C" __attribute__((visibility("default"))) int farandole_connect(const farandole_kernel_api* table) {
+  if (table->version != FARANDOLE_KERNEL_API_VERSION)
     return 0;
-  farandole::door.store(table, std::memory_order_release);
+  farandole::api.store(table, std::memory_order_release);
   return 1;
 }

@@ -1,0 +1,246 @@
+// A listener among strangers, and among those that have the secret and misuse it.
+#include <malloc.h>
+
+#include <deque>
+
+#include "actors/event_loop/link_testing.hpp"
+
+namespace farandole {
+namespace {
+
+using namespace testing;
+using namespace std::chrono_literals;
+
+TEST_CASE("a peer with the wrong secret gets no link") {
+  party right{"right"}, wrong{"wrong"};
+  auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(queue);
+  dial(wrong.system.get(), "127.0.0.1", queue->port, wrong.owner(), 1, wrong.settings);
+  CHECK(wrong.next<link_closed>().link == 1);
+  CHECK(right.said.wait_for("secret"));
+  CHECK(right.said.warnings() == 1);
+  CHECK(right.has_none<link_opened>());
+}
+
+TEST_CASE("a peer without TLS is shut out, whatever it says") {
+  party right;
+  auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(queue);
+  stranger peer{queue->port};
+  SECTION("a message in the clear") {
+    std::vector<std::byte> bytes;
+    append_frame(bytes, numbered(1).bytes());
+    peer.say(bytes);
+  }
+  SECTION("garbage") {
+    peer.say(std::vector<std::byte>(1000, std::byte{0x5a}));
+  }
+  SECTION("another protocol") {
+    std::string text = "GET / HTTP/1.1\r\n\r\n";
+    peer.say(std::as_bytes(std::span{text}));
+  }
+  peer.rest();
+  CHECK(right.said.wait_for("does not speak TLS 1.3"));
+  CHECK(right.said.warnings() == 1);
+  CHECK(right.has_none<link_opened>());
+}
+
+TEST_CASE("however many strangers call, few warnings are logged, and the last states their number") {
+  lines said;
+  {
+    logger log{{.level = log_level::warning}, [&](log_level l, std::string_view t) { said.add(l, t); }};
+    party right;
+    right.settings.log = &log;
+    auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+    REQUIRE(queue);
+    for (int i = 0; i < 40; ++i) {
+      stranger peer{queue->port};
+      peer.say(std::vector<std::byte>(100, std::byte{0x5a}));
+      peer.rest();
+    }
+    right.self->monitor(queue->handle);
+    caf::anon_send(queue->handle, close_atom::value);
+    right.next<caf::down_msg>();
+    CHECK(said.warnings() == 3);
+  }
+  CHECK(said.wait_for("37 more like this"));
+  CHECK(said.warnings() == 4);
+}
+
+TEST_CASE("a peer that says nothing, or half a hello, is shut out at the deadline, which is named") {
+  party right;
+  right.settings.handshakes.hello = 20ms;
+  auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(queue);
+  stranger peer{queue->port};
+  SECTION("nothing") {}
+  SECTION("one byte") {
+    const auto hello = hello_of(right.settings);
+    peer.say(std::span{hello}.first(1));
+  }
+  SECTION("all but one byte") {
+    const auto hello = hello_of(right.settings);
+    peer.say(std::span{hello}.first(hello.size() - 1));
+  }
+  CHECK(peer.rest().empty());
+  CHECK(right.said.wait_for("closed: it did not send a TLS hello within 20 ms"));
+  CHECK(right.said.warnings() == 1);
+}
+
+TEST_CASE("a peer that ends its hello in the middle is dropped at once, and does not keep the loop awake") {
+  party right;
+  right.settings.handshakes.hello = 10s;
+  auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(queue);
+  const auto hello = hello_of(right.settings);
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{4}, hello.size() - 1}) {
+    stranger peer{queue->port};
+    peer.say(std::span{hello}.first(bytes));
+    ::shutdown(peer.socket.get(), SHUT_WR);
+    CHECK(peer.rest().empty()); // closed by the listener, long before the deadline
+  }
+  CHECK(right.said.wait_for("closed: the peer hung up before the link was open"));
+}
+
+TEST_CASE("a hello that comes in pieces is as good as one that comes at once") {
+  party right;
+  auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(queue);
+  stranger peer{queue->port};
+  tls_session tls{right.settings.credentials, tls_side::client};
+  std::vector<std::byte> wire, plain;
+  REQUIRE(!tls.feed({}, plain, wire));
+  for (const auto& data : wire)
+    peer.say(std::span{&data, 1});
+  shake_hands(peer, tls);
+  CHECK(right.next<link_opened>().accepted);
+}
+
+TEST_CASE("half a handshake ends at its deadline, or sooner if its place is wanted") {
+  party right;
+  right.settings.handshakes.shaking = 1;
+  std::string expected;
+  SECTION("its own") {
+    right.settings.handshakes.handshake = 20ms;
+    expected = "no proof of the secret within 20 ms";
+  }
+  SECTION("wanted") {
+    right.settings.handshakes.contended = 20ms;
+    expected = "no proof of the secret within 20 ms, and others waited";
+  }
+  auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(queue);
+  stranger peer{queue->port};
+  peer.say(hello_of(right.settings)); // as somebody has recorded it
+  REQUIRE(peer.ready(POLLIN));
+  party left;
+  dial(left.system.get(), "127.0.0.1", queue->port, left.owner(), 1, left.settings);
+  CHECK(left.next<link_opened>().link == 1);
+  peer.rest();
+  CHECK(right.said.wait_for(expected));
+  CHECK(right.next<link_opened>().accepted);
+}
+
+TEST_CASE("thousands of silent strangers keep nobody out, and cost descriptors for a few only") {
+  party right;
+  right.settings.handshakes.hello = 10min; // they go because they are too many, not by their time
+  right.settings.handshakes.connections = 32;
+  auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(queue);
+  const auto before = open_descriptors();
+  std::deque<stranger> silent;
+  party left;
+  for (int i = 1; i <= 4096; ++i) {
+    silent.emplace_back(queue->port);
+    if (silent.size() > 200)
+      silent.pop_front();
+    if (i % 1024 == 0) {
+      dial(left.system.get(), "127.0.0.1", queue->port, left.owner(), static_cast<link_id>(i), left.settings);
+      CHECK(left.next<link_opened>().link == static_cast<link_id>(i));
+      CHECK(right.next<link_opened>().accepted);
+    }
+  }
+  CHECK(open_descriptors() < before + 200 + 32 + 2 * 4 + 16);
+  CHECK(right.said.wait_for("it was silent, and more than 16 connections from its address were"));
+}
+
+TEST_CASE("an owner of a listener keeps nothing of those that were refused") {
+  party right;
+  lines* said = &right.said;
+  right.settings.log = nullptr;
+  const auto owner = right.system.get().spawn([](caf::event_based_actor*) -> caf::behavior {
+    return {[](const link_opened&) {}, [](const link_received&) {}, [](const link_closed&) {}};
+  });
+  auto queue = listen(right.system.get(), "127.0.0.1", 0, owner, right.settings);
+  REQUIRE(queue);
+  const auto refuse = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      stranger peer{queue->port};
+      peer.say(std::vector<std::byte>(100, std::byte{0x5a}));
+      peer.rest();
+    }
+  };
+  refuse(500); // what grows once and is used again has grown
+  const auto before = ::mallinfo2().uordblks;
+  refuse(3000);
+  CHECK(::mallinfo2().uordblks < before + 3000 * 100);
+  CHECK(said->warnings() == 0);
+  caf::anon_send_exit(owner, caf::exit_reason::user_shutdown);
+}
+
+TEST_CASE("a listener that shakes as many hands as it may lets the others wait, then takes them") {
+  party right;
+  right.settings.handshakes.shaking = 2;
+  auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(queue);
+  auto first = std::make_unique<stranger>(queue->port);
+  auto second = std::make_unique<stranger>(queue->port);
+  party left;
+  dial(left.system.get(), "127.0.0.1", queue->port, left.owner(), 1, left.settings);
+  first.reset();
+  CHECK(left.next<link_opened>().link == 1);
+}
+
+TEST_CASE("a peer that knows the secret and sends nonsense is shut out") {
+  party right;
+  auto queue = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(queue);
+  tls_session tls{right.settings.credentials, tls_side::client};
+  stranger peer = call_as_member(queue->port, tls);
+  std::vector<std::byte> nonsense;
+  SECTION("where a frame should begin") {
+    nonsense.assign(64, std::byte{0xab});
+  }
+  SECTION("inside a frame") {
+    append_frame(nonsense, std::vector<std::byte>(64, std::byte{0xab}));
+  }
+  std::vector<std::byte> wire;
+  REQUIRE(!tls.seal(nonsense, wire));
+  peer.say(wire);
+  peer.rest();
+  right.next<link_opened>();
+  CHECK_FALSE(right.next<link_closed>().reason.empty());
+  CHECK(right.has_none<link_received>());
+  CHECK(right.said.warnings() == 1);
+}
+
+TEST_CASE("a port that is taken is refused with its address") {
+  party right;
+  auto first = listen(right.system.get(), "127.0.0.1", 0, right.owner(), right.settings);
+  REQUIRE(first);
+  auto second = listen(right.system.get(), "127.0.0.1", first->port, right.owner(), right.settings);
+  REQUIRE_FALSE(second);
+  CHECK_THAT(second.error().text, Catch::Contains("127.0.0.1:" + std::to_string(first->port)));
+}
+
+TEST_CASE("a closed listener takes no more, and its links live on") {
+  connected pair;
+  pair.right.self->monitor(pair.queue.handle);
+  caf::anon_send(pair.queue.handle, close_atom::value);
+  pair.right.next<caf::down_msg>();
+  caf::anon_send(pair.at_left.handle, numbered(9));
+  CHECK(pair.right.next<link_received>().message.generation() == 9);
+}
+
+} // namespace
+} // namespace farandole

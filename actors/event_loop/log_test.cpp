@@ -1,0 +1,115 @@
+#include "actors/event_loop/log.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <regex>
+#include <thread>
+#include <vector>
+
+namespace farandole {
+namespace {
+
+struct captured {
+  std::vector<std::pair<log_level, std::string>> lines;
+  logger log;
+  explicit captured(const log_options& options)
+      : log(options, [this](log_level level, std::string_view line) { lines.emplace_back(level, line); }) {}
+};
+
+TEST_CASE("a line carries time, level, place, rank and text") {
+  captured capture{{.level = log_level::trace}};
+  capture.log.rank(3);
+  capture.log.warning("stalled: {not a format} %v");
+  REQUIRE(capture.lines.size() == 1);
+  std::regex shape{
+      R"(\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}: W log_test\.cpp:\d+\] \[3\]: stalled: \{not a format\} %v)"};
+  CHECK(std::regex_match(capture.lines[0].second, shape));
+}
+
+TEST_CASE("what a name holds cannot control a terminal") {
+  captured capture{{.level = log_level::trace, .hide_time = true}};
+  capture.log.info("tensor a\x1b[2J\r is late");
+  REQUIRE(capture.lines.size() == 1);
+  CHECK(capture.lines[0].second.ends_with("tensor a\\x1b[2J\\r is late"));
+}
+
+TEST_CASE("the time can be hidden, and an unknown rank is left out") {
+  captured capture{{.level = log_level::trace, .hide_time = true}};
+  capture.log.info("hello");
+  REQUIRE(capture.lines.size() == 1);
+  CHECK(std::regex_match(capture.lines[0].second, std::regex{R"(\[I log_test\.cpp:\d+\]: hello)"}));
+}
+
+TEST_CASE("every level has its letter, and what is below the chosen one is dropped") {
+  captured capture{{.level = log_level::debug, .hide_time = true}};
+  capture.log.trace("x");
+  capture.log.debug("x");
+  capture.log.info("x");
+  capture.log.warning("x");
+  capture.log.error("x");
+  capture.log.write(log_level::fatal, "x");
+  std::string letters;
+  for (const auto& [level, line] : capture.lines)
+    letters += line[1];
+  CHECK(letters == "DIWEF");
+  CHECK_FALSE(capture.log.enabled(log_level::trace));
+  CHECK(capture.log.enabled(log_level::debug));
+}
+
+TEST_CASE("level names are read in any case, and unknown ones are refused") {
+  CHECK(log_level_from("TRACE") == log_level::trace);
+  CHECK(log_level_from("Warning") == log_level::warning);
+  CHECK(log_level_from("fatal") == log_level::fatal);
+  CHECK_FALSE(log_level_from("loud"));
+  CHECK_FALSE(log_level_from(""));
+}
+
+TEST_CASE("threads may write at once, and no line is torn") {
+  captured capture{{.level = log_level::info, .hide_time = true}};
+  std::vector<std::thread> writers;
+  for (int i = 0; i < 4; ++i)
+    writers.emplace_back([&] {
+      for (int k = 0; k < 500; ++k)
+        capture.log.info("a line of text");
+    });
+  for (auto& writer : writers)
+    writer.join();
+  REQUIRE(capture.lines.size() == 2000);
+  for (const auto& [level, line] : capture.lines)
+    REQUIRE(line.ends_with("]: a line of text"));
+}
+
+TEST_CASE("repeated warnings are counted; the count is logged after a minute, or at the end") {
+  std::chrono::steady_clock::time_point current_time{std::chrono::hours{1}};
+  std::vector<std::string> lines;
+  {
+    logger log{
+        {.level = log_level::info, .hide_time = true, .clock = [&current_time] { return current_time; }},
+        [&lines](log_level, std::string_view line) { lines.emplace_back(line); }};
+    const auto warn = [&log](int port) { log.warning("a stranger at port " + std::to_string(port)); };
+    for (int port = 1000; port < 1100; ++port)
+      warn(port);
+    CHECK(lines.size() == 3);
+    current_time += std::chrono::seconds{60};
+    log.info("something else");
+    REQUIRE(lines.size() == 5);
+    CHECK_THAT(lines[3], Catch::StartsWith("[W log_test.cpp:"));
+    CHECK_THAT(lines[3],
+               Catch::EndsWith(": 97 more like this within 1 s; the last: a stranger at port 1099"));
+    warn(2000);
+    for (int i = 0; i < 10; ++i)
+      warn(3000);
+  }
+  REQUIRE(lines.size() == 9);
+  CHECK_THAT(lines[8], Catch::EndsWith(": 8 more like this within 1 s; the last: a stranger at port 3000"));
+}
+
+TEST_CASE("what is logged for information is never counted") {
+  captured capture{{.level = log_level::trace, .hide_time = true}};
+  for (int i = 0; i < 10; ++i)
+    capture.log.info("rank " + std::to_string(i) + " started");
+  CHECK(capture.lines.size() == 10);
+}
+
+} // namespace
+} // namespace farandole

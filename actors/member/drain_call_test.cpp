@@ -1,0 +1,230 @@
+#include "actors/member/drain_call.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "actors/event_loop/link_testing.hpp"
+#include "actors/interfaces/slots.hpp"
+#include "actors/rendezvous/rendezvous.hpp"
+
+using namespace farandole;
+using namespace farandole::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A rendezvous on a loop of its own, and what a tool needs to find it.
+struct job {
+  loop_system system;
+  rendezvous_service service;
+  drain_call::target target{"127.0.0.1", 0, "a secret of a test"};
+
+  job() {
+    rendezvous_options options;
+    options.members = {2, true, 1, 2};
+    options.links.credentials = std::make_shared<const tls_credentials>(target.secret);
+    auto started = start_rendezvous(system.get(), options);
+    REQUIRE(started);
+    service = *started;
+    target.port = service.port;
+  }
+  ~job() { caf::anon_send(service.actor, close_atom::value); }
+};
+
+/// Plays the elastic driver: everybody who is named leaves, and is out after this time.
+generation_watcher_actor::behavior_type obliging(generation_watcher_actor::pointer self,
+                                                 const rendezvous_actor& rendezvous,
+                                                 std::chrono::nanoseconds out_after) {
+  return {
+      [](const generation_formed&) {},
+      [](const slot_leaving&) {},
+      [self, rendezvous, out_after](const drain_asked& asked) {
+        draining answer;
+        for (const auto rank : asked.request.ranks)
+          answer.leavers.push_back({rank, rank + 10, "a"});
+        caf::anon_send(rendezvous, drain_answered{asked.link, answer});
+        answer.all_out = true;
+        self->delayed_send(rendezvous, out_after, drain_answered{asked.link, answer});
+      },
+  };
+}
+
+} // namespace
+
+TEST_CASE("a drain is answered by who leaves, and again when they are out", "[drain]") {
+  job running;
+  caf::anon_send(running.service.actor,
+                 watch_generations{running.system.get().spawn(obliging, running.service.actor, 0ns)});
+  drain_call call(running.target, {wire_version, {1}, {}});
+  const auto first = call.next(30s);
+  REQUIRE(first);
+  CHECK(*first == draining{"", {{1, 11, "a"}}, false});
+  const auto second = call.next(30s);
+  REQUIRE(second);
+  CHECK(second->all_out);
+  CHECK(call.next(0s).error().kind == error_kind::timed_out);
+}
+
+TEST_CASE("who leaves may take longer than the link took to open", "[drain]") {
+  job running;
+  running.target.connect_timeout = 2s;
+  caf::anon_send(running.service.actor,
+                 watch_generations{running.system.get().spawn(obliging, running.service.actor, 2500ms)});
+  drain_call call(running.target, {wire_version, {1}, {}});
+  REQUIRE(call.next(30s));
+  const auto second = call.next(30s);
+  REQUIRE(second);
+  CHECK(second->all_out);
+}
+
+TEST_CASE("a job that nobody watches is not elastic, and says so", "[drain]") {
+  job running;
+  drain_call call(running.target, {wire_version, {0}, {}});
+  const auto answer = call.next(30s);
+  REQUIRE(answer);
+  CHECK_THAT(answer->problem, Catch::Contains("not elastic"));
+}
+
+TEST_CASE("a drain of another wire version is refused with both numbers", "[drain]") {
+  job running;
+  drain_call call(running.target, {wire_version + 1, {0}, {}});
+  const auto answer = call.next(30s);
+  REQUIRE_FALSE(answer);
+  CHECK_THAT(answer.error().text, Catch::Contains("wire version " + std::to_string(wire_version + 1)));
+}
+
+TEST_CASE("who does not know the job's secret gets no answer", "[drain]") {
+  job running;
+  running.target.secret = "another one";
+  drain_call call(running.target, {wire_version, {0}, {}});
+  const auto answer = call.next(30s);
+  REQUIRE_FALSE(answer);
+  CHECK(answer.error().kind == error_kind::disconnected);
+  CHECK(call.next(0s).error().kind == error_kind::disconnected); // and nothing more
+}
+
+namespace {
+
+/// Somebody at the address of the rendezvous.
+struct impostor {
+  descriptor listener = std::move(*open_listener("127.0.0.1", 0));
+  drain_call::target target{"127.0.0.1", port_of(listener), "a secret of a test", 500ms};
+
+  stranger accept() const {
+    pollfd waiting{listener.get(), POLLIN, 0};
+    REQUIRE(::poll(&waiting, 1, 30'000) == 1);
+    return stranger{accept_one(listener.get()).socket};
+  }
+};
+
+struct hostile_answer {
+  const char* name;
+  /// What the impostor does with the connection, which it keeps.
+  std::function<void(const impostor&, const stranger&)> act;
+  error_kind heard;
+  const char* text;
+};
+
+/// It has the job's secret, takes the question, and says this.
+void answer(const impostor& attacker, const stranger& caller, const std::vector<envelope>& answers) {
+  tls_session tls{std::make_shared<const tls_credentials>(attacker.target.secret), tls_side::server};
+  shake_hands(caller, tls);
+  std::vector<std::byte> framed, wire;
+  for (const auto& message : answers)
+    append_frame(framed, message.bytes());
+  REQUIRE(!tls.seal(framed, wire));
+  for (std::span rest{wire}; !rest.empty(); rest = rest.subspan(std::min<std::size_t>(rest.size(), 65536)))
+    if (!caller.try_to_say(rest.first(std::min<std::size_t>(rest.size(), 65536))))
+      return; // it has hung up
+}
+
+envelope draining_of(const std::string& problem, bool all_out) {
+  draining value{problem, {{1, 11, "a"}}, all_out};
+  return encode(address{}, value);
+}
+
+const std::vector<hostile_answer> hostile_answers{
+    {"silence", [](auto&, auto&) {}, error_kind::disconnected, "no proof of the secret within"},
+    {"garbage", [](auto&, auto& caller) { caller.say(std::string(100, 'Z')); }, error_kind::disconnected,
+     "wrong version number"},
+    {"the end of the connection, each time",
+     [](auto&, auto& caller) { ::shutdown(caller.socket.get(), SHUT_RDWR); }, error_kind::disconnected,
+     "the peer hung up"},
+    {"half a handshake",
+     [](auto& entry, auto& caller) {
+       tls_session tls{std::make_shared<const tls_credentials>(entry.target.secret), tls_side::server};
+       std::vector<std::byte> wire, plain;
+       REQUIRE(caller.ready(POLLIN));
+       REQUIRE(!tls.feed(caller.hear(), plain, wire));
+       caller.say(std::span{wire}.first(wire.size() / 2));
+     },
+     error_kind::disconnected, "no proof of the secret within"},
+    {"a handshake with another secret",
+     [](auto&, auto& caller) {
+       tls_session tls{std::make_shared<const tls_credentials>("another secret"), tls_side::server};
+       std::vector<std::byte> wire, plain;
+       REQUIRE(caller.ready(POLLIN));
+       CHECK(tls.feed(caller.hear(), plain, wire));
+       caller.say(wire);
+     },
+     error_kind::disconnected, "secret"},
+    {"what is no answer",
+     [](auto& entry, auto& caller) { answer(entry, caller, {encode(address{}, hello{})}); },
+     error_kind::precondition, "holds something else"},
+    {"a refusal",
+     [](auto& entry, auto& caller) { answer(entry, caller, {encode(address{}, refused{"go"})}); },
+     error_kind::precondition, "go"},
+};
+
+} // namespace
+
+TEST_CASE("a drain ends with the reason, whatever it is answered with", "[drain][hostile]") {
+  for (const hostile_answer& hostile_answer : hostile_answers) {
+    DYNAMIC_SECTION(hostile_answer.name) {
+      const auto before = open_descriptors();
+      {
+        const impostor attacker;
+        drain_call call(attacker.target, {wire_version, {1}, {}});
+        const auto caller = attacker.accept();
+        hostile_answer.act(attacker, caller);
+        const auto heard = call.next(30s);
+        REQUIRE_FALSE(heard);
+        CHECK(heard.error().kind == hostile_answer.heard);
+        CHECK_THAT(heard.error().text, Catch::Contains(hostile_answer.text));
+        CHECK(call.next(0s).error().kind == hostile_answer.heard); // and nothing more
+        CHECK_THAT(call.next(0s).error().text, Catch::Contains(hostile_answer.text));
+      }
+      CHECK(open_descriptors() == before);
+    }
+  }
+}
+
+TEST_CASE("of a flood of answers to a drain two are kept, and the second must say that all are out",
+          "[drain][hostile]") {
+  const impostor attacker;
+  drain_call call(attacker.target, {wire_version, {1}, {}});
+  const auto caller = attacker.accept();
+  SECTION("it does not") {
+    answer(attacker, caller, std::vector<envelope>(20'000, draining_of("", false)));
+    REQUIRE(call.next(30s));
+    const auto second = call.next(30s);
+    REQUIRE_FALSE(second);
+    CHECK(second.error().kind == error_kind::precondition);
+    CHECK_THAT(second.error().text, Catch::Contains("answered twice"));
+  }
+  SECTION("it does") {
+    answer(attacker, caller, std::vector<envelope>(20'000, draining_of("", true)));
+    REQUIRE(call.next(30s));
+    const auto second = call.next(30s);
+    REQUIRE(second);
+    CHECK(second->all_out);
+    CHECK(call.next(0s).error().kind == error_kind::timed_out);
+  }
+  SECTION("nobody leaves") {
+    answer(attacker, caller, std::vector<envelope>(20'000, draining_of("not now", false)));
+    const auto first = call.next(30s);
+    REQUIRE(first);
+    CHECK(first->problem == "not now");
+    CHECK(call.next(0s).error().kind == error_kind::timed_out);
+  }
+  caller.rest(); // closed by the one that asked
+}

@@ -1,0 +1,85 @@
+#include "actors/member/heartbeats.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/event_loop/clock.hpp"
+#include "actors/interfaces/message_router.hpp"
+
+namespace farandole {
+
+void heartbeats_state::begin(heartbeats_setup setup) {
+  setup_ = std::move(setup);
+  monitor_ = heartbeat_monitor(setup_.rules.period());
+  const auto& shared = *setup_.shared;
+  const auto below = shared.tree->children(shared.rank);
+  neighbours_.assign(below.begin(), below.end());
+  if (const auto above = shared.tree->parent(shared.rank); above >= 0)
+    neighbours_.push_back(above);
+  beat();
+}
+
+void heartbeats_state::hear(const envelope& message) {
+  monitor_.beat(message.source());
+  if (auto said = decode_heartbeat(message))
+    monitor_.told(message.source(), std::move(said->silent));
+}
+
+// A link may take long to open, for reasons that its peer has no part in.
+void heartbeats_state::connected() {
+  for (const auto rank : neighbours_)
+    monitor_.watch(rank);
+}
+
+void heartbeats_state::beat() {
+  self->delayed_send(self, setup_.rules.period(), tick_atom::value);
+  monitor_.look(now(self));
+  look_at_words();
+  for (const auto rank : neighbours_)
+    tell(rank);
+  auto silent = monitor_.silent(setup_.rules.minimum());
+  if (silent.empty() && !some_are_silent_)
+    return;
+  some_are_silent_ = !silent.empty();
+  setup_.shared->silent.set(silent);
+  if (some_are_silent_)
+    caf::anon_send(setup_.member, processes_silent{std::move(silent)});
+}
+
+void heartbeats_state::look_at_words() {
+  if (!words_)
+    words_ = setup_.shared->heartbeats.get();
+  if (!words_)
+    return;
+  words_->beat();
+  words_->each_other([this](std::int32_t rank, std::uint32_t word) { monitor_.observe(rank, word); });
+}
+
+// Who shares memory sees this process' word, but not what this process knows of members on other hosts.
+void heartbeats_state::tell(std::int32_t neighbour) {
+  heartbeat news{monitor_.news_for(neighbour, setup_.rules.minimum())};
+  const bool withdraws = news.silent.empty() && told_.erase(neighbour) > 0;
+  if (!news.silent.empty())
+    told_.insert(neighbour);
+  else if (!withdraws && shares_memory_with(neighbour))
+    return;
+  const address from{setup_.shared->generation, 0, setup_.shared->rank};
+  caf::anon_send(setup_.post, neighbour_message{neighbour, encode(from, news)});
+}
+
+bool heartbeats_state::shares_memory_with(std::int32_t rank) const {
+  return words_ && std::ranges::find(words_->ranks(), rank) != words_->ranks().end();
+}
+
+heartbeats_actor::behavior_type heartbeats(heartbeats_actor::stateful_pointer<heartbeats_state> self,
+                                           heartbeats_setup setup) {
+  auto& state = self->state;
+  state.begin(std::move(setup));
+  return {
+      [&state](const envelope& message) { state.hear(message); },
+      [&state](ready_atom) { state.connected(); },
+      [&state](tick_atom) { state.beat(); },
+  };
+}
+
+} // namespace farandole

@@ -1,0 +1,178 @@
+// Members that give signs of life to each other, by links and in shared memory, on virtual time.
+#include "actors/member/heartbeats.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <array>
+
+#include "actors/interfaces/message_router.hpp"
+#include "tests/world/simulation.hpp"
+
+using namespace farandole;
+using namespace std::chrono_literals;
+using farandole::testing::simulation;
+
+namespace {
+
+constexpr std::int32_t count = 4;
+
+/// Ranks 0 to 3, of which 0 and 1 are on one host, and 2 and 3 on hosts of their own. All speak with rank 0.
+class crew {
+public:
+  /// `absent`: this rank's link has not opened yet, and so not all are connected.
+  explicit crew(bool shares_memory = true, std::int32_t absent = -1) : world_(1) {
+    segment_layout layout;
+    layout.members = 2;
+    layout.chunk_bytes = 4096;
+    auto made = shm_segment::create(layout);
+    REQUIRE(made);
+    window_ = std::move(*made);
+    for (std::int32_t rank = 0; rank < count; ++rank) {
+      if (rank != absent)
+        start(rank, shares_memory);
+      if (absent < 0)
+        connected(rank);
+    }
+    // Rank 0 took its first look before the others were there.
+    run(period());
+  }
+  ~crew() {
+    for (auto& member : members_) {
+      for (const auto& actor : {member.post, member.root, member.beats})
+        if (actor)
+          caf::anon_send_exit(actor, caf::exit_reason::kill);
+      member = {};
+    }
+    world_.run_until_idle();
+  }
+
+  static std::chrono::nanoseconds period() { return stuck_rules{}.period(); }
+  void run(std::chrono::nanoseconds time) { REQUIRE(world_.run_for(time)); }
+  /// It hears that all are connected.
+  void connected(std::int32_t rank) {
+    caf::anon_send(members_[static_cast<std::size_t>(rank)].beats, ready_atom::value);
+  }
+  /// Its process makes no progress any more.
+  void stop(std::int32_t rank) {
+    caf::anon_send_exit(members_[static_cast<std::size_t>(rank)].beats, caf::exit_reason::kill);
+    run(0s);
+  }
+  /// As the member was told last, and as it stands for other threads.
+  std::vector<std::int32_t> silent(std::int32_t rank) {
+    auto& entry = members_[static_cast<std::size_t>(rank)];
+    std::vector<std::int32_t> int32_ts;
+    for (const auto& silent_member : entry.shared->silent.get())
+      int32_ts.push_back(silent_member.rank);
+    if (!int32_ts.empty())
+      CHECK(int32_ts == entry.told);
+    return int32_ts;
+  }
+  std::size_t sent(std::int32_t from, std::int32_t to) {
+    return std::exchange(sent_[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)], 0);
+  }
+
+private:
+  struct member_entry {
+    std::shared_ptr<shared_member_state> shared;
+    caf::actor post, root, beats;
+    std::vector<std::int32_t> told;
+  };
+
+  void start(std::int32_t rank, bool shares_memory) {
+    auto& entry = members_[static_cast<std::size_t>(rank)];
+    entry.shared = std::make_shared<shared_member_state>();
+    entry.shared->rank = rank;
+    entry.shared->generation = 1;
+    entry.shared->members.resize(count);
+    entry.shared->tree = std::make_shared<relay_tree>(count);
+    if (rank < 2 && shares_memory)
+      entry.shared->heartbeats.set(std::make_shared<heartbeat_words>(
+          window_, static_cast<std::uint32_t>(rank), std::vector<std::int32_t>{0, 1}));
+    entry.post = world_.system().spawn([this, rank](caf::event_based_actor* self) -> caf::behavior {
+      return {[this, rank, self](const neighbour_message& event) {
+        ++sent_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(event.rank)];
+        if (const auto& to = members_[static_cast<std::size_t>(event.rank)].beats)
+          self->send(to, event.message);
+      }};
+    });
+    entry.root = world_.system().spawn([&entry](caf::event_based_actor*) -> caf::behavior {
+      return {[&entry](const processes_silent& report) {
+        entry.told.clear();
+        for (const auto& silent_member : report.ranks)
+          entry.told.push_back(silent_member.rank);
+      }};
+    });
+    entry.beats = caf::actor_cast<caf::actor>(
+        world_.system().spawn(heartbeats, heartbeats_setup{entry.shared, {}, entry.post, entry.root}));
+  }
+
+  simulation world_;
+  std::shared_ptr<shm_segment> window_;
+  std::array<member_entry, count> members_;
+  std::array<std::array<std::size_t, count>, count> sent_{};
+};
+
+using ranks = std::vector<std::int32_t>;
+
+} // namespace
+
+TEST_CASE("nobody is silent while all processes make progress") {
+  crew job;
+  job.run(60s);
+  for (std::int32_t rank = 0; rank < count; ++rank)
+    CHECK(job.silent(rank).empty());
+}
+
+TEST_CASE("all members learn of a member that makes no progress, whatever host it is on") {
+  const auto stopped = GENERATE(0, 1, 2);
+  crew job;
+  job.run(10s);
+  job.stop(stopped);
+  job.run(stuck_rules{}.minimum() - job.period());
+  for (std::int32_t rank = 0; rank < count; ++rank)
+    CHECK(job.silent(rank).empty());
+  job.run(4 * job.period());
+  for (std::int32_t rank = 0; rank < count; ++rank)
+    if (rank != stopped) {
+      // Rank 0 stands between hosts: without it the others hear nothing of each other.
+      CAPTURE(stopped, rank);
+      CHECK(job.silent(rank) == ranks{stopped});
+    }
+}
+
+TEST_CASE("members that share memory say nothing to each other over links unless there is news") {
+  crew job;
+  job.run(1s);
+  job.sent(0, 1), job.sent(1, 0), job.sent(0, 2), job.sent(2, 0);
+  job.run(10s);
+  CHECK(job.sent(0, 1) == 0);
+  CHECK(job.sent(1, 0) == 0);
+  CHECK(job.sent(0, 2) == 20);
+  CHECK(job.sent(2, 0) == 20);
+  job.stop(3);
+  job.run(10s);
+  CHECK(job.sent(0, 1) > 0);
+  CHECK(job.sent(1, 0) == 0);
+}
+
+TEST_CASE("where members on one host share no memory, their links carry the heartbeats") {
+  crew job(false);
+  job.run(10s);
+  CHECK(job.silent(0).empty());
+  CHECK(job.silent(1).empty());
+  job.stop(1);
+  job.run(10s);
+  CHECK(job.silent(0) == ranks{1});
+}
+
+TEST_CASE("who is heard for the first time long after the start has not been silent") {
+  crew job(true, 2);
+  job.run(60s);
+  CHECK(job.silent(0).empty());
+  CHECK(job.silent(3).empty());
+  job.connected(0);
+  job.run(stuck_rules{}.minimum() - job.period());
+  CHECK(job.silent(0).empty());
+  job.run(2 * job.period());
+  CHECK(job.silent(0) == ranks{2});
+}

@@ -1,0 +1,406 @@
+#include "actors/member/member.hpp"
+
+#include <utility>
+
+#include "actors/interfaces/link.hpp"
+#include "actors/interfaces/member_watcher.hpp"
+#include "actors/member/message_router.hpp"
+#include "actors/member/object_key.hpp"
+#include "actors/process_set/process_set_manager.hpp"
+#include "actors/process_set/set_actors.hpp"
+#include "collectives/transport/registry/forced_path.hpp"
+#include "messages/wire/drain.hpp"
+
+namespace farandole {
+
+namespace {
+
+// How long the rendezvous may take to say why a link to another member ended before this member acts on it
+// alone.
+constexpr std::chrono::milliseconds suspicion{600};
+
+error shut_down() {
+  return {error_kind::shut_down, "Farandole has been shut down; call init() again to go on"};
+}
+
+std::shared_ptr<const relay_tree> tree_of(const std::vector<member>& members, const settings& values) {
+  std::vector<std::string_view> hosts;
+  for (auto& member : members)
+    hosts.push_back(member.host);
+  relay_options options;
+  options.least_members = static_cast<std::size_t>(values.integer(setting::relay_ranks));
+  return std::make_shared<const relay_tree>(hosts, options);
+}
+
+} // namespace
+
+// ---- joining -------------------------------------------------------------------------------------
+
+void member_state::begin(member_setup setup) {
+  setup_ = std::move(setup);
+  self->set_down_handler([this](const caf::down_msg& down_message) { down(down_message); });
+  self->set_exit_handler([this](const caf::exit_msg& exit_message) { take_down(exit_message.reason); });
+  message_router_setup mail;
+  mail.member = caf::actor_cast<member_actor>(self);
+  mail.links = setup_.links;
+  mail.rendezvous_ip = setup_.rendezvous_ip;
+  mail.rendezvous_port = setup_.rendezvous_port;
+  mail.log = setup_.log;
+  post_ = self->spawn(message_router, std::move(mail));
+  self->monitor(post_);
+  if (setup_.rendezvous_ip.empty()) {
+    welcome alone;
+    alone.generation = 1;
+    member me;
+    me.host = setup_.introduce.host;
+    me.host_name = setup_.introduce.host_name;
+    alone.members.push_back(me);
+    return welcomed(alone);
+  }
+  auto listening =
+      listen(self->system(), setup_.bind_ip, 0, caf::actor_cast<caf::actor>(post_), setup_.links);
+  if (!listening)
+    return fail_start(listening.error());
+  listener_ = listening->handle;
+  setup_.introduce.address = setup_.bind_ip + ":" + std::to_string(listening->port);
+  calls_ = reconnect_backoff{setup_.settings.duration(setting::rendezvous_timeout)};
+  call_rendezvous();
+}
+
+void member_state::hear(const envelope& message) {
+  auto misread = [&](const error& problem) {
+    broke("a message of the rendezvous was not understood: " + problem.text);
+  };
+  if (message.kind() == wire::Envelope::Body::WELCOME) {
+    auto greeting = decode_welcome(message);
+    greeting ? welcomed(*greeting) : misread(greeting.error());
+  } else if (message.kind() == wire::Envelope::Body::AWAITED) {
+    auto missing = decode_awaited(message);
+    missing ? awaits(*missing) : misread(missing.error());
+  } else if (message.kind() == wire::Envelope::Body::REFUSED) {
+    auto refusal = decode_refused(message);
+    refusal ? refused_by(*refusal) : misread(refusal.error());
+  } else if (message.kind() == wire::Envelope::Body::RESUMED) {
+    auto resumed_result = decode_resumed(message);
+    resumed_result ? resumed_by(*resumed_result) : misread(resumed_result.error());
+  } else if (message.kind() == wire::Envelope::Body::CHANGED) {
+    auto changed_result = decode_changed(message);
+    changed_result ? warned(*changed_result) : misread(changed_result.error());
+  } else if (message.kind() == wire::Envelope::Body::LOST) {
+    auto loss = decode_lost(message);
+    loss ? lost_member(*loss) : misread(loss.error());
+  }
+}
+
+void member_state::welcomed(const welcome& greeting) {
+  if (stage_ != stage::joining || tree_ || !(setup_.rendezvous_ip.empty() || obeys(greeting.epoch)))
+    return;
+  setup_.deadline->resume(now(self));
+  auto& shared = *setup_.shared;
+  generation_ = greeting.generation;
+  shared.rank = greeting.rank;
+  shared.members = greeting.members;
+  shared.generation = greeting.generation;
+  shared.must_sync = greeting.must_sync;
+  shared.joined_late = greeting.joined_late;
+  shared.sets_kept = greeting.sets_kept;
+  shared.kept = greeting.sets;
+  if (setup_.log)
+    setup_.log->rank(greeting.rank);
+  std::vector<std::pair<std::string, std::string>> values;
+  for (auto& setting : greeting.settings)
+    values.emplace_back(setting.name, setting.value);
+  for (auto& difference : setup_.settings.override_with(values))
+    if (setup_.log)
+      setup_.log->warning(difference);
+
+  if (auto reason = objection_to_path(setup_.settings))
+    return fail_start(std::move(reason));
+  warn_of_unprotected_path();
+  shared.object_key = object_key(setup_.settings, setup_.secret);
+  shared.tree = tree_of(shared.members, setup_.settings);
+  if (listener_) {
+    peers_expected others;
+    for (const auto& member : shared.members)
+      others.peers.push_back(member.address);
+    caf::anon_send(listener_, std::move(others));
+  }
+  shared.sets.patience(setup_.settings.duration(setting::start_timeout));
+  shared.elastic = elastic();
+  shared.dynamic_sets = setup_.settings.flag(setting::dynamic_process_sets);
+  start_generation();
+}
+
+// Once for the job: by one member, in its first generation.
+void member_state::warn_of_unprotected_path() {
+  const auto warning = unprotected_path_warning(setup_.settings);
+  if (setup_.log && !warning.empty() && generation_ == 1 && setup_.shared->rank == 0)
+    setup_.log->warning(warning);
+}
+
+void member_state::start_generation() {
+  auto me = caf::actor_cast<member_actor>(self);
+  set_setup setup;
+  setup.shared = setup_.shared;
+  setup.generation = generation_;
+  setup.settings = setup_.settings;
+  setup.secret = setup_.secret;
+  setup.post = post_;
+  setup.member = me;
+  setup.log = setup_.log;
+  if (setup_.simulate)
+    setup_.simulate(setup);
+  sets_ = self->spawn(process_set_manager, setup);
+  self->monitor(sets_);
+  start_heartbeats();
+  setup.place = setup_.shared->global;
+  setup.sets = sets_;
+  setup.ready = [me] { caf::anon_send(me, ready_atom::value); };
+  setup.drained = [me] { caf::anon_send(me, drained_atom::value); };
+  setup.broke = [me](const error& reason) {
+    caf::anon_send(me, generation_broken{reason.text, reason.kind});
+  };
+  auto entered = [this](const set_actors& actors) {
+    worker_ = actors.worker;
+    mover_ = actors.connector;
+    auto& shared = *setup_.shared;
+    caf::anon_send(post_,
+                   generation_entered{generation_, shared.rank, shared.members, shared.tree,
+                                      actors.entered(0, {}), caf::actor_cast<envelope_actor>(heartbeats_)});
+  };
+  tree_ = self->spawn(supervisor, set_tree(setup, entered));
+  self->monitor(tree_);
+}
+
+void member_state::connected() {
+  if (stage_ != stage::joining)
+    return;
+  stage_ = stage::in;
+  if (heartbeats_)
+    self->send(heartbeats_, ready_atom::value);
+  setup_.shared->alive = true;
+  const auto below = setup_.shared->tree->children(setup_.shared->rank);
+  still_linked_.insert(below.begin(), below.end());
+  if (!std::exchange(told_.start, true))
+    setup_.shared->started.set_value({});
+  if (ended_)
+    ended_in_order(generation_ended(*ended_));
+}
+
+void member_state::fail_start(error reason) {
+  if (!std::exchange(told_.start, true))
+    setup_.shared->started.set_value(reason);
+  over(reason);
+}
+
+// ---- losing somebody -----------------------------------------------------------------------------
+
+void member_state::lost_member(const lost& loss) {
+  if (loss.generation != generation_ || stage_ == stage::out)
+    return;
+  const auto name = loss.rank < 0 ? std::string("the job") : setup_.shared->name_of(loss.rank);
+  error reason{error_kind::disconnected,
+               name + " " + loss.reason + "; this operation cannot complete without it"};
+  if (stage_ == stage::joining)
+    reason = {elastic() ? error_kind::disconnected : error_kind::unknown,
+              name + " " + loss.reason + " before all members were connected"};
+  reason.consequence = loss.rank != setup_.shared->rank;
+  stage_ == stage::joining ? fail_start(std::move(reason)) : over(reason);
+}
+
+// Framework threads look at it when they commit.
+void member_state::warned(const changed& changed) {
+  if (changed.generation == generation_ && stage_ != stage::out)
+    setup_.shared->changes.set(changed.count, changed.removals_only);
+}
+
+// Before the welcome the rank means nothing here: a member of a generation that this process missed had
+// called.
+void member_state::lost_peer(const peer_gone& event) {
+  if (stage_ == stage::out || !tree_)
+    return;
+  still_linked_.erase(event.rank);
+  if (stage_ == stage::leaving) {
+    return leave_if_done();
+  }
+  // Whichever end it was that closed it: the other one reports this one.
+  suspect({generation_, event.rank,
+           "lost its connection to rank " + std::to_string(setup_.shared->rank) +
+               (event.reason.empty() ? "" : " (" + event.reason + ")")});
+}
+
+// The rendezvous knows better why, for it watches the process; but it must say so soon.
+void member_state::suspect(lost loss) {
+  suspect_ = std::move(loss);
+  report(suspect_);
+  self->delayed_send(self, suspicion, retry_atom::value);
+}
+
+void member_state::broke(const std::string& reason, error_kind kind) {
+  if (stage_ == stage::out)
+    return;
+  if (setup_.log)
+    setup_.log->error(reason);
+  // Whoever could not be reached is lost, or about to be: those who can be are in the next generation.
+  const bool lost_another = kind == error_kind::disconnected || kind == error_kind::timed_out;
+  const lost own{generation_, setup_.shared->rank, "cannot go on: " + reason};
+  if (stage_ == stage::joining && elastic() && tree_ && lost_another) {
+    report(own);
+    return fail_start({error_kind::disconnected, reason});
+  }
+  if (stage_ == stage::joining)
+    return fail_start({error_kind::unknown, reason});
+  const auto silent = lost_another
+                          ? stuck_.behind_failure(setup_.shared->silent.get(), kind == error_kind::timed_out)
+                          : std::nullopt;
+  report(silent ? lost{generation_, silent->rank, stuck_rules::complaint(*silent)} : own);
+  over({kind == error_kind::timed_out ? kind : error_kind::unknown, reason});
+}
+
+// A member whose requests cannot be read may be waiting for answers that never come: it is lost, for all.
+void member_state::faulted(const member_fault& event) {
+  auto reason = "sent requests that break the protocol: " + event.reason;
+  if (setup_.log)
+    setup_.log->error("rank " + std::to_string(event.rank) + " " + reason);
+  report({generation_, event.rank, reason});
+  if (setup_.rendezvous_ip.empty())
+    broke("this rank " + reason);
+}
+
+void member_state::report(const lost& loss) {
+  address from{generation_, 0, setup_.shared->rank};
+  self->send(post_, rendezvous_message{encode(from, loss)});
+}
+
+void member_state::down(const caf::down_msg& down_message) {
+  if (post_ && down_message.source == post_.address()) {
+    if (!std::exchange(told_.end, true))
+      setup_.shared->ended.set_value();
+    if (stage_ != stage::out)
+      broke("the post of this member ended: " + to_string(down_message.reason));
+    return;
+  }
+  auto present =
+      (tree_ && down_message.source == tree_.address()) || (sets_ && down_message.source == sets_.address());
+  if (present && stage_ != stage::out)
+    broke("an actor of this member failed: " + to_string(down_message.reason));
+}
+
+// ---- leaving in order ----------------------------------------------------------------------------
+
+// Where another one's leaving has reached this member before its own caller's, it is on its way out in order
+// already, with a deadline; who cut that short would close without a farewell, and count as lost.
+void member_state::leave(departure manner) {
+  manner.submitted = setup_.shared->global->queue ? setup_.shared->global->queue->submitted() : 0;
+  if (stage_ == stage::in && worker_)
+    self->send(worker_, leave_request{std::move(manner)});
+  else if (stage_ == stage::joining)
+    fail_start(shut_down());
+  else if (stage_ != stage::leaving)
+    over(shut_down());
+}
+
+// By the link that the farewell takes later, so that it comes before it.
+void member_state::withdraw() {
+  address from{generation_, 0, setup_.shared->rank};
+  if (stage_ == stage::in)
+    self->send(post_, rendezvous_message{encode(from, leaving{generation_})});
+}
+
+// Others may be in, and leave again, before this member's own paths are connected.
+void member_state::ended_in_order(const generation_ended& event) {
+  ended_ = event;
+  if (stage_ != stage::in)
+    return;
+  stage_ = stage::leaving;
+  setup_.shared->alive = false;
+  self->send(mover_, drained_atom::value);
+  self->send(sets_, event);
+  auto patience = setup_.settings.duration(setting::shutdown_timeout);
+  leave_until_ = now(self) + patience;
+  self->delayed_send(self, patience, retry_atom::value);
+}
+
+// Who is below closes first: the leader's last word has reached whoever closes. So nothing is lost in a
+// socket's buffer.
+void member_state::leave_if_done() {
+  if (stage_ == stage::leaving && undrained_ == 0 && still_linked_.empty())
+    say_farewell();
+}
+
+void member_state::drained() {
+  --undrained_;
+  leave_if_done();
+}
+
+void member_state::say_farewell() {
+  if (std::exchange(told_.farewell, true))
+    return;
+  address from{generation_, 0, setup_.shared->rank};
+  self->send(post_,
+             rendezvous_message{encode(from, farewell{generation_, ended_->departed, ended_->interrupted})});
+  over(ended_->reason, true);
+}
+
+void member_state::deadline() {
+  if (stage_ == stage::leaving && now(self) >= leave_until_)
+    return say_farewell();
+  if (stage_ == stage::in && suspect_.rank >= 0)
+    lost_member(suspect_);
+}
+
+// The end, whatever came before: what is not settled fails with `why`, links close.
+void member_state::over(const error& reason, bool in_order) {
+  if (stage_ == stage::out)
+    return;
+  stage_ = stage::out;
+  if (heartbeats_)
+    self->send_exit(heartbeats_, caf::exit_reason::user_shutdown);
+  heartbeats_ = nullptr;
+  give_up_neighbours(in_order);
+  setup_.shared->alive = false;
+  if (worker_)
+    self->send(worker_, generation_over{reason});
+  if (mover_)
+    self->send(mover_, generation_over{reason});
+  if (sets_)
+    self->send(sets_, generation_over{reason});
+  if (listener_)
+    caf::anon_send(listener_, close_atom::value);
+  self->send(post_, close_atom::value);
+}
+
+// The runtime goes: nothing of this tree stays behind.
+void member_state::take_down(const caf::error& reason) {
+  over(shut_down());
+  self->send_exit(post_, reason);
+  if (sets_)
+    self->send_exit(sets_, reason);
+  if (tree_)
+    self->send_exit(tree_, reason);
+  self->quit(reason);
+}
+
+member_actor::behavior_type member_root(member_actor::stateful_pointer<member_state> self,
+                                        member_setup setup) {
+  auto& state = self->state;
+  state.begin(std::move(setup));
+  return {
+      [&state](const envelope& message) { state.hear(message); },
+      [&state](const rendezvous_gone& event) { state.lost_rendezvous(event); },
+      [&state](const peer_gone& event) { state.lost_peer(event); },
+      [&state](ready_atom) { state.connected(); },
+      [&state](const member_fault& event) { state.faulted(event); },
+      [&state](const generation_broken& event) { state.broke(event.reason, event.kind); },
+      [&state](const processes_silent& report) { state.hear_of_silence(report); },
+      [&state](const operations_held_up& event) { state.held_up(event); },
+      [&state](const leave_request& request) { state.leave(request.manner); },
+      [&state](withdraw_atom) { state.withdraw(); },
+      [&state](const generation_ended& event) { state.ended_in_order(event); },
+      [&state](drained_atom) { state.drained(); },
+      [&state](retry_atom) { state.deadline(); },
+      [&state](call_atom) { state.call_rendezvous(); },
+  };
+}
+
+} // namespace farandole

@@ -1,0 +1,137 @@
+// The root of one member's tree. It says hello to the rendezvous, starts the generation's actors when it is
+// welcomed, ends them when the generation ends, and knows the difference between leaving in order and losing
+// somebody.
+//
+//   hello ─▶ joining ─(paths connected)─▶ in ─(shutdown of any member)─▶ leaving ─▶ out
+//                                          └─(somebody lost, something broke)─────▶ out
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "actors/event_loop/clock.hpp"
+#include "actors/event_loop/link.hpp"
+#include "actors/event_loop/log.hpp"
+#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/heartbeats.hpp"
+#include "actors/interfaces/lane.hpp"
+#include "actors/interfaces/member.hpp"
+#include "actors/interfaces/message_router.hpp"
+#include "actors/interfaces/process_sets.hpp"
+#include "actors/interfaces/set_client.hpp"
+#include "actors/member/shared_state.hpp"
+#include "elastic/join_deadline.hpp"
+#include "elastic/reconnect_backoff.hpp"
+#include "elastic/stuck_rules.hpp"
+#include "messages/settings/settings.hpp"
+#include "messages/wire/membership.hpp"
+#include "messages/wire/rendezvous_recovery.hpp"
+
+namespace farandole {
+
+struct set_setup;
+
+struct member_setup {
+  std::shared_ptr<shared_member_state> shared;
+  farandole::settings settings = farandole::settings::built_in();
+  hello introduce; ///< this process
+  /// The highest epoch of a rendezvous that this process has obeyed; other threads look at it.
+  std::shared_ptr<std::atomic<std::uint64_t>> obeyed = std::make_shared<std::atomic<std::uint64_t>>(0);
+  /// For who waits until this process is a member; it is told what the wait is for.
+  std::shared_ptr<join_deadline> deadline = std::make_shared<join_deadline>();
+  std::string secret;
+  std::string rendezvous_ip; ///< empty: a job of one
+  std::uint16_t rendezvous_port = 0;
+  link_settings links;
+  std::string bind_ip; ///< where other members reach this one
+  logger* log = nullptr;
+  /// In the simulated world: replaces what would block or move data.
+  std::function<void(set_setup&)> simulate = {};
+  /// No: in the simulated world, where who does something again and again lets no job come to rest.
+  bool heartbeats = true;
+};
+
+/// Has more than 30 methods because each message, and each event of the rendezvous protocol, has one.
+struct member_state {
+  static inline const char* name = "member";
+
+  explicit member_state(member_actor::pointer owner) : self(owner) {}
+  void begin(member_setup setup);
+
+  void hear(const envelope& message);
+  void lost_rendezvous(const rendezvous_gone& event);
+  void call_rendezvous();
+  void lost_peer(const peer_gone& event);
+  void connected();
+  void broke(const std::string& reason, error_kind kind = error_kind::unknown);
+  void faulted(const member_fault& event);
+  void hear_of_silence(const processes_silent& report);
+  void held_up(const operations_held_up& event);
+  void leave(departure manner);
+  void withdraw();
+  void ended_in_order(const generation_ended& event);
+  void drained();
+  void deadline();
+  void down(const caf::down_msg& down_message);
+  void take_down(const caf::error& reason);
+
+private:
+  enum class stage : std::uint8_t { joining, in, leaving, out };
+
+  void welcomed(const welcome& greeting);
+  void resumed_by(const resumed& event);
+  void refused_by(const refused& refusal);
+  void awaits(const awaited& missing);
+  void look_for_rendezvous(const std::string& location, const std::string& reason);
+  /// False: it comes from a rendezvous that another one has replaced, which is told so.
+  bool obeys(std::uint64_t epoch);
+  void warn_of_unprotected_path();
+  void start_generation();
+  void lost_member(const lost& loss);
+  void warned(const changed& changed);
+  bool elastic() const { return setup_.settings.flag(setting::elastic); }
+  void fail_start(error reason);
+  /// `in_order`: what has been said must reach the others.
+  void over(const error& reason, bool in_order = false);
+  void suspect(lost loss);
+  void report(const lost& loss);
+  void start_heartbeats();
+  void give_up_neighbours(bool in_order);
+  void leave_if_done();
+  void say_farewell();
+
+  member_actor::pointer self;
+  member_setup setup_;
+  stage stage_ = stage::joining;
+  struct {
+    bool start = false;
+    bool end = false;
+    bool farewell = false;
+    std::string refusal;                  ///< by a rendezvous that this member came back to
+  } told_;                                ///< to whoever waits for it, once each
+  std::optional<generation_ended> ended_; ///< in order; while joining, this waits for the connections
+  int undrained_ = 2;                     ///< leaving: the global set's lane, and the other sets
+  instant leave_until_{};                 ///< leaving: nobody is waited for any longer
+  std::uint64_t generation_ = 0;
+  message_router_actor post_;
+  caf::actor listener_;
+  caf::actor tree_; ///< the generation's supervisor
+  process_set_manager_actor sets_;
+  set_client_actor worker_;
+  path_connector_actor mover_;
+  std::set<std::int32_t> still_linked_; ///< leaving: members below whose links are up
+  lost suspect_;                        ///< waiting for the rendezvous' word on it
+  stuck_rules stuck_;
+  heartbeats_actor heartbeats_; ///< may be null
+  reconnect_backoff calls_;     ///< of a rendezvous that went away
+};
+
+member_actor::behavior_type member_root(member_actor::stateful_pointer<member_state> self,
+                                        member_setup setup);
+
+} // namespace farandole

@@ -1,0 +1,194 @@
+#include "actors/member/member_runtime.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <future>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <utility>
+
+#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/member_watcher.hpp"
+#include "actors/member/member.hpp"
+#include "actors/member/this_host.hpp"
+#include "collectives/negotiation/set_registry.hpp"
+#include "collectives/transport/connections/sockets.hpp"
+#include "collectives/transport/mpi/mpi_path.hpp"
+
+namespace farandole {
+
+namespace {
+
+// How long the rendezvous may take to answer; it is asked again at the next commit.
+constexpr std::chrono::seconds answer_time{1};
+
+// CAF ends the process where its loop gets no descriptor, so as many are opened and closed first: CAF's epoll
+// and pipe, our bell and timer, and some to spare.
+error refusal_of_descriptors() {
+  std::array<descriptor, 8> needed;
+  for (auto& entry : needed) {
+    entry = descriptor(::eventfd(0, EFD_CLOEXEC));
+    if (!entry)
+      return {error_kind::precondition, "this process may have " + std::to_string(descriptors_allowed()) +
+                                            " descriptors open, too few for the event loop, which needs " +
+                                            std::to_string(needed.size()) + " more (" + std::strerror(errno) +
+                                            "): raise the limit with 'ulimit -n'"};
+  }
+  return {};
+}
+
+} // namespace
+
+member_runtime::member_runtime(settings values)
+    : values_(std::move(values)), log_(log_options_of(values_)),
+      shared_state_(std::make_shared<farandole::shared_member_state>()) {}
+
+expected<std::unique_ptr<member_runtime>> member_runtime::start(settings values, member_start manner) {
+  try {
+    std::unique_ptr<member_runtime> runtime{new member_runtime(std::move(values))};
+    runtime->shared_state_->faults = std::move(manner.faults);
+    for (auto& warning : runtime->values_.warnings())
+      runtime->log_.warning(warning);
+    if (auto problem = runtime->join(manner))
+      return problem;
+    return runtime;
+  } catch (const std::exception& lack) { // std::bad_alloc; std::system_error where no thread can be started
+    return error{error_kind::unknown,
+                 "this process has too little memory, or may not start the threads that it needs (" +
+                     std::string(lack.what()) +
+                     "): raise its limits (ulimit -v, ulimit -u), or give the host more memory"};
+  }
+}
+
+error member_runtime::join(const member_start& start) {
+  auto secret = start.secret;
+  if (needs_mpi(values_, start.mpi)) {
+    auto met = mpi_start::meet(values_, secret, start.mpi);
+    if (!met)
+      return met.error();
+    mpi_ = std::move(*met);
+    if (mpi_)
+      shared_state_->mpi = mpi_->job();
+  }
+  const bool alone = values_.text(setting::rendezvous_address).empty() && !mpi_;
+  if (alone && start.mpi.launch && !is_meant_to_be_alone(values_))
+    if (auto problem = objection_to_job(*start.mpi.launch, 0, 1))
+      return problem;
+  member_setup setup;
+  setup.shared = shared_state_;
+  setup.settings = values_;
+  setup.log = &log_;
+  setup.secret = secret;
+  setup.introduce.slot = static_cast<std::int32_t>(values_.integer(setting::rank));
+  setup.introduce.size = static_cast<std::int32_t>(values_.integer(setting::size));
+  setup.introduce.host = host_identity(values_);
+  setup.introduce.host_name = host_name();
+  setup.introduce.process = getpid();
+  setup.introduce.progress = start.progress;
+  setup.introduce.keeps_sets = start.sets_before.has_value();
+  setup.introduce.state_generation = start.state_generation;
+  setup.introduce.sets = start.sets_before.value_or(std::vector<kept_set>{});
+  setup.introduce.epoch = *start.epoch;
+  setup.obeyed = epoch_ = start.epoch;
+  setup.deadline = start.deadline;
+  if (auto& location = values_.text(setting::rendezvous_address); !location.empty()) {
+    if (secret.empty())
+      return {error_kind::precondition,
+              "a rendezvous is named (HOROVOD_GLOO_RENDEZVOUS_ADDR=" + location +
+                  "), but no job secret: start the process with horovodrun, or pass "
+                  "FARANDOLE_SECRET_FILE"};
+    auto remote = resolve(location);
+    if (!remote)
+      return remote.error();
+    auto own = own_address_towards(*remote, values_);
+    if (!own)
+      return own.error();
+    setup.rendezvous_ip = *remote;
+    setup.rendezvous_port = static_cast<std::uint16_t>(values_.integer(setting::rendezvous_port));
+    setup.bind_ip = *own;
+    setup.links = link_settings::of(values_);
+    setup.links.credentials = std::make_shared<const tls_credentials>(secret);
+    setup.links.connect_timeout = values_.duration(setting::start_timeout);
+    setup.links.connect_timeout_setting = values_.cited(setting::start_timeout);
+    setup.links.log = &log_;
+  }
+  if (auto problem = refusal_of_descriptors())
+    return problem;
+  system_ = std::make_unique<loop_system>();
+  auto started = shared_state_->started.get_future();
+  member_ = caf::actor_cast<caf::actor>(system_->get().spawn(member_root, std::move(setup)));
+  while (started.wait_until(start.deadline->deadline(std::chrono::steady_clock::now())) !=
+         std::future_status::ready) {
+    if (start.deadline->over(std::chrono::steady_clock::now()))
+      return did_not_come_together();
+    log_.warning("init() still waits: the others train, and this process joins at their next commit");
+  }
+  return started.get();
+}
+
+error member_runtime::did_not_come_together() const {
+  const auto patience = join_timeout(values_);
+  const auto missing = shared_state_->missing.get();
+  const auto place = "rank " + std::to_string(values_.integer(setting::rank)) + " of " +
+                     std::to_string(values_.integer(setting::size)) + " on " + host_name();
+  if (const auto unconnected = shared_state_->unconnected.get(); !unconnected.empty())
+    return {error_kind::timed_out, "the job did not come together within " + values_.cited(patience) + ": " +
+                                       place + " could not connect its data paths (" + unconnected +
+                                       "); check that workers reach each other's ports and call init()"};
+  return {error_kind::timed_out, "the job did not come together within " + values_.cited(patience) + ": " +
+                                     place + " waited for the others" +
+                                     (missing.empty() ? "" : " (" + missing + ")") +
+                                     "; check that all of them were started and call init()"};
+}
+
+void member_runtime::shutdown(departure manner) {
+  if (left_.exchange(true, std::memory_order_relaxed) || !system_)
+    return;
+  manner.exception = printable_line(manner.exception);
+  caf::anon_send(member_, leave_request{std::move(manner)});
+  // The member has a deadline of its own; this one only guards against a fault in it.
+  shared_state_->ended.get_future().wait_for(2 * values_.duration(setting::shutdown_timeout) +
+                                             std::chrono::seconds{1});
+}
+
+void member_runtime::withdraw() {
+  if (!alive())
+    return;
+  caf::anon_send(member_, withdraw_atom::value);
+  shared_state_->changes.await(answer_time);
+}
+
+expected<std::shared_ptr<submission_queue>> member_runtime::queue(std::uint32_t set) const {
+  // The global set's lives as long as this object, so nobody need count who uses it: most operations go
+  // there.
+  if (set == 0)
+    return std::shared_ptr<farandole::submission_queue>(std::shared_ptr<void>(),
+                                                        shared_state_->global->queue.get());
+  auto found = shared_state_->sets.find(set);
+  if (!found)
+    return error{error_kind::invalid_argument, "there is no process set " + std::to_string(set)};
+  if (!found->queue)
+    return error{error_kind::invalid_argument, "rank " + std::to_string(shared_state_->rank) +
+                                                   " is not in process set " + std::to_string(set) +
+                                                   ", which has ranks " + ranks_to_text(found->ranks)};
+  return found->queue;
+}
+
+member_runtime::~member_runtime() {
+  shutdown();
+  auto& global = *shared_state_->global;
+  if (global.queue)
+    global.queue->close();
+  // The lanes' last tasks may still send messages: their threads end before the system does.
+  if (global.lane)
+    global.lane->stop();
+  shared_state_->sets.shut();
+  if (member_)
+    caf::anon_send_exit(member_, caf::exit_reason::user_shutdown);
+  member_ = nullptr;
+  system_.reset();
+}
+
+} // namespace farandole

@@ -1,0 +1,395 @@
+#include "actors/member/message_router.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/interfaces/link.hpp"
+#include "messages/wire/membership.hpp"
+
+namespace farandole {
+
+namespace {
+
+constexpr link_id first_rendezvous_link = 1; ///< later calls have numbers beyond the parent's
+constexpr link_id parent_link = 2;
+
+bool split_address(const std::string& text, std::string& ip, std::uint16_t& port) {
+  auto colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0 || text.size() - colon > 6)
+    return false;
+  auto number = 0ul;
+  for (auto digit : text.substr(colon + 1)) {
+    if (digit < '0' || digit > '9')
+      return false;
+    number = number * 10 + static_cast<unsigned long>(digit - '0');
+  }
+  ip = text.substr(0, colon);
+  port = static_cast<std::uint16_t>(number);
+  return number > 0 && number < 65536;
+}
+
+std::string not_below(std::int32_t rank) {
+  return "rank " + std::to_string(rank) +
+         " has no business here: it does not speak with the leader by this process";
+}
+
+std::string brought_for(std::int32_t source, std::int32_t neighbour) {
+  return "a message of rank " + std::to_string(source) + " came by the link of rank " +
+         std::to_string(neighbour);
+}
+
+} // namespace
+
+void message_router_state::begin(message_router_setup setup) {
+  setup_ = std::move(setup);
+}
+
+void message_router_state::call(const rendezvous_call& rendezvous_message) {
+  if (closing_ || rendezvous_)
+    return;
+  auto links = setup_.links;
+  const bool again = rendezvous_link_ != 0;
+  if (again)
+    links.log = nullptr; // the member says once that it looks for it
+  rendezvous_link_ = again ? std::max(parent_link, rendezvous_link_) + 1 : first_rendezvous_link;
+  path_addresses_ = rendezvous_message.path_addresses;
+  dial(self->system(), setup_.rendezvous_ip, setup_.rendezvous_port, caf::actor_cast<caf::actor>(self),
+       rendezvous_link_, links);
+}
+
+// ---- out -----------------------------------------------------------------------------------------
+
+void message_router_state::send(const envelope& message) {
+  if (leads())
+    return route(message);
+  auto set = sets_.find(message.set());
+  auto gathers = set != sets_.end() && set->second.actors.relay;
+  if (gathers && message.kind() == wire::Envelope::Body::REQUESTS)
+    return route(message);
+  send_up(message);
+}
+
+void message_router_state::send_up(const envelope& message) {
+  if (auto link = links_.find(parent_link); link != links_.end())
+    caf::anon_send(link->second.handle, message);
+  else if (!closing_)
+    for_parent_.push_back(message);
+}
+
+// To all that it concerns, or towards the one whom it is for.
+void message_router_state::send_down(const envelope& message) {
+  if (message.target() >= 0)
+    return send_down(tree_->branch(rank_, message.target()), message);
+  for (auto child : sets_.at(message.set()).below)
+    send_down(child, message);
+}
+
+void message_router_state::send_down(std::int32_t child, const envelope& message) {
+  if (auto link = by_rank_.find(child); link != by_rank_.end())
+    caf::anon_send(links_.at(link->second).handle, message);
+}
+
+void message_router_state::send_to_rendezvous(const envelope& message) {
+  if (rendezvous_)
+    caf::anon_send(rendezvous_, message);
+  else if (!setup_.rendezvous_ip.empty() && !closing_)
+    for_rendezvous_.push_back(message);
+}
+
+// Null where there is none, or none any more.
+caf::actor message_router_state::link_to(std::int32_t neighbour) const {
+  auto link = parent_link;
+  if (!tree_ || tree_->parent(rank_) != neighbour) {
+    const auto position = by_rank_.find(neighbour);
+    if (position == by_rank_.end())
+      return {};
+    link = position->second;
+  }
+  const auto found = links_.find(link);
+  return found == links_.end() ? caf::actor{} : found->second.handle;
+}
+
+void message_router_state::send(const neighbour_message& event) {
+  if (auto link = link_to(event.rank))
+    caf::anon_send(link, event.message);
+}
+
+void message_router_state::give_up(const neighbours_given_up& event) {
+  for (auto rank : event.ranks)
+    if (auto link = link_to(rank))
+      caf::anon_send(caf::actor_cast<link_actor>(link), cut_atom::value);
+}
+
+void message_router_state::enter(const generation_entered& event) {
+  generation_ = event.generation;
+  rank_ = event.rank;
+  tree_ = event.tree;
+  heartbeats_ = event.heartbeats;
+  if (auto above = tree_->parent(rank_); above >= 0) {
+    auto& parent = event.members[static_cast<std::size_t>(above)];
+    std::string ip;
+    std::uint16_t port = 0;
+    if (split_address(parent.address, ip, port))
+      dial(self->system(), ip, port, caf::actor_cast<caf::actor>(self), parent_link, setup_.links);
+    else
+      self->send(setup_.member,
+                 peer_gone{above, "announced the address \"" + parent.address + "\", which is none"});
+  }
+  for (auto& [id, link] : links_)
+    if (link.rank >= 0 && tree_->branch(rank_, link.rank) != link.rank) {
+      // Whoever it is, it is not the member of this rank.
+      const auto claimed = std::exchange(link.rank, -1);
+      by_rank_.erase(claimed);
+      drop(id, not_below(claimed));
+    }
+  const auto early = gate_.enter_generation(event.generation);
+  enter(event.global);
+  take_early(early);
+}
+
+// Only now is it known whose messages a link may bring. Where a link brought somebody else's, all messages
+// of that sender are suspect; the link's own member ends the generation. What came for generations that ended
+// before this member entered them came by links that are gone, and accuses nobody.
+void message_router_state::take_early(const std::vector<envelope>& messages) {
+  std::set<std::int32_t> forged;
+  for (const auto& [generation, source, id] : std::exchange(early_sources_, {})) {
+    if (generation != generation_)
+      continue;
+    const auto link = links_.find(id);
+    if (link != links_.end() && link->second.rank >= 0 && tree_->below(link->second.rank, source))
+      continue;
+    forged.insert(source);
+    if (link != links_.end() && link->second.rank >= 0)
+      drop(id, brought_for(source, link->second.rank));
+  }
+  for (const auto& message : messages) {
+    const auto child = tree_->branch(rank_, message.source());
+    const auto link = by_rank_.find(child);
+    if (link == by_rank_.end() || links_.at(link->second).dropped || forged.count(message.source()))
+      continue;
+    if (const auto reason = objection(child, message); !reason.empty())
+      drop(link->second, reason);
+    else
+      take(link->second, message);
+  }
+}
+
+void message_router_state::enter(const set_entered& event) {
+  auto& entry = sets_[event.number];
+  entry.actors = event;
+  auto below = tree_->children(rank_);
+  entry.below.assign(below.begin(), below.end());
+  if (!event.ranks.empty())
+    std::erase_if(entry.below, [&](auto child) {
+      return std::none_of(event.ranks.begin(), event.ranks.end(),
+                          [&](auto rank) { return tree_->below(child, rank); });
+    });
+  for (auto& message : gate_.enter_set(event.number))
+    route(message);
+}
+
+void message_router_state::leave(const set_left& event) {
+  gate_.leave_set(event.number);
+  sets_.erase(event.number);
+}
+
+void message_router_state::close() {
+  closing_ = true;
+  for (auto& [id, link] : links_)
+    caf::anon_send(caf::actor_cast<link_actor>(link.handle), close_atom::value);
+  if (rendezvous_)
+    caf::anon_send(rendezvous_, close_atom::value);
+  finish_if_closed();
+}
+
+void message_router_state::finish_if_closed() {
+  if (closing_ && links_.empty() && !rendezvous_)
+    self->quit();
+}
+
+// ---- links ---------------------------------------------------------------------------------------
+
+void message_router_state::opened(const link_opened& event) {
+  if (closing_) {
+    caf::anon_send(event.handle, close_atom::value);
+    return;
+  }
+  if (event.link == rendezvous_link_) {
+    rendezvous_ = event.handle;
+    caf::anon_send(rendezvous_, path_addresses_);
+    for (auto& message : std::exchange(for_rendezvous_, {}))
+      caf::anon_send(rendezvous_, message);
+    return;
+  }
+  auto& entry = links_[event.link];
+  entry.handle = event.handle;
+  entry.peer = event.peer;
+  if (event.link != parent_link)
+    return; // it greets first
+  entry.rank = tree_->parent(rank_);
+  farandole::address from{generation_, 0, rank_};
+  caf::anon_send(entry.handle, encode(from, greeting{wire_version, rank_}));
+  for (auto& message : std::exchange(for_parent_, {}))
+    caf::anon_send(entry.handle, message);
+}
+
+void message_router_state::closed(const link_closed& event) {
+  if (event.link == rendezvous_link_) {
+    const bool opened = std::exchange(rendezvous_, nullptr) != nullptr;
+    if (!closing_)
+      self->send(setup_.member, rendezvous_gone{event.reason, event.untrusted, opened});
+    return finish_if_closed();
+  }
+  auto rank = event.link == parent_link ? tree_->parent(rank_) : -1;
+  if (auto link = links_.find(event.link); link != links_.end()) {
+    rank = link->second.dropped ? -1 : link->second.rank; // of one that was dropped the member knows
+    by_rank_.erase(link->second.rank);
+    links_.erase(link);
+  }
+  if (!closing_ && rank >= 0)
+    self->send(setup_.member, peer_gone{rank, event.reason});
+  finish_if_closed();
+}
+
+void message_router_state::drop(link_id link, const std::string& reason) {
+  auto& entry = links_.at(link);
+  if (std::exchange(entry.dropped, true))
+    return;
+  if (setup_.log)
+    setup_.log->warning("closing the link from " + entry.peer +
+                        (entry.rank >= 0 ? " (rank " + std::to_string(entry.rank) + ")" : "") + ": " +
+                        reason);
+  caf::anon_send(entry.handle, close_atom::value);
+  if (!closing_ && entry.rank >= 0)
+    self->send(setup_.member, peer_gone{entry.rank, reason});
+}
+
+// ---- in ------------------------------------------------------------------------------------------
+
+void message_router_state::received(const link_received& event) {
+  if (event.link == rendezvous_link_) {
+    self->send(setup_.member, event.message);
+    return;
+  }
+  auto position = links_.find(event.link);
+  if (position == links_.end() || position->second.dropped)
+    return;
+  auto& from = position->second;
+  if (from.rank < 0)
+    return greet(event.link, from, event.message);
+  if (event.message.kind() == wire::Envelope::Body::HEARTBEAT)
+    return hear_heartbeat(event.link, event.message);
+  if (const auto reason = tree_ ? objection(from.rank, event.message) : std::string(); !reason.empty())
+    return drop(event.link, reason);
+  take(event.link, event.message);
+}
+
+// It is about now: of another generation it is worth nothing, and what is between two members goes no
+// further.
+void message_router_state::hear_heartbeat(link_id link, const envelope& message) {
+  const auto rank = links_.at(link).rank;
+  if (message.source() != rank)
+    return drop(link, "a heartbeat of rank " + std::to_string(message.source()) +
+                          " came by the link of rank " + std::to_string(rank));
+  if (message.generation() == generation_ && heartbeats_)
+    self->send(heartbeats_, message);
+}
+
+// From above comes what the leader said, from below what members there say.
+std::string message_router_state::objection(std::int32_t neighbour, const envelope& message) const {
+  using body = wire::Envelope::Body;
+  const auto kind = message.kind();
+  const bool above = neighbour == tree_->parent(rank_);
+  if (above ? message.source() != 0 : !tree_->below(neighbour, message.source()))
+    return brought_for(message.source(), neighbour);
+  if (above ? kind == body::SCHEDULE || kind == body::INTRODUCTIONS
+            : kind == body::REQUESTS || kind == body::GATHERED || kind == body::INTRODUCTION)
+    return {};
+  return "a message of kind " + std::to_string(static_cast<int>(kind)) + " from rank " +
+         std::to_string(message.source()) + " has no place between members";
+}
+
+void message_router_state::take(link_id link, const envelope& message) {
+  auto answer = gate_.offer(message);
+  if (!answer)
+    drop(link, answer.error().text);
+  else if (*answer == message_gate::answer::pass)
+    route(message);
+  else if (*answer == message_gate::answer::held && !tree_)
+    early_sources_.insert({message.generation(), message.source(), link});
+}
+
+void message_router_state::greet(link_id link, neighbour& from, const envelope& message) {
+  auto said = decode_greeting(message);
+  if (!said)
+    return drop(link, said.error().text);
+  if (said->wire_version != wire_version)
+    return drop(link, "it speaks wire version " + std::to_string(said->wire_version) + ", this process " +
+                          std::to_string(wire_version) + ": start every process with the same Farandole");
+  if (const auto held = by_rank_.find(said->rank); held != by_rank_.end())
+    return drop(link, "rank " + std::to_string(said->rank) + " is connected already, from " +
+                          links_.at(held->second).peer);
+  if (said->rank < 0 || (tree_ && tree_->branch(rank_, said->rank) != said->rank))
+    return drop(link, not_below(said->rank));
+  from.rank = said->rank;
+  by_rank_[said->rank] = link;
+}
+
+// To whom a message of the current generation goes in this process.
+void message_router_state::route(const envelope& message) {
+  auto found = sets_.find(message.set());
+  if (found == sets_.end())
+    return; // this process sent it to itself while the set ended
+  auto& set = found->second.actors;
+  auto hand = [&](const envelope_actor& taker) {
+    if (taker)
+      self->send(taker, message);
+  };
+  auto from_leader = message.source() == 0;
+  auto present = message.target() < 0 || message.target() == rank_;
+  switch (message.kind()) {
+  case wire::Envelope::Body::REQUESTS:
+  case wire::Envelope::Body::GATHERED:
+    return hand(leads() ? set.negotiator : set.relay);
+  case wire::Envelope::Body::INTRODUCTION:
+    return leads() ? hand(set.address_exchange) : send_up(message);
+  case wire::Envelope::Body::SCHEDULE:
+    if (from_leader && present)
+      hand(set.worker);
+    // A relay learns of what was forgotten before those below can.
+    if (from_leader && message.target() < 0)
+      hand(set.relay);
+    return from_leader ? send_down(message) : void();
+  case wire::Envelope::Body::INTRODUCTIONS:
+    if (from_leader && present)
+      hand(set.mover);
+    return from_leader ? send_down(message) : void();
+  default:
+    return; // objection() let nothing else in
+  }
+}
+
+message_router_actor::behavior_type
+message_router(message_router_actor::stateful_pointer<message_router_state> self,
+               message_router_setup setup) {
+  auto& state = self->state;
+  state.begin(std::move(setup));
+  return {
+      [&state](const envelope& message) { state.send(message); },
+      [&state](const rendezvous_message& outbound_to_rendezvous) {
+        state.send_to_rendezvous(outbound_to_rendezvous.message);
+      },
+      [&state](const neighbour_message& event) { state.send(event); },
+      [&state](const neighbours_given_up& event) { state.give_up(event); },
+      [&state](const rendezvous_call& rendezvous_message) { state.call(rendezvous_message); },
+      [&state](const generation_entered& event) { state.enter(event); },
+      [&state](const set_entered& event) { state.enter(event); },
+      [&state](const set_left& event) { state.leave(event); },
+      [&state](close_atom) { state.close(); },
+      [&state](const link_opened& event) { state.opened(event); },
+      [&state](const link_received& event) { state.received(event); },
+      [&state](const link_closed& event) { state.closed(event); },
+  };
+}
+
+} // namespace farandole

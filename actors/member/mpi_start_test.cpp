@@ -1,0 +1,64 @@
+// When a job needs MPI, and what it says where there is none. That it works is told by tests under mpirun.
+#include <catch2/catch.hpp>
+
+#include "actors/member/mpi_start.hpp"
+
+using namespace farandole;
+
+namespace {
+
+settings with(std::map<std::string, std::string> given) {
+  auto values = settings::load({[given](std::string_view name) -> std::optional<std::string> {
+                                  const auto found = given.find(std::string(name));
+                                  return found == given.end() ? std::nullopt : std::optional(found->second);
+                                },
+                                {},
+                                {}});
+  REQUIRE(values);
+  return *values;
+}
+
+std::string what_meet_says(std::map<std::string, std::string> given) {
+  auto values = with(std::move(given));
+  CHECK(needs_mpi(values, {}));
+  std::string secret;
+  auto met = mpi_start::meet(values, secret, {});
+  return met ? "" : met.error().text;
+}
+
+} // namespace
+
+TEST_CASE("MPI is asked only where it is needed", "[mpi]") {
+  const std::string rendezvous = "HOROVOD_GLOO_RENDEZVOUS_ADDR";
+  const auto launched = [](std::int32_t size) {
+    foreign_launch launch;
+    launch.size = size;
+    launch.by = gathering::mpi;
+    return mpi_facts{{}, launch};
+  };
+  auto by_slurm = launched(2);
+  by_slurm.launch->by = gathering::nothing;
+  CHECK_FALSE(needs_mpi(settings::built_in(), {}));
+  CHECK_FALSE(needs_mpi(settings::built_in(), launched(1)));
+  CHECK(needs_mpi(settings::built_in(), launched(2)));
+  CHECK(needs_mpi(settings::built_in(), launched(0))); // PMIx alone does not publish the size
+  CHECK_FALSE(needs_mpi(settings::built_in(), by_slurm));
+  CHECK_FALSE(needs_mpi(with({{"HOROVOD_SIZE", "1"}}), launched(2)));
+  CHECK(needs_mpi(settings::built_in(), {{0}, launched(1).launch}));
+  CHECK_FALSE(needs_mpi(with({{rendezvous, "10.0.0.1"}}), launched(2)));
+  CHECK(needs_mpi(with({{rendezvous, "10.0.0.1"}, {"FARANDOLE_CPU_PATH", "mpi"}}), launched(2)));
+  CHECK_FALSE(needs_mpi(
+      with({{rendezvous, "10.0.0.1"}, {"FARANDOLE_CPU_PATH", "local"}, {"HOROVOD_CPU_OPERATIONS", "mpi"}}),
+      {}));
+  CHECK(needs_mpi(with({{"HOROVOD_CONTROLLER", "mpi"}}), {}));
+}
+
+TEST_CASE("a process that mpirun did not start is told which setting wants it", "[mpi]") {
+  const std::string size = "HOROVOD_SIZE", address = "HOROVOD_GLOO_RENDEZVOUS_ADDR";
+  for (auto [name, value] : {std::pair{"FARANDOLE_CPU_PATH", "mpi"}, {"HOROVOD_CPU_OPERATIONS", "mpi"}}) {
+    const auto text = what_meet_says({{size, "2"}, {address, "127.0.0.1"}, {name, value}});
+    CHECK(text.find(std::string(name) + "=mpi") == 0);
+    CHECK(text.find("mpirun -np N") != std::string::npos);
+  }
+  CHECK(what_meet_says({{size, "1"}, {"FARANDOLE_CPU_PATH", "mpi"}}).empty()); // a job of one needs nobody
+}

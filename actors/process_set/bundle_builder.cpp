@@ -1,0 +1,115 @@
+#include "actors/process_set/bundle_builder.hpp"
+
+#include <cassert>
+#include <string>
+#include <utility>
+
+#include "actors/submission/request_check.hpp"
+#include "collectives/operation.hpp"
+#include "messages/values/printable.hpp"
+
+namespace farandole {
+
+namespace {
+
+work work_of(const bundle& bundle, std::span<const std::int32_t> ranks) {
+  work moved;
+  moved.sequence = bundle.sequence;
+  moved.operation = bundle.operation;
+  moved.dtype = bundle.dtype;
+  moved.reduce_op = bundle.reduce_op;
+  moved.prescale = bundle.prescale;
+  moved.postscale = bundle.postscale;
+  moved.root = place_of(bundle.root, ranks);
+  moved.parts.reserve(bundle.entries.size());
+  return moved;
+}
+
+std::string called(const bundle_entry& entry) {
+  return entry.id ? "id " + std::to_string(entry.id) : printable_name(entry.name);
+}
+
+// What the schedule wants of a tensor that this member has not submitted, or has otherwise.
+std::string complaint(const bundle& bundle, const bundle_entry& entry, const operation_state_ptr& own,
+                      bool joined) {
+  if (!own)
+    return joined && row_of(bundle.operation).takes_zeros ? "" : "which this rank has not submitted";
+  if (own->signature.operation != bundle.operation || own->signature.dtype != bundle.dtype)
+    return "which this rank has submitted as " + std::string(row_of(own->signature.operation).name) + " of " +
+           std::string(to_string(own->signature.dtype));
+  if (!row_of(bundle.operation).has_rows())
+    return {};
+  const auto& extents = own->signature.shape;
+  if (extents.empty() ||
+      (row_of(bundle.operation).rows == row_use::gathered && entry.row_elements != elements_of_row(extents)))
+    return "whose rows are others than those of the shape " + to_string(extents) + " submitted here";
+  return {};
+}
+
+} // namespace
+
+expected<std::unique_ptr<lane_job>>
+bundle_builder::build(const bundle& bundle, std::vector<operation_state_ptr> operations, bool joined) const {
+  assert(operations.size() == bundle.entries.size());
+  const auto broken = [&](const std::string& text) {
+    return error{error_kind::unknown, "bundle " + std::to_string(bundle.sequence) + text};
+  };
+  auto job = std::make_unique<lane_job>();
+  job->bundle = work_of(bundle, ranks_);
+  job->operations = std::move(operations);
+  if (row_of(bundle.operation).rows == row_use::dealt && bundle.entries.size() != 1)
+    return broken(" holds " + std::to_string(bundle.entries.size()) + " tensors; an alltoall goes alone");
+  for (std::size_t i = 0; i < bundle.entries.size(); ++i) {
+    if (auto text = complaint(bundle, bundle.entries[i], job->operations[i], joined); !text.empty())
+      return broken(" names tensor " + called(bundle.entries[i]) + ", " + text);
+    add_part(bundle.entries[i], i, *job);
+  }
+  return job;
+}
+
+void bundle_builder::add_part(const bundle_entry& entry, std::size_t index, lane_job& job) const {
+  auto& moved = job.bundle;
+  auto& operation = job.operations[index];
+  part part;
+  part.input_bytes = static_cast<std::size_t>(entry.elements) * size_of(moved.dtype);
+  if (operation) {
+    part.input = operation->input;
+    part.output = operation->output;
+    part.input_bytes = operation->bytes;
+  }
+  switch (row_of(moved.operation).rows) {
+  case row_use::gathered: {
+    auto row_bytes = static_cast<std::size_t>(entry.row_elements) * size_of(moved.dtype);
+    for (auto rows : entry.first_dims)
+      moved.gathered.push_back(static_cast<std::size_t>(rows) * row_bytes);
+    operation->outcome.first_dims = entry.first_dims;
+    part.output = nullptr; // the lane allocates it
+    break;
+  }
+  case row_use::dealt:
+    for (auto rows : operation->splits)
+      moved.sent.push_back(static_cast<std::size_t>(rows) * bytes_of_row(operation->signature));
+    part.output = nullptr; // the lane allocates it once the members have told each other its size
+    break;
+  case row_use::segmented:
+    add_segments(*operation, moved);
+    break;
+  case row_use::whole:
+    break;
+  }
+  moved.parts.push_back(part);
+}
+
+// Rows that cannot be dealt out evenly go to the first members, one each.
+void bundle_builder::add_segments(operation_state& operation, work& moved) const {
+  const auto rows = static_cast<std::size_t>(operation.signature.shape.at(0));
+  const auto row_bytes = bytes_of_row(operation.signature);
+  for (std::size_t member = 0; member < members_; ++member) {
+    const auto own = rows / members_ + (member < rows % members_ ? 1 : 0);
+    moved.sent.push_back(own * row_bytes);
+    if (member == rank_)
+      operation.outcome.first_dims = {static_cast<std::int64_t>(own)};
+  }
+}
+
+} // namespace farandole

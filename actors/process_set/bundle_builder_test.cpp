@@ -1,0 +1,99 @@
+#include "actors/process_set/bundle_builder.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole;
+using numbers = std::vector<std::int64_t>;
+using sizes = std::vector<std::size_t>;
+
+namespace {
+
+operation_state_ptr submitted(operation op, shape extents, numbers splits = {}) {
+  auto operation = operation_state_ptr::make();
+  operation->name = "t";
+  operation->signature.operation = op;
+  operation->signature.shape = std::move(extents);
+  operation->bytes = static_cast<std::size_t>(element_count(operation->signature.shape)) * sizeof(float);
+  operation->splits = std::move(splits);
+  return operation;
+}
+
+bundle scheduled(operation op, std::vector<bundle_entry> entries) {
+  bundle result;
+  result.sequence = 5;
+  result.operation = op;
+  result.entries = std::move(entries);
+  return result;
+}
+
+work built(const bundle_builder& builder, const bundle& bundle, std::vector<operation_state_ptr> operations) {
+  auto job = builder.build(bundle, std::move(operations), false);
+  REQUIRE(job);
+  return (*job)->bundle;
+}
+
+std::string refusal_of(const bundle& bundle, std::vector<operation_state_ptr> operations,
+                       bool joined = false) {
+  auto job = bundle_builder(0, 2).build(bundle, std::move(operations), joined);
+  return job ? "" : job.error().text;
+}
+
+} // namespace
+
+TEST_CASE("rows that cannot be dealt out evenly go to the first members, one each") {
+  const auto bundle = scheduled(operation::reducescatter, {{1, "", 14, {}, 0}, {2, "", 2, {}, 0}});
+  auto seven = submitted(operation::reducescatter, {7, 2}),
+       operation = submitted(operation::reducescatter, {1, 2});
+  std::vector<std::byte> memory(16);
+  operation->output = memory.data();
+  const auto moved = built(bundle_builder(1, 3), bundle, {seven, operation});
+  CHECK(moved.sequence == 5);
+  CHECK(moved.sent == sizes{24, 16, 16, 8, 0, 0});
+  CHECK(seven->outcome.first_dims == numbers{2});
+  CHECK(operation->outcome.first_dims == numbers{0});
+  CHECK(moved.parts[0].output == nullptr);
+  CHECK(moved.parts[1].output == memory.data());
+  CHECK(moved.parts[0].input_bytes == 56);
+}
+
+TEST_CASE("an alltoall sends what its caller said, and its output comes later") {
+  const auto bundle = scheduled(operation::alltoall, {{1, "", 99, {}, 0}});
+  auto own = submitted(operation::alltoall, {4, 3}, {3, 0, 1});
+  std::vector<std::byte> memory(48);
+  own->output = memory.data();
+  const auto moved = built(bundle_builder(2, 3), bundle, {own});
+  CHECK(moved.sent == sizes{36, 0, 12});
+  CHECK(moved.received.empty());
+  CHECK(moved.parts[0].input_bytes == 48);
+  CHECK(moved.parts[0].output == nullptr);
+}
+
+TEST_CASE("an allgather's sizes come from the schedule") {
+  const auto bundle = scheduled(operation::allgather, {{1, "", 9, {1, 2}, 3}, {2, "", 1, {0, 1}, 1}});
+  auto rows = submitted(operation::allgather, {1, 3}), none = submitted(operation::allgather, {0});
+  CHECK(built(bundle_builder(0, 2), bundle, {rows, none}).gathered == sizes{12, 24, 0, 4});
+  CHECK(rows->outcome.first_dims == numbers{1, 2});
+}
+
+TEST_CASE("a joined member brings nulls, where zeros can stand in for it") {
+  const auto sum = scheduled(operation::allreduce, {{1, "", 3, {}, 0}});
+  auto job = bundle_builder(0, 2).build(sum, {operation_state_ptr()}, true);
+  REQUIRE(job);
+  CHECK((*job)->bundle.parts[0].input_bytes == 12);
+  CHECK_THAT(refusal_of(sum, {operation_state_ptr()}),
+             Catch::Contains("bundle 5") && Catch::Contains("not submitted"));
+  const auto dealt = scheduled(operation::alltoall, {{0, "deal", 3, {}, 0}});
+  CHECK_THAT(refusal_of(dealt, {operation_state_ptr()}, true), Catch::Contains("deal"));
+}
+
+TEST_CASE("a schedule that does not fit what was submitted is refused") {
+  const auto sum = scheduled(operation::allreduce, {{1, "", 3, {}, 0}});
+  CHECK_THAT(refusal_of(sum, {submitted(operation::reducescatter, {3})}), Catch::Contains("reducescatter"));
+  const auto deal = scheduled(operation::alltoall, {{1, "", 2, {}, 0}, {2, "", 2, {}, 0}});
+  CHECK_THAT(refusal_of(deal, {submitted(operation::alltoall, {2}, {1, 1}),
+                               submitted(operation::alltoall, {2}, {1, 1})}),
+             Catch::Contains("alone"));
+  const auto gather = scheduled(operation::allgather, {{1, "", 4, {1, 1}, 2}});
+  CHECK_THAT(refusal_of(gather, {submitted(operation::allgather, {1, 3})}), Catch::Contains("[1, 3]"));
+  CHECK_THAT(refusal_of(gather, {submitted(operation::allgather, {})}), Catch::Contains("rows"));
+}

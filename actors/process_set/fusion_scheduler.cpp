@@ -1,0 +1,116 @@
+#include "actors/process_set/fusion_scheduler.hpp"
+
+#include <map>
+#include <utility>
+
+#include "collectives/negotiation/paging.hpp"
+
+namespace farandole {
+
+fusion_scheduler_actor::behavior_type
+fusion_scheduler_state::start(const set_place& position, const fusion_options& options, envelope_actor post) {
+  position_ = position;
+  plan_.emplace(options);
+  post_ = std::move(post);
+  return {
+      [this](const negotiation_result_message& message) { decided(*message.decided); },
+      [this](const bundle_finished& message) { finished(message.sequence); },
+      [this](tick_atom) { tick(); },
+  };
+}
+
+void fusion_scheduler_state::decided(const negotiation_result& decision) {
+  if (ended_)
+    return;
+  // What is for one member is about its past: it goes ahead of all that may be about its present.
+  answer(decision);
+  plan_->push(decision.ready, now());
+
+  schedule schedule;
+  schedule.assignments = decision.assignments;
+  auto dropped = decision.forget;
+  for (const auto& round : decision.retract)
+    dropped.push_back(round.id);
+  if (plan_->holds_any(dropped)) {
+    // No bundle may name an id that members were told to forget.
+    schedule.bundles = plan_->flush();
+    tell(-1, std::exchange(schedule, {}));
+  }
+  schedule.forget = decision.forget;
+  schedule.retract = decision.retract;
+  schedule.failures = decision.failures;
+  schedule.results = decision.results;
+  schedule.joined = decision.joined;
+  schedule.changed = decision.changed;
+  schedule.sets = decision.sets;
+  schedule.restarts = decision.restarts;
+  schedule.dissolved = decision.dissolved;
+  schedule.buckets = decision.buckets;
+  schedule.end = ended_ = decision.end;
+  schedule.departed = decision.departed;
+  // Who has joined stands in until the result of the join, and behind `end` nothing follows. A whole bucket
+  // waits for no company: the rest of it would only make another message.
+  schedule.bundles =
+      decision.joined >= 0 || decision.end || decision.whole ? plan_->flush() : plan_->take(now());
+  if (!schedule.empty())
+    tell(-1, std::move(schedule));
+  if (ended_ && position_.ended)
+    position_.ended();
+  arm();
+}
+
+void fusion_scheduler_state::answer(const negotiation_result& decision) {
+  std::map<std::int32_t, schedule> answers;
+  for (const auto& refused : decision.refusals)
+    answers[refused.rank].failures.push_back(refused.failure);
+  for (const auto& asked : decision.questions)
+    answers[asked.rank].ask.push_back(asked.id);
+  for (auto& [rank, next_schedule] : answers)
+    tell(rank, std::move(next_schedule));
+}
+
+void fusion_scheduler_state::finished(std::uint64_t sequence) {
+  plan_->finished(sequence);
+  emit_due();
+}
+
+void fusion_scheduler_state::tick() {
+  armed_.reset();
+  emit_due();
+}
+
+void fusion_scheduler_state::emit_due() {
+  if (ended_)
+    return;
+  schedule schedule;
+  schedule.bundles = plan_->take(now());
+  if (!schedule.empty())
+    tell(-1, std::move(schedule));
+  arm();
+}
+
+void fusion_scheduler_state::tell(std::int32_t rank, schedule schedule) {
+  const address from{position_.generation, position_.set, position_.leader, rank};
+  for (auto& message : messages_of(from, std::move(schedule)))
+    self_->send(post_, std::move(message));
+}
+
+void fusion_scheduler_state::arm() {
+  const auto wake = plan_->wake_at();
+  if (!wake || (armed_ && *armed_ <= *wake))
+    return;
+  armed_ = wake;
+  self_->delayed_send(self_, *wake - now(), tick_atom::value);
+}
+
+std::chrono::nanoseconds fusion_scheduler_state::now() const {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(self_->clock().now().time_since_epoch());
+}
+
+fusion_scheduler_actor::behavior_type
+fusion_scheduler(fusion_scheduler_actor::stateful_pointer<fusion_scheduler_state> self, set_place position,
+                 fusion_options options, envelope_actor post) {
+  return self->state.start(position, options, std::move(post));
+}
+
+} // namespace farandole

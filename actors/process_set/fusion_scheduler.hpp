@@ -1,0 +1,44 @@
+// The leader's mouth: puts what is ready into one order of bundles (collectives/fusion/fusion) and tells all
+// members. One for each (generation, set), on the set's leader, beside the negotiator.
+#pragma once
+
+#include <optional>
+
+#include "actors/event_loop/envelope_actor.hpp"
+#include "actors/interfaces/negotiation.hpp"
+#include "actors/process_set/negotiator.hpp"
+#include "collectives/fusion/fusion.hpp"
+
+namespace farandole {
+
+class fusion_scheduler_state {
+public:
+  fusion_scheduler_state(fusion_scheduler_actor::pointer self) : self_(self) {}
+  fusion_scheduler_actor::behavior_type start(const set_place& position, const fusion_options& options,
+                                              envelope_actor post);
+
+  static inline const char* name = "fusion_scheduler";
+
+private:
+  void decided(const negotiation_result& decision);
+  void answer(const negotiation_result& decision);
+  void finished(std::uint64_t sequence);
+  void tick();
+  void emit_due();
+  void tell(std::int32_t rank, schedule schedule);
+  void arm();
+  std::chrono::nanoseconds now() const;
+
+  fusion_scheduler_actor::pointer self_;
+  set_place position_;
+  std::optional<fusion> plan_;
+  envelope_actor post_;
+  std::optional<std::chrono::nanoseconds> armed_; ///< when the next tick comes
+  bool ended_ = false;
+};
+
+fusion_scheduler_actor::behavior_type
+fusion_scheduler(fusion_scheduler_actor::stateful_pointer<fusion_scheduler_state> self, set_place position,
+                 fusion_options options, envelope_actor post);
+
+} // namespace farandole

@@ -1,0 +1,223 @@
+#include "actors/process_set/lane.hpp"
+
+#include <csignal>
+#include <new>
+#include <pthread.h>
+
+#include "actors/process_set/split_exchange.hpp"
+#include "collectives/operation.hpp"
+#include "collectives/transport/registry/data_paths.hpp"
+
+namespace farandole {
+
+namespace {
+
+// To follow an operation's error; `silent`: the members whose processes make no progress.
+std::string lateness_notice(bool late, const std::string& silent) {
+  if (late && silent.empty())
+    return "; no member is known whose process makes no progress, so one is late or stuck in something else";
+  return silent;
+}
+
+// Outputs whose size is known only now live with their operation.
+error allocate_outputs(lane_job& job, result_memory& memory) {
+  if (!row_of(job.bundle.operation).has_rows())
+    return {};
+  for (std::size_t i = 0; i < job.bundle.parts.size(); ++i) {
+    if (job.bundle.parts[i].output)
+      continue;
+    auto& operation = *job.operations[i];
+    if (auto problem = operation.own_output(memory, std::move(operation.outcome.first_dims)))
+      return problem;
+    job.bundle.parts[i].output = operation.owned.get();
+  }
+  return {};
+}
+
+} // namespace
+
+// The lane may have gone before: where the set was started anew, that is the reason.
+lane_job::~lane_job() {
+  std::erase_if(operations, [](const operation_state_ptr& operation) { return !operation; });
+  if (auto runs = operations.empty() ? nullptr : home.lock())
+    runs->adopt(std::exchange(operations, {}));
+  const auto reason = operations.empty() ? error{} : operations.front()->epoch.refuse();
+  settle(reason ? reason
+                : error{error_kind::disconnected, "the generation ended before this operation was run"});
+}
+
+void lane_job::settle(const error& reason) {
+  for (auto& operation : operations)
+    if (auto other_operation = std::exchange(operation, {}); other_operation && !other_operation->settled())
+      other_operation->settle(reason);
+}
+
+lane_thread::lane_thread(wiring wires) : wiring_(std::move(wires)) {
+  // The thread inherits a mask that blocks every signal: they are for the framework's threads.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread([this] { loop(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_setname_np(thread_.native_handle(), wiring_.name.c_str());
+}
+
+void lane_thread::stop() {
+  abort({error_kind::shut_down, "Farandole has been shut down; call init() again to go on"});
+  stop_ = true;
+  push([] {});
+  if (thread_.joinable())
+    thread_.join();
+}
+
+void lane_thread::finish() {
+  push([this] { stop_ = true; });
+}
+
+void lane_thread::run(std::unique_ptr<lane_job> job) {
+  // std::function must be copyable; the job is not.
+  auto shared = std::make_shared<std::unique_ptr<lane_job>>(std::move(job));
+  push([this, shared] { execute(**shared); });
+}
+
+void lane_thread::call(std::function<void()> task) {
+  push(std::move(task));
+}
+
+void lane_thread::push(std::function<void()> task) {
+  {
+    std::lock_guard guard(mutex_);
+    queue_.push_back(std::move(task));
+  }
+  queued_.fetch_add(1, std::memory_order_seq_cst);
+  queued_.notify_one();
+}
+
+void lane_thread::abort(error reason) {
+  std::vector<operation_state_ptr> orphans;
+  {
+    std::lock_guard guard(mutex_);
+    if (!aborted_)
+      aborted_ = reason;
+    orphans.swap(orphans_);
+  }
+  told_.notify_all();
+  token_.raise();
+  for (auto& orphan : orphans)
+    orphan->settle(reason);
+}
+
+void lane_thread::adopt(std::vector<operation_state_ptr> orphans) {
+  error reason;
+  {
+    std::lock_guard guard(mutex_);
+    reason = aborted_;
+    if (!reason)
+      orphans_.insert(orphans_.end(), std::make_move_iterator(orphans.begin()),
+                      std::make_move_iterator(orphans.end()));
+  }
+  if (reason)
+    for (auto& orphan : orphans)
+      orphan->settle(reason);
+}
+
+error lane_thread::reason() const {
+  std::lock_guard guard(mutex_);
+  return aborted_;
+}
+
+void lane_thread::use(std::unique_ptr<data_paths> paths) {
+  paths_ = std::move(paths);
+}
+
+void lane_thread::loop() {
+  while (!stop_) {
+    auto __int_type = queued_.load(std::memory_order_seq_cst);
+    std::vector<std::function<void()>> tasks;
+    {
+      std::lock_guard guard(mutex_);
+      tasks.swap(queue_);
+    }
+    for (auto& task : tasks)
+      task();
+    if (tasks.empty())
+      queued_.wait(__int_type);
+  }
+  // What belongs to this thread goes with it.
+  paths_.reset();
+}
+
+void lane_thread::execute(lane_job& job) {
+  // The lane numbers works anew.
+  const auto sequence = job.bundle.sequence;
+  std::uint64_t bytes = 0;
+  for (auto& part : job.bundle.parts)
+    bytes += part.input_bytes;
+  auto cause = reason();
+  if (!cause && !paths_)
+    cause = {error_kind::unknown, "the data paths are not connected"};
+  if (!cause)
+    cause = cause_of(explained(move(job)));
+  job.settle(cause);
+  wiring_.finished(sequence, bytes, cause);
+}
+
+// A member whose process makes no progress holds up those who wait for it, and they those who wait for them:
+// each names it, whether it waited too long itself or a neighbour left it for that reason.
+error lane_thread::explained(error reason) const {
+  const bool late = reason.kind == error_kind::timed_out;
+  if (wiring_.remark && (late || reason.kind == error_kind::disconnected))
+    reason.text += lateness_notice(late, wiring_.remark());
+  return reason;
+}
+
+// Another member's part of the set, or the member itself, may have ended: its path then broke for a reason
+// that this member is about to hear.
+error lane_thread::cause_of(error failure) {
+  if (!failure || !wiring_.broke || reason() || failure.kind == error_kind::unimplemented)
+    return failure;
+  wiring_.broke(failure);
+  if (failure.kind == error_kind::timed_out)
+    return failure;
+  std::unique_lock guard(mutex_);
+  told_.wait_for(guard, wiring_.patience, [this] { return static_cast<bool>(aborted_); });
+  return aborted_ ? aborted_ : failure;
+}
+
+error lane_thread::move(lane_job& job) {
+  const deadline_and_abort deadline{token_, std::chrono::steady_clock::now() + wiring_.operation_timeout,
+                                    wiring_.timeout_citation};
+  if (row_of(job.bundle.operation).rows == row_use::dealt)
+    if (auto problem = exchange_splits(job, deadline))
+      return problem;
+  if (auto problem = allocate_outputs(job, *results_))
+    return problem;
+  return run_work(job.bundle, deadline);
+}
+
+error lane_thread::exchange_splits(lane_job& job, const deadline_and_abort& deadline) {
+  auto& operation = *job.operations.at(0);
+  split_exchange exchange(operation.splits);
+  auto question = exchange.question();
+  if (auto problem = run_work(question, deadline))
+    return problem;
+  if (auto problem = exchange.answer(operation.name, bytes_of_row(operation.signature), job.bundle))
+    return problem;
+  operation.outcome.first_dims = exchange.received();
+  return {};
+}
+
+// Paths tell works apart by their number. Members run equal bundles in equal order, and what a bundle needs
+// besides its own work follows from its operation alone, so counting gives equal numbers on all of them; a
+// member that gives up in between has ended the generation.
+error lane_thread::run_work(work& task, const deadline_and_abort& deadline) {
+  task.sequence = works_++;
+  auto cause = paths_->choose(task).run(task, deadline).error;
+  // The one that aborted knows why; the path only knows that.
+  if (cause.kind == error_kind::disconnected)
+    if (auto told = reason())
+      cause = told;
+  return cause;
+}
+
+} // namespace farandole

@@ -1,0 +1,89 @@
+#include "actors/process_set/negotiator.hpp"
+
+#include <utility>
+
+#include "actors/interfaces/stalls.hpp"
+
+namespace farandole {
+
+namespace {
+
+std::chrono::nanoseconds time_of(negotiator_actor::pointer self) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(self->clock().now().time_since_epoch());
+}
+
+} // namespace
+
+negotiator_actor::behavior_type negotiator_state::start(const set_place& position,
+                                                        const negotiation_options& options,
+                                                        fusion_scheduler_actor scheduler,
+                                                        member_watcher_actor parent) {
+  position_ = position;
+  plan_.emplace(options);
+  inline_.emplace(options.members, options.inline_bytes);
+  scheduler_ = std::move(scheduler);
+  parent_ = std::move(parent);
+  return {
+      [this](const envelope& message) { take(message); },
+      [this](leave_atom) { end(); },
+      [this](stalled_atom, std::chrono::nanoseconds limit) { return stalled(limit); },
+  };
+}
+
+void negotiator_state::take(const envelope& message) {
+  if (message.generation() != position_.generation || message.set() != position_.set)
+    return;
+  const auto follow = [&](const auto& said) {
+    said ? take(message.source(), *said) : blame(message.source(), said.error().text);
+  };
+  if (message.kind() == wire::Envelope::Body::GATHERED)
+    follow(decode_gathered(message));
+  else
+    follow(decode_requests(message));
+}
+
+void negotiator_state::take(std::int32_t relay, const gathered& batch) {
+  decide(plan_->receive(relay, batch, time_of(self_)));
+  for (const auto& entry : batch.apart) {
+    if (!plan_->speaks_for(relay, entry.rank))
+      return blame(relay, "it speaks for rank " + std::to_string(entry.rank) + ", which is not below it");
+    take(entry.rank, entry.batch);
+  }
+}
+
+void negotiator_state::take(std::int32_t rank, const requests& batch) {
+  if (batch.finished > 0 && rank == position_.reporter)
+    self_->send(scheduler_, bundle_finished{batch.finished - 1});
+  if (auto breach = inline_->take(rank, batch))
+    return blame(rank, breach.text);
+  decide(plan_->receive(rank, batch, time_of(self_)));
+}
+
+void negotiator_state::decide(negotiation_result&& decided) {
+  inline_->complete(decided);
+  if (auto breach = std::exchange(decided.breach, {}))
+    blame(decided.broken_by, breach.text);
+  if (!decided.empty())
+    self_->send(scheduler_,
+                negotiation_result_message{std::make_shared<const negotiation_result>(std::move(decided))});
+}
+
+void negotiator_state::end() {
+  decide(plan_->end());
+}
+
+stall_list negotiator_state::stalled(std::chrono::nanoseconds limit) {
+  return {plan_->stalled(time_of(self_), limit)};
+}
+
+void negotiator_state::blame(std::int32_t rank, std::string reason) {
+  self_->send(parent_, member_fault{rank, position_.set, std::move(reason)});
+}
+
+negotiator_actor::behavior_type negotiator(negotiator_actor::stateful_pointer<negotiator_state> self,
+                                           set_place position, negotiation_options options,
+                                           fusion_scheduler_actor scheduler, member_watcher_actor parent) {
+  return self->state.start(position, options, std::move(scheduler), std::move(parent));
+}
+
+} // namespace farandole

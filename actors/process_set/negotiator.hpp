@@ -1,0 +1,60 @@
+// The leader's ear: takes what the members ask for, lets collectives/negotiation/negotiation decide, and passes the
+// verdict on to the fusion scheduler of the same set. One for each (generation, set), on the set's leader.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "actors/interfaces/member_watcher.hpp"
+#include "actors/interfaces/negotiation.hpp"
+#include "collectives/negotiation/inline_reduction.hpp"
+#include "collectives/negotiation/negotiation.hpp"
+
+namespace farandole {
+
+/// Where a process set's actors live.
+struct set_place {
+  std::uint64_t generation = 0;
+  std::uint32_t set = 0;
+  std::int32_t leader = 0; ///< global rank of this process
+  /// The last schedule, which says `end`, is on its way; called by the scheduler.
+  std::function<void()> ended = {};
+  /// Its lane's progress comes in requests; -1: the scheduler hears it from the lane here.
+  std::int32_t reporter = -1;
+};
+
+class negotiator_state {
+public:
+  negotiator_state(negotiator_actor::pointer self) : self_(self) {}
+  negotiator_actor::behavior_type start(const set_place& position, const negotiation_options& options,
+                                        fusion_scheduler_actor scheduler, member_watcher_actor parent);
+
+  static inline const char* name = "negotiator";
+
+private:
+  void take(const envelope& message);
+  void take(std::int32_t relay, const gathered& batch);
+  void take(std::int32_t rank, const requests& batch);
+  void decide(negotiation_result&& decided);
+  void end();
+  stall_list stalled(std::chrono::nanoseconds limit);
+  void blame(std::int32_t rank, std::string reason);
+
+  negotiator_actor::pointer self_;
+  set_place position_;
+  std::optional<negotiation> plan_;
+  std::optional<inline_reduction> inline_;
+  fusion_scheduler_actor scheduler_;
+  member_watcher_actor parent_;
+};
+
+/// A member whose requests cannot be read, or break the protocol, is reported to `parent`; its link should be
+/// closed. Messages of another generation or set are ignored: the gate has kept them out before.
+negotiator_actor::behavior_type negotiator(negotiator_actor::stateful_pointer<negotiator_state> self,
+                                           set_place position, negotiation_options options,
+                                           fusion_scheduler_actor scheduler, member_watcher_actor parent);
+
+} // namespace farandole

@@ -1,0 +1,99 @@
+#include "actors/process_set/path_connector.hpp"
+
+#include <utility>
+
+namespace farandole {
+
+void path_connector_state::begin(path_connector_setup setup) {
+  setup_ = std::move(setup);
+  // Sockets and UCX workers are opened on the thread that uses them.
+  setup_.lane->call([lane = setup_.lane.get(), set = setup_.set, options = setup_.paths, log = setup_.log,
+                     me = caf::actor_cast<path_connector_actor>(self), broke = setup_.broke] {
+    auto opened = data_paths::open(set, options);
+    if (!opened) {
+      broke(opened.error());
+      return;
+    }
+    if (const auto remark = (*opened)->remark(); !remark.empty() && log && set.set == 0 && set.rank == 0)
+      log->warning(remark);
+    auto addresses = (*opened)->introduce();
+    lane->use(std::move(*opened));
+    caf::anon_send(me, addresses);
+  });
+}
+
+void path_connector_state::introduce(const path_addresses& addresses) {
+  self->send(setup_.post, encode(setup_.self, addresses));
+}
+
+// Paths are connected once: a second time they would be under way, or in use.
+void path_connector_state::hear(const envelope& message) {
+  if (connecting_)
+    return setup_.broke(
+        {error_kind::unknown, "the leader (rank " + std::to_string(setup_.leader) +
+                                  ") broke the protocol: introductions came from it a second time"});
+  auto all = decode_member_path_addresses(message);
+  if (!all || all->members.size() != setup_.set.members.size())
+    setup_.broke(
+        all ? error{error_kind::unknown, "introductions of another number of members came from the leader"}
+            : all.error());
+  else
+    connect(std::move(all->members));
+}
+
+void path_connector_state::connect(std::vector<path_addresses> all) {
+  setup_.lane->call([lane = setup_.lane.get(), all = std::move(all),
+                     me = caf::actor_cast<path_connector_actor>(self), timeout = setup_.connect_timeout,
+                     citation = setup_.connect_citation, connected = setup_.connected, broke = setup_.broke,
+                     log = setup_.log] {
+    deadline_and_abort deadline{lane->token(), std::chrono::steady_clock::now() + timeout, citation};
+    const auto problem =
+        lane->paths() ? lane->paths()->connect(all, deadline) : error{error_kind::unknown, "no paths"};
+    const auto remark = lane->paths() ? lane->paths()->remark_on_connecting() : std::string{};
+    if (!remark.empty() && log)
+      log->warning(remark);
+    if (problem) {
+      broke({problem.kind, "the data paths could not be connected: " + problem.text});
+      return;
+    }
+    if (connected)
+      connected(lane->paths()->fast_path(), lane->paths()->heartbeats());
+    caf::anon_send(me, ready_atom::value);
+  });
+  connecting_ = true;
+  for (auto& job : std::exchange(early_, {}))
+    run(job);
+}
+
+// The other members may be quick: what they are ready for can come before the introductions.
+void path_connector_state::run(const lane_job_ptr& job) {
+  if (!connecting_)
+    early_.push_back(job);
+  else if (*job)
+    setup_.lane->run(std::move(*job));
+}
+
+void path_connector_state::end(const error& reason) {
+  setup_.lane->abort(reason);
+}
+
+void path_connector_state::drain() {
+  setup_.lane->call(setup_.drained);
+}
+
+path_connector_actor::behavior_type
+path_connector(path_connector_actor::stateful_pointer<path_connector_state> self,
+               path_connector_setup setup) {
+  auto& state = self->state;
+  state.begin(std::move(setup));
+  return {
+      [&state](const envelope& message) { state.hear(message); },
+      [&state](const lane_job_ptr& job) { state.run(job); },
+      [&state](const generation_over& event) { state.end(event.reason); },
+      [&state](drained_atom) { state.drain(); },
+      [&state](const path_addresses& addresses) { state.introduce(addresses); },
+      [&state](ready_atom) { state.ready(); },
+  };
+}
+
+} // namespace farandole

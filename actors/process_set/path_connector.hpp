@@ -1,0 +1,60 @@
+// A member's mover for one process set: it introduces this member's data paths to the others, has the lane
+// connect them, feeds the lane with bundles, and makes it give up when the generation ends.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "actors/event_loop/envelope_actor.hpp"
+#include "actors/event_loop/log.hpp"
+#include "actors/interfaces/lane.hpp"
+#include "actors/process_set/lane.hpp"
+#include "collectives/transport/registry/data_paths.hpp"
+
+namespace farandole {
+
+struct path_connector_setup {
+  set_view set;
+  path_options paths;
+  farandole::address self; ///< generation, set, own global rank
+  std::int32_t leader = 0; ///< global rank
+  envelope_actor post;
+  std::function<void(error)> broke;  ///< the paths cannot be used; from any thread
+  std::function<void()> ready;       ///< connected; from the loop
+  std::function<void()> drained;     ///< from the lane's thread
+  std::shared_ptr<lane_thread> lane; ///< shared with the runtime, which joins its thread
+  std::chrono::nanoseconds connect_timeout{};
+  std::string connect_citation;
+  /// Once connected, from the lane's thread.
+  std::function<void(std::shared_ptr<shm_fast_path>, std::shared_ptr<heartbeat_words>)> connected;
+  logger* log = nullptr;
+};
+
+struct path_connector_state {
+  static inline const char* name = "mover";
+
+  explicit path_connector_state(path_connector_actor::pointer owner) : self(owner) {}
+  void begin(path_connector_setup setup);
+
+  void hear(const envelope& message);
+  void run(const lane_job_ptr& job);
+  void end(const error& reason);
+  void drain();
+  void introduce(const path_addresses& addresses);
+  void ready() const { setup_.ready(); }
+
+private:
+  void connect(std::vector<path_addresses> all);
+
+  path_connector_actor::pointer self;
+  path_connector_setup setup_;
+  bool connecting_ = false;         ///< the lane knows the others, or is getting to know them
+  std::vector<lane_job_ptr> early_; ///< until then
+};
+
+path_connector_actor::behavior_type
+path_connector(path_connector_actor::stateful_pointer<path_connector_state> self, path_connector_setup setup);
+
+} // namespace farandole

@@ -1,0 +1,289 @@
+#include "actors/process_set/process_set_manager.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/heartbeats.hpp"
+#include "actors/process_set/set_actors.hpp"
+
+namespace farandole {
+
+namespace {
+
+error removed(const set_event& event) {
+  return {error_kind::aborted,
+          "process set " + std::to_string(event.id) + " was removed while this operation was pending"};
+}
+
+// A supervisor ends with a text.
+std::string text_of(const caf::error& reason, const caf::actor_system& system) {
+  if (reason.context().match_elements<std::string>())
+    return reason.context().get_as<std::string>(0);
+  return system.render(reason);
+}
+
+} // namespace
+
+error process_set_manager_state::shut_down() {
+  return {error_kind::shut_down, "Farandole has been shut down while this operation was pending; call init() "
+                                 "again to go on"};
+}
+
+void process_set_manager_state::begin(set_setup pattern) {
+  pattern_ = std::move(pattern);
+  pattern_.sets = caf::actor_cast<process_set_manager_actor>(self);
+  self->set_down_handler([this](const caf::down_msg& down_message) { down(down_message); });
+  self->set_exit_handler([this](const caf::exit_msg& exit_message) { take_down(exit_message.reason); });
+}
+
+// ---- changes -------------------------------------------------------------------------------------
+
+void process_set_manager_state::change(const sets_changed& message) {
+  asked_ = message.asked;
+  awaited_.clear();
+  started_.clear();
+  if (over_)
+    return settle(over_);
+  for (auto& event : message.events) {
+    if (!event.ends) {
+      started_.push_back(event.id);
+      start(event, {std::make_shared<set_epochs>(), 0}, false);
+      // Who is no member has nothing to connect.
+      if (place_of(pattern_.shared->rank, event.ranks) >= 0)
+        awaited_.insert(event.number);
+      continue;
+    }
+    pattern_.shared->sets.close(event.id);
+    if (auto found = running_.find(event.number); found != running_.end()) {
+      awaited_.insert(event.number);
+      stop(found->second, removed(event));
+    }
+  }
+  settle_if_done();
+}
+
+// Framework threads find a new set once it is connected. A set that starts `again` they have found before:
+// what they ask of it waits behind the connecting.
+//
+// A number that comes twice would take the place of a set that runs, and nobody would end that one.
+void process_set_manager_state::start(const set_event& event, set_epoch epoch, bool again) {
+  if (!begun_.insert(event.number).second)
+    return self->send(pattern_.member,
+                      generation_broken{"the leader (rank 0) broke the protocol: its schedule starts process "
+                                        "set " +
+                                        std::to_string(event.id) + " by number " +
+                                        std::to_string(event.number) + ", which has been used"});
+  auto setup = pattern_;
+  setup.place = std::make_shared<shared_set_state>();
+  setup.place->number = event.number;
+  setup.place->id = event.id;
+  setup.place->ranks = event.ranks;
+  setup.place->epoch = std::move(epoch);
+  auto news = [me = setup.sets, number = event.number](set_told::what said) {
+    return [me, number, said] { caf::anon_send(me, set_told{number, said}); };
+  };
+  setup.ready = news(set_told::what::ready);
+  setup.ended = news(set_told::what::ended);
+  setup.settled = news(set_told::what::settled);
+  setup.drained = news(set_told::what::drained);
+  setup.broke = [me = setup.sets, number = event.number](const error& problem) {
+    caf::anon_send(me, set_broken{number, problem});
+  };
+  if (!setup.takes_part())
+    pattern_.shared->sets.open(setup.place);
+  if (!setup.takes_part() && !setup.leads() && !setup.relays())
+    return;
+  auto& entry = running_[event.number];
+  entry.place = setup.place;
+  entry.actors = std::make_shared<set_actors>();
+  entry.again = again;
+  entry.ready = !setup.takes_part();
+  auto started = [system = &self->home_system(), shared = setup.shared, place = setup.place,
+                  post = setup.post, known = entry.actors,
+                  built = news(set_told::what::built)](const set_actors& actors) {
+    *known = actors;
+    shared->sets.built(place);
+    auto routes = actors.entered(place->number, place->ranks);
+    inject(shared->faults, *system, place->id, shared->rank, actors.scheduler.address(), routes);
+    caf::anon_send(post, std::move(routes));
+    built();
+  };
+  entry.tree = self->spawn(supervisor, set_tree(setup, started));
+  self->monitor(entry.tree);
+}
+
+void process_set_manager_state::settle_if_done() {
+  if (!awaited_.empty())
+    return;
+  if (asked_)
+    asked_->outcome.sets = started_;
+  settle({});
+}
+
+void process_set_manager_state::settle(const error& reason) {
+  if (auto asked = std::exchange(asked_, {}))
+    asked->claim_and_settle(phase::queued, reason);
+}
+
+// ---- one set's way -------------------------------------------------------------------------------
+
+void process_set_manager_state::told(const set_told& told_set) {
+  auto found = running_.find(told_set.number);
+  if (found == running_.end())
+    return;
+  auto& running_set = found->second;
+  switch (told_set.news) {
+  case set_told::what::built:
+    if (running_set.again && !running_set.reason && !over_)
+      pattern_.shared->sets.open(running_set.place);
+    return;
+  case set_told::what::ready:
+    running_set.ready = true;
+    if (over_)
+      return;
+    // It was to end while the others were still connecting to it.
+    if (running_set.reason)
+      return stop(running_set, running_set.reason);
+    pattern_.shared->sets.open(running_set.place);
+    awaited_.erase(told_set.number);
+    return settle_if_done();
+  case set_told::what::ended:
+    running_set.last_heard = true;
+    return fail_if_over(told_set.number);
+  case set_told::what::settled:
+    if (running_set.reason)
+      self->send(running_set.actors->connector, drained_atom::value);
+    return;
+  case set_told::what::drained:
+    return gone(told_set.number);
+  }
+}
+
+void process_set_manager_state::stop(running_set& set, const error& reason) {
+  set.reason = reason;
+  // The others could not connect to what is gone.
+  if (!set.ready || std::exchange(set.told, true))
+    return;
+  if (set.actors->negotiator)
+    self->send(set.actors->negotiator, leave_atom::value);
+  fail_if_over(set.place->number);
+}
+
+// The last schedule may come before the word that the set ends, where messages take different ways.
+void process_set_manager_state::fail_if_over(std::uint32_t number) {
+  auto& entry = running_.at(number);
+  if (!entry.reason || !entry.last_heard || !entry.ready)
+    return;
+  if (entry.actors->worker)
+    self->send(entry.actors->worker, generation_over{entry.reason});
+  else
+    gone(number);
+}
+
+void process_set_manager_state::gone(std::uint32_t number) {
+  auto ended = running_.extract(number);
+  auto& entry = ended.mapped();
+  caf::anon_send(pattern_.post, set_left{number});
+  self->send_exit(entry.tree, caf::exit_reason::user_shutdown);
+  pattern_.shared->sets.retire(entry.place);
+  awaited_.erase(number);
+  settle_if_done();
+  leave_if_done();
+}
+
+// ---- the end -------------------------------------------------------------------------------------
+
+void process_set_manager_state::leave(const error& reason) {
+  leaving_ = true;
+  settle(reason);
+  std::vector<std::uint32_t> numbers;
+  for (auto& [number, running_set] : running_)
+    numbers.push_back(number);
+  // Each may be gone at once.
+  for (auto number : numbers)
+    if (auto found = running_.find(number); found != running_.end()) {
+      if (found->second.failed)
+        abandon(number, reason);
+      else
+        stop(found->second, reason);
+    }
+  leave_if_done();
+}
+
+void process_set_manager_state::leave_if_done() {
+  if (leaving_ && running_.empty() && abandoned_.empty() && !std::exchange(left_, true))
+    self->send(pattern_.member, drained_atom::value);
+}
+
+void process_set_manager_state::end(const error& reason) {
+  if (over_)
+    return;
+  over_ = reason;
+  settle(reason);
+  pattern_.shared->sets.resume();
+  std::vector<std::uint32_t> failed;
+  for (auto& [number, running_set] : running_) {
+    running_set.place->epoch.of->over(reason);
+    if (running_set.stopped)
+      failed.push_back(number);
+  }
+  for (auto number : failed)
+    abandon(number, reason);
+  for (auto& [number, running_set] : running_) {
+    if (running_set.actors->worker)
+      self->send(running_set.actors->worker, generation_over{reason});
+    if (running_set.actors->connector)
+      self->send(running_set.actors->connector, generation_over{reason});
+  }
+}
+
+void process_set_manager_state::ask_about(const processes_silent& report) {
+  for (auto& [number, running_set] : running_)
+    if (running_set.actors->worker)
+      self->send(running_set.actors->worker, report);
+}
+
+void process_set_manager_state::down(const caf::down_msg& down_message) {
+  for (auto& remains : abandoned_)
+    remains.stopped = remains.stopped || remains.tree == down_message.source;
+  for (auto& [number, running_set] : running_)
+    if (running_set.tree.address() == down_message.source) {
+      running_set.stopped = true;
+      if (over_)
+        abandon(number, over_);
+      else
+        report_fault(running_set, text_of(down_message.reason, self->system()));
+      break;
+    }
+  fail_queues();
+}
+
+// Doors first: nobody comes back to what is pending behind them.
+void process_set_manager_state::take_down(const caf::error& reason) {
+  end(shut_down());
+  taken_down_ = reason;
+  while (!running_.empty())
+    abandon(running_.begin()->first, over_);
+  fail_queues();
+}
+
+process_set_manager_actor::behavior_type
+process_set_manager(process_set_manager_actor::stateful_pointer<process_set_manager_state> self,
+                    set_setup pattern) {
+  auto& state = self->state;
+  state.begin(std::move(pattern));
+  return {
+      [&state](const sets_changed& event) { state.change(event); },
+      [&state](const sets_restarted& event) { state.restart(event); },
+      [&state](const set_broken& broken_set) { state.broke(broken_set); },
+      [&state](const set_told& told_set) { state.told(told_set); },
+      [&state](const generation_ended& event) { state.leave(event.reason); },
+      [&state](const generation_over& event) { state.end(event.reason); },
+      [&state](const processes_silent& report) { state.ask_about(report); },
+      [&state](retry_atom) { state.retry(); },
+  };
+}
+
+} // namespace farandole

@@ -1,0 +1,79 @@
+#include "actors/process_set/relay_actor.hpp"
+
+#include <utility>
+
+namespace farandole {
+
+relay_actor::behavior_type relay_actor_state::start(relay_actor_setup setup) {
+  setup_ = std::move(setup);
+  plan_.emplace(setup_.rules);
+  return {
+      [this](const envelope& message) { take(message); },
+      [this](tick_atom, std::chrono::nanoseconds set_for) { tick(set_for); },
+  };
+}
+
+void relay_actor_state::take(const envelope& message) {
+  if (message.generation() != setup_.self.generation || message.set() != setup_.self.set)
+    return;
+  const auto from = message.source();
+  if (message.kind() == wire::Envelope::Body::SCHEDULE) {
+    hear(message);
+  } else if (message.kind() == wire::Envelope::Body::GATHERED) {
+    const auto said = decode_gathered(message);
+    const auto problem = said ? plan_->take(from, *said, now()) : said.error();
+    if (problem)
+      blame(from, problem.text);
+  } else {
+    const auto said = decode_requests(message);
+    const auto problem = said ? plan_->take(from, *said, now()) : said.error();
+    if (problem)
+      blame(from, problem.text);
+  }
+  arm();
+}
+
+void relay_actor_state::hear(const envelope& message) {
+  const auto plan = decode_schedule(message, setup_.members);
+  if (!plan)
+    return blame(message.source(), plan.error().text);
+  plan_->hear(*plan);
+  if (plan->end && setup_.ended)
+    setup_.ended();
+}
+
+void relay_actor_state::tick(std::chrono::nanoseconds set_for) {
+  if (armed_ != set_for)
+    return;
+  armed_.reset();
+  if (auto up = plan_->due(now()); !up.empty())
+    self_->send(setup_.post, encode(setup_.self, up));
+  arm();
+}
+
+// What is due at once still waits for the mail that is here already: it may complete more.
+void relay_actor_state::arm() {
+  const auto wake = plan_->wake_at();
+  if (!wake || (armed_ && *armed_ <= *wake))
+    return;
+  armed_ = wake;
+  if (const auto present = now(); *wake > present)
+    self_->delayed_send(self_, *wake - present, tick_atom::value, *wake);
+  else
+    self_->send(self_, tick_atom::value, *wake);
+}
+
+void relay_actor_state::blame(std::int32_t rank, std::string reason) {
+  self_->send(setup_.watcher, member_fault{rank, setup_.self.set, std::move(reason)});
+}
+
+std::chrono::nanoseconds relay_actor_state::now() const {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(self_->clock().now().time_since_epoch());
+}
+
+relay_actor::behavior_type relay_behaviour(relay_actor::stateful_pointer<relay_actor_state> self,
+                                           relay_actor_setup setup) {
+  return self->state.start(std::move(setup));
+}
+
+} // namespace farandole

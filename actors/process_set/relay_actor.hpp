@@ -1,0 +1,54 @@
+// A relay's ear and mouth: takes what members below ask for, lets collectives/relay/relay put it together, and
+// sends it up. One for each (generation, set), on every member that has members of the set below it; the
+// leader has a negotiator instead.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "actors/event_loop/envelope_actor.hpp"
+#include "actors/interfaces/member_watcher.hpp"
+#include "actors/interfaces/negotiation.hpp"
+#include "collectives/relay/relay.hpp"
+
+namespace farandole {
+
+struct relay_actor_setup {
+  farandole::address self;  ///< generation, set, own global rank
+  std::int32_t leader = 0;  ///< global rank
+  std::int32_t members = 1; ///< of the whole set
+  relay_rules rules;
+  envelope_actor post;
+  member_watcher_actor watcher;
+  /// The set's last schedule has come; where this process is no member of the set.
+  std::function<void()> ended = {};
+};
+
+class relay_actor_state {
+public:
+  relay_actor_state(relay_actor::pointer self) : self_(self) {}
+  relay_actor::behavior_type start(relay_actor_setup setup);
+
+  static inline const char* name = "gatherer";
+
+private:
+  void take(const envelope& message);
+  void hear(const envelope& message);
+  void tick(std::chrono::nanoseconds set_for);
+  void arm();
+  void blame(std::int32_t rank, std::string reason);
+  std::chrono::nanoseconds now() const;
+
+  relay_actor::pointer self_;
+  relay_actor_setup setup_;
+  std::optional<relay> plan_;
+  std::optional<std::chrono::nanoseconds> armed_; ///< for when the last tick was set; others are void
+};
+
+relay_actor::behavior_type relay_behaviour(relay_actor::stateful_pointer<relay_actor_state> self,
+                                           relay_actor_setup setup);
+
+} // namespace farandole

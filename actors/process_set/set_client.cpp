@@ -1,0 +1,401 @@
+#include "actors/process_set/set_client.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/heartbeats.hpp"
+#include "actors/interfaces/negotiation.hpp"
+#include "actors/interfaces/stalls.hpp"
+#include "actors/process_set/bundle_builder.hpp"
+#include "actors/submission/request_check.hpp"
+#include "collectives/negotiation/departure_report.hpp"
+#include "collectives/operation.hpp"
+#include "messages/wire/schedule_order.hpp"
+
+namespace farandole {
+
+namespace {
+
+// How often the loop looks at operations on the board whose callers left a callback instead of waiting: soon
+// after the last one came, for the others are about to come too, then ever less often.
+constexpr std::chrono::microseconds shortest_look_interval{20};
+constexpr std::chrono::microseconds longest_look_interval{1000};
+
+request full_request(const operation_state& operation) {
+  return {operation.name, operation.signature, operation.group, operation.group_size, operation.no_fast_path};
+}
+
+std::chrono::nanoseconds since_start(caf::actor_clock::time_point when) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(when.time_since_epoch());
+}
+
+void append(requests& batch, const bucket_accumulator::ids& ids) {
+  batch.ids.insert(batch.ids.end(), ids.begin(), ids.end());
+}
+
+/// Asks for an id: with its bucket, if the shelf takes it.
+void ask(bucket_accumulator& shelf, std::uint32_t id, std::chrono::nanoseconds current_time,
+         requests& batch) {
+  // It is asked for again, so what was asked before has been answered some other way.
+  if (shelf.holds(id))
+    append(batch, shelf.let_go(id));
+  if (!shelf.takes(id))
+    batch.ids.push_back(id);
+  else if (const auto whole = shelf.put(id, current_time))
+    batch.buckets.push_back(*whole);
+}
+
+} // namespace
+
+void set_client_state::begin(set_client_setup setup) {
+  setup_ = std::move(setup);
+}
+
+// ---- from the door to the leader -----------------------------------------------------------------
+
+void set_client_state::drain_queue() {
+  auto queued = setup_.queue->take_queue();
+  requests batch;
+  std::size_t inline_bytes = 0;
+  for (auto& message : queued)
+    std::visit(
+        for_parts{
+            [&](operation_state_ptr& operation) { announce(std::move(operation), batch, inline_bytes); },
+            [&](set_change_request& request) {
+              batch.change = std::move(request.change);
+              announce(std::move(request.operation), batch, inline_bytes);
+            },
+            [&](withdrawal_request& request) { batch.withdraw.push_back(std::move(request.name)); },
+            [&](watch_request& request) { watch(std::move(request)); },
+        },
+        message);
+  if (over_)
+    return;
+  send(std::move(batch));
+  arm();
+}
+
+// Settles what nobody may come to wait for; looks again until none of it is on the board.
+void set_client_state::look() {
+  if (self->clock().now() < next_look_)
+    return;
+  fast_path_.look(setup_.move);
+  if (fast_path_.watches())
+    look_in(std::min(2 * look_interval_, longest_look_interval));
+}
+
+void set_client_state::look_in(std::chrono::microseconds interval) {
+  look_interval_ = interval;
+  next_look_ = self->clock().now() + interval;
+  self->delayed_send(self, interval, look_atom::value);
+}
+
+stall_list set_client_state::stalled(std::chrono::nanoseconds limit) {
+  if (over_)
+    return {};
+  return {fast_path_.stalled(self->clock().now(), limit, setup_.ranks)};
+}
+
+void set_client_state::watch(watch_request request) {
+  if (over_)
+    return;
+  const auto current_time = self->clock().now();
+  if (request.slow)
+    return fast_path_.add_slow(std::move(request.operation), current_time - slow_wait);
+  fast_path_.add(std::move(request.operation), current_time);
+  if (fast_path_.watched() == 1 || look_interval_ != shortest_look_interval)
+    look_in(shortest_look_interval);
+}
+
+void set_client_state::announce(operation_state_ptr operation, requests& batch, std::size_t& inline_bytes) {
+  if (over_) {
+    operation->claim_and_settle(phase::queued, over_);
+    return;
+  }
+  batch.left.insert(batch.left.end(), operation->left.begin(), operation->left.end());
+  if (operation->id != 0) {
+    ask(shelf_, operation->id, since_start(self->clock().now()), batch);
+    add_value(*operation, batch, inline_bytes);
+  } else if (operation->signature.operation == operation::join) {
+    batch.join = joined_ = true;
+  } else if (operation->name != set_change_name) { // which `out.change` asks for
+    batch.full.push_back(full_request(*operation));
+  }
+  operations_.add(std::move(operation));
+}
+
+void set_client_state::send(requests batch) {
+  if (batch.must_not_overtake())
+    append(batch, shelf_.let_all_go());
+  if (!batch.empty())
+    self->send(setup_.post, encode(setup_.self, batch));
+}
+
+void set_client_state::tick() {
+  const auto current_time = self->clock().now();
+  if (!next_tick_ || current_time < *next_tick_)
+    return;
+  next_tick_.reset();
+  requests batch;
+  if (!over_)
+    append(batch, shelf_.overdue(since_start(current_time)));
+  send(std::move(batch));
+  arm();
+}
+
+// A tick that is set stays: what came later waits longer, or the tick looks again.
+void set_client_state::arm() {
+  const auto wake = shelf_.wake_at();
+  if (!wake || over_)
+    return;
+  const caf::actor_clock::time_point when{
+      std::chrono::duration_cast<caf::actor_clock::time_point::duration>(*wake)};
+  if (next_tick_ && *next_tick_ <= when)
+    return;
+  next_tick_ = when;
+  self->delayed_send(self, when - self->clock().now(), tick_atom::value);
+}
+
+void set_client_state::leave(departure manner) {
+  requests batch;
+  batch.leaves = std::move(manner);
+  send(std::move(batch));
+}
+
+// Where the leader is no member, it learns from here how far the lanes are.
+void set_client_state::report(const bundle_finished& finished) {
+  requests batch;
+  batch.finished = finished.sequence + 1;
+  if (!over_)
+    send(std::move(batch));
+}
+
+// ---- the leader's schedule, part by part in the order of schedule_order.hpp ----------------------
+
+void set_client_state::follow(const envelope& message) {
+  auto plan = decode_schedule(message, setup_.members);
+  if (!plan) {
+    self->send(setup_.member,
+               generation_broken{"the leader's schedule was not understood: " + plan.error().text});
+    return;
+  }
+  if (over_)
+    return;
+  for_each_part(*plan,
+                for_parts{
+                    [this, &plan](part_tag<schedule_part::assignments>, auto&) { apply_assignments(*plan); },
+                    [this](part_tag<schedule_part::dissolved>, auto& buckets) {
+                      requests batch;
+                      for (const auto bucket : buckets)
+                        append(batch, shelf_.dissolve(bucket));
+                      send(std::move(batch));
+                    },
+                    [this](part_tag<schedule_part::forget>, auto& ids) {
+                      for (auto id : ids)
+                        setup_.queue->forget(id);
+                    },
+                    [this](part_tag<schedule_part::retract>, auto& rounds) {
+                      for (const auto& round : rounds)
+                        retract(round);
+                    },
+                    [this](part_tag<schedule_part::failures>, auto& failures) {
+                      for (const auto& failure : failures)
+                        if (auto failed = operations_.take_under_any_key(failure.name))
+                          failed->claim_and_settle(phase::queued, failure.reason);
+                    },
+                    [this, &plan](part_tag<schedule_part::ask>, auto&) { answer_questions(*plan); },
+                    [this, &plan](part_tag<schedule_part::results>, auto&) { apply_results(*plan); },
+                    [this, &plan](part_tag<schedule_part::bundles>, auto&) { run_bundles(*plan); },
+                    [this](part_tag<schedule_part::buckets>, auto& buckets) {
+                      requests batch;
+                      for (const auto& planned : buckets)
+                        append(batch, shelf_.add(planned));
+                      send(std::move(batch));
+                    },
+                    [this](part_tag<schedule_part::joined>, std::int32_t last_rank) {
+                      if (last_rank < 0)
+                        return;
+                      joined_ = false;
+                      if (auto join = operations_.take_join()) {
+                        join->outcome.last_rank = last_rank;
+                        join->claim_and_settle(phase::queued, {});
+                      }
+                    },
+                    [this](part_tag<schedule_part::restarts>, auto& restarts) {
+                      if (!restarts.empty())
+                        self->send(setup_.sets, sets_restarted{std::move(restarts)});
+                    },
+                    [](part_tag<schedule_part::sets>, auto&) {}, // with `changed`
+                    [this, &plan](part_tag<schedule_part::changed>, bool changed) {
+                      if (changed)
+                        change_sets(*plan);
+                    },
+                    [](part_tag<schedule_part::departed>, auto&) {}, // with `end`
+                    [this, &plan](part_tag<schedule_part::end>, bool ends) {
+                      if (ends)
+                        end_in_order(*plan);
+                    },
+                });
+}
+
+// The set's last schedule.
+void set_client_state::end_in_order(const schedule& plan) {
+  if (setup_.ended)
+    return setup_.ended();
+  departed_ = plan.departed.value_or(departed_member{});
+  finish_generation();
+}
+
+void set_client_state::apply_assignments(const schedule& plan) {
+  for (auto& assignment : plan.assignments)
+    if (const auto* pending = operations_.assign(assignment.id, assignment.name))
+      setup_.queue->learn(assignment.id, *pending, seat_for(assignment, pending->signature));
+}
+
+std::shared_ptr<fast_path_slot> set_client_state::seat_for(const assignment& assignment,
+                                                           const signature& own) {
+  auto fast_path = assignment.cell >= 0 && setup_.fast_path ? setup_.fast_path() : nullptr;
+  if (!fast_path)
+    return nullptr;
+  fast_path_task task;
+  task.operation = own.operation;
+  task.dtype = own.dtype;
+  task.reduce_op = own.reduce_op;
+  task.prescale = own.prescale;
+  task.postscale = own.postscale;
+  task.root = place_of(own.root, setup_.ranks);
+  task.bytes = static_cast<std::size_t>(element_count(own.shape)) * size_of(own.dtype);
+  task.use = use_of_fast_path(own, task.bytes, setup_.fast_path_limit_bytes);
+  if (task.use == fast_path_use::collective)
+    task.bytes = farandole::shm_fast_path::collective_cell_bytes(static_cast<std::size_t>(setup_.members));
+  auto cell = fast_path->open(assignment.id, assignment.cell,
+                              farandole::shm_fast_path::footprint(assignment.cell_bytes), task);
+  if (!cell) {
+    self->send(setup_.member, generation_broken{"the board has no such cell: " + cell.error().text});
+    return nullptr;
+  }
+  return std::make_shared<fast_path_slot>(std::move(fast_path), *cell, setup_.results);
+}
+
+// Takes our cell back if we wait on the board in just that round; the tensor then goes to the leader in full.
+void set_client_state::retract(fast_path_round round) {
+  operation_state_ptr taken;
+  if (setup_.queue->retract(round, taken) == submission_queue::attempt::busy) {
+    retractions_.push_back(round);
+    try_later();
+    return;
+  }
+  if (!taken)
+    return;
+  requests batch;
+  batch.full.push_back(full_request(*taken));
+  operations_.add_by_name(std::move(taken));
+  send(std::move(batch));
+}
+
+void set_client_state::answer_questions(const schedule& plan) {
+  requests batch;
+  for (auto id : plan.ask) {
+    auto operation = operations_.take(id);
+    if (!operation)
+      continue;
+    setup_.queue->forget(id);
+    batch.full.push_back(full_request(*operation));
+    operations_.add_by_name(std::move(operation));
+  }
+  send(std::move(batch));
+}
+
+// What all had asked for starts and ends; who asked here is told when that has come about on this member.
+void set_client_state::change_sets(schedule& plan) {
+  self->send(setup_.sets, sets_changed{std::move(plan.sets), operations_.take(std::string(set_change_name))});
+}
+
+// ---- bundles -------------------------------------------------------------------------------------
+
+void set_client_state::run_bundles(const schedule& plan) {
+  const bundle_builder builder(setup_.rank, setup_.members, setup_.ranks);
+  for (auto& bundle : plan.bundles) {
+    std::vector<operation_state_ptr> operations;
+    operations.reserve(bundle.entries.size());
+    for (auto& entry : bundle.entries)
+      operations.push_back(operations_.claim(entry.id, entry.name));
+    auto job = builder.build(bundle, std::move(operations), joined_);
+    if (!job) {
+      self->send(setup_.member, generation_broken{job.error().text});
+      return;
+    }
+    (*job)->home = setup_.lane;
+    self->send(setup_.connector, std::make_shared<std::unique_ptr<lane_job>>(std::move(*job)));
+  }
+}
+
+// ---- the end -------------------------------------------------------------------------------------
+
+// Needs the door, which may be busy: then it is tried again soon.
+void set_client_state::finish_generation() {
+  departure_report report;
+  if (setup_.queue->pending_names(report.pending) == submission_queue::attempt::busy)
+    return try_later();
+  const auto departed = *std::exchange(departed_, std::nullopt);
+  report.manner = departed.manner;
+  report.own = departed.rank == setup_.self.source;
+  report.member = setup_.name_of ? setup_.name_of(departed.rank) : "rank " + std::to_string(departed.rank);
+  report.submitted = setup_.queue->submitted();
+  const bool interrupted = !report.own && !report.pending.empty();
+  end(departure_error(std::move(report)));
+  self->send(setup_.member, generation_ended{departed, interrupted, over_});
+}
+
+void set_client_state::end(const error& reason) {
+  if (over_)
+    return;
+  over_ = reason;
+  queue_told_ = false;
+  retry();
+}
+
+void set_client_state::retry() {
+  retrying_ = false;
+  if (departed_ && !over_)
+    finish_generation();
+  for (auto round : std::exchange(retractions_, {}))
+    if (!over_)
+      retract(round);
+  if (over_ && !queue_told_) {
+    if (setup_.queue->end(over_) == submission_queue::attempt::busy)
+      return try_later();
+    queue_told_ = true;
+    drain_queue();
+    operations_.settle_all(over_);
+    if (setup_.settled)
+      setup_.settled();
+  }
+}
+
+void set_client_state::try_later() {
+  if (!std::exchange(retrying_, true))
+    self->delayed_send(self, std::chrono::microseconds(50), retry_atom::value);
+}
+
+set_client_actor::behavior_type set_client(set_client_actor::stateful_pointer<set_client_state> self,
+                                           set_client_setup setup) {
+  auto& state = self->state;
+  state.begin(std::move(setup));
+  return {
+      [&state](doorbell_atom) { state.drain_queue(); },
+      [&state](const envelope& message) { state.follow(message); },
+      [&state](const leave_request& request) { state.leave(request.manner); },
+      [&state](const generation_over& event) { state.end(event.reason); },
+      [&state](retry_atom) { state.retry(); },
+      [&state](look_atom) { state.look(); },
+      [&state](tick_atom) { state.tick(); },
+      [&state](const processes_silent& report) { state.judge(report); },
+      [&state](const bundle_finished& finished) { state.report(finished); },
+      [&state](stalled_atom, std::chrono::nanoseconds limit) { return state.stalled(limit); },
+  };
+}
+
+} // namespace farandole

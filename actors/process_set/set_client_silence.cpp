@@ -1,0 +1,36 @@
+// What a worker does when it hears that members' processes make no progress.
+#include <algorithm>
+#include <iterator>
+
+#include "actors/interfaces/heartbeats.hpp"
+#include "actors/process_set/set_client.hpp"
+
+namespace farandole {
+
+// What waits at the leader has waited since the first of these messages in a row that found something there:
+// nothing of a set completes while one of its members is silent, and so the row is long enough when it
+// matters.
+std::chrono::nanoseconds set_client_state::longest_wait() {
+  const auto current_time = self->clock().now();
+  if (current_time - judged_at_ > 2 * setup_.stuck.period() || operations_.empty())
+    asked_since_.reset();
+  judged_at_ = current_time;
+  if (!asked_since_ && !operations_.empty())
+    asked_since_ = current_time;
+  const std::chrono::nanoseconds asked =
+      asked_since_ ? current_time - *asked_since_ : current_time - current_time;
+  return std::max(asked, fast_path_.longest_wait(current_time));
+}
+
+void set_client_state::judge(const processes_silent& report) {
+  if (over_)
+    return;
+  std::vector<silence> needed;
+  std::copy_if(
+      report.ranks.begin(), report.ranks.end(), std::back_inserter(needed),
+      [this](const silence& silent_member) { return setup_.depends_on.contains(silent_member.rank); });
+  if (const auto culprit = setup_.stuck.holds_up(needed, longest_wait()))
+    self->send(setup_.member, operations_held_up{*culprit});
+}
+
+} // namespace farandole

@@ -1,0 +1,106 @@
+// A worker among actors that only listen, on virtual time.
+#pragma once
+
+#include <catch2/catch.hpp>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/heartbeats.hpp"
+#include "actors/interfaces/negotiation.hpp"
+#include "actors/interfaces/stalls.hpp"
+#include "actors/process_set/set_client.hpp"
+#include "tests/world/simulation.hpp"
+
+namespace farandole::testing {
+
+/// A member of two; its lane settles at once what it is given.
+class worker_bench {
+public:
+  /// `setup` says what is particular; the other actors and the door are made here.
+  explicit worker_bench(set_client_setup setup) : world_(1) {
+    auto& system = world_.system();
+    post_ = system.spawn([this](caf::event_based_actor*) -> caf::behavior {
+      return {[this](const envelope& message) {
+        auto said = decode_requests(message);
+        REQUIRE(said);
+        sent.push_back(*said);
+      }};
+    });
+    lane_ = system.spawn([](caf::event_based_actor*) -> caf::behavior {
+      return {[](const lane_job_ptr& job) { (*job)->settle({}); }};
+    });
+    member_ = system.spawn([this](caf::event_based_actor*) -> caf::behavior {
+      return {[this](const operations_held_up& late) { held_up_by.push_back(late.by.rank); },
+              [this](const generation_broken& problem) { broken.push_back(problem.reason); }};
+    });
+    queue_ = std::make_shared<farandole::submission_queue>(
+        static_cast<std::int32_t>(setup.self.set), 2, 65536,
+        [this] { caf::anon_send(worker_, doorbell_atom::value); });
+    setup.queue = queue_;
+    setup.post = caf::actor_cast<envelope_actor>(post_);
+    setup.connector = caf::actor_cast<path_connector_actor>(lane_);
+    setup.member = caf::actor_cast<set_client_watcher_actor>(member_);
+    from_leader_ = {setup.self.generation, setup.self.set, 0};
+    worker_ = system.spawn(set_client, std::move(setup));
+  }
+  ~worker_bench() {
+    queue_->close();
+    for (const auto& actor : {post_, lane_, member_, caf::actor_cast<caf::actor>(worker_)})
+      caf::anon_send_exit(actor, caf::exit_reason::kill);
+    post_ = lane_ = member_ = nullptr;
+    worker_ = nullptr;
+    world_.run_until_idle();
+  }
+
+  /// One element, float32.
+  static signature scalar(operation kind = operation::allreduce) {
+    signature result;
+    result.operation = kind;
+    result.shape = {1};
+    return result;
+  }
+  /// With a value, that is reduced in place.
+  operation_state_ptr submit(const std::string& name, const signature& asked, float* value = nullptr) {
+    auto* bytes = reinterpret_cast<std::byte*>(value);
+    auto operation = queue_->submit({name, asked, bytes, bytes, 0, {}});
+    REQUIRE(operation);
+    world_.run_until_quiet();
+    return *operation;
+  }
+  /// Adds a bundle of these ids, of which each is a scalar.
+  static void moving(schedule& plan, const std::vector<std::uint32_t>& ids) {
+    auto& entry = plan.bundles.emplace_back();
+    for (auto id : ids) {
+      entry.entries.emplace_back().id = id;
+      entry.entries.back().elements = 1;
+    }
+  }
+  /// From the leader.
+  void hear(const schedule& plan) { tell(encode(from_leader_, plan)); }
+  template <class Message>
+  void tell(const Message& message) {
+    caf::anon_send(worker_, message);
+    world_.run_until_quiet();
+  }
+  simulation& world() { return world_; }
+  farandole::submission_queue& queue() { return *queue_; }
+
+  std::vector<requests> sent;
+  std::vector<std::int32_t> held_up_by; ///< ranks that the member was told of
+  std::vector<std::string> broken;      ///< why the generation was given up
+
+private:
+  simulation world_;
+  caf::actor post_;
+  caf::actor lane_;
+  caf::actor member_;
+  std::shared_ptr<farandole::submission_queue> queue_;
+  set_client_actor worker_;
+  address from_leader_;
+};
+
+} // namespace farandole::testing

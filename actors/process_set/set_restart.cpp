@@ -1,0 +1,148 @@
+// The keeper's part that starts sets anew.
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "actors/interfaces/generation.hpp"
+#include "actors/process_set/process_set_manager.hpp"
+
+namespace farandole {
+
+namespace {
+
+// A path that breaks is often the first word of what somebody else knows better: how long they may take to
+// say it.
+constexpr std::chrono::milliseconds suspicion{600};
+
+constexpr std::chrono::microseconds retry_interval{50};
+
+error started_anew(std::uint32_t id, const std::string& reason) {
+  return {error_kind::disconnected,
+          "process set " + std::to_string(id) + " was started anew, because a part of it failed " + reason +
+              "; what was pending in it has failed on all its ranks, and the set goes on: this operation "
+              "may be submitted again",
+          id};
+}
+
+} // namespace
+
+// ---- somebody sees it ----------------------------------------------------------------------------
+
+// The leader's answer comes to all in the global schedule, also where it had ended the set already.
+void process_set_manager_state::report_fault(running_set& set, const std::string& reason) {
+  if (over_ || std::exchange(set.failed, true))
+    return;
+  if (pattern_.log)
+    pattern_.log->error("process set " + std::to_string(set.place->id) + " failed on this rank: " + reason);
+  // The global set has ended, and nobody answers.
+  if (leaving_)
+    return abandon(set.place->number, shut_down());
+  requests batch;
+  batch.faults.push_back({set.place->number, reason});
+  self->send(pattern_.post, encode(address{pattern_.generation, 0, pattern_.shared->rank}, batch));
+}
+
+void process_set_manager_state::broke(const set_broken& broken_set) {
+  auto found = running_.find(broken_set.number);
+  if (found == running_.end() || found->second.failed || over_)
+    return;
+  if (broken_set.reason.kind == error_kind::timed_out)
+    return self->send(pattern_.member, generation_broken{broken_set.reason.text, broken_set.reason.kind});
+  if (broken_set.looked_at)
+    return report_fault(found->second, broken_set.reason.text);
+  auto later = broken_set;
+  later.looked_at = true;
+  self->delayed_send(self, suspicion, std::move(later));
+}
+
+// ---- all hear of it ------------------------------------------------------------------------------
+
+void process_set_manager_state::restart(const sets_restarted& event) {
+  for (auto& set : event.sets)
+    if (!over_)
+      restart(set);
+}
+
+void process_set_manager_state::restart(const set_restart& set_to_restart) {
+  auto found = running_.find(set_to_restart.ended);
+  if (set_to_restart.given_up) {
+    if (found != running_.end())
+      self->send(pattern_.member, generation_broken{set_to_restart.reason});
+    return;
+  }
+  if (!set_to_restart.begins) {
+    if (found == running_.end())
+      return;
+    auto reason = found->second.reason;
+    abandon(set_to_restart.ended,
+            reason ? reason : started_anew(found->second.place->id, set_to_restart.reason));
+    awaited_.erase(set_to_restart.ended);
+    return settle_if_done();
+  }
+  auto epoch = found == running_.end() ? set_epoch{} : found->second.place->epoch;
+  const auto reason = started_anew(set_to_restart.begins->id, set_to_restart.reason);
+  pattern_.shared->sets.suspend(set_to_restart.begins->id);
+  if (epoch.of) {
+    epoch.of->restarted(reason);
+    ++epoch.number;
+    abandon(set_to_restart.ended, reason);
+  }
+  start(*set_to_restart.begins, epoch, true);
+  if (awaited_.erase(set_to_restart.ended))
+    awaited_.insert(set_to_restart.begins->number);
+}
+
+// ---- the old goes --------------------------------------------------------------------------------
+
+// At once. The door is told when the tree is gone: until then the worker may settle what it holds.
+void process_set_manager_state::abandon(std::uint32_t number, const error& reason) {
+  if (leaving_ && !over_)
+    say_last(number);
+  auto ended = running_.extract(number);
+  auto& entry = ended.mapped();
+  if (entry.place->lane)
+    entry.place->lane->abort(reason);
+  caf::anon_send(pattern_.post, set_left{number});
+  abandoned_.push_back({entry.place, entry.tree.address(), entry.stopped, reason});
+  self->send_exit(entry.tree, caf::exit_reason::user_shutdown);
+  fail_queues();
+}
+
+// Of a set whose negotiator can no longer say it: the other members wait for it before they leave.
+void process_set_manager_state::say_last(std::uint32_t number) {
+  if (pattern_.shared->rank != 0 || running_.at(number).last_heard)
+    return;
+  schedule last;
+  last.end = true;
+  self->send(pattern_.post, encode(address{pattern_.generation, number, 0}, last));
+}
+
+void process_set_manager_state::retry() {
+  retrying_ = false;
+  fail_queues();
+}
+
+void process_set_manager_state::fail_queues() {
+  auto& sets = pattern_.shared->sets;
+  auto busy = false;
+  std::erase_if(abandoned_, [&](const remains& remains) {
+    if (!remains.stopped)
+      return false;
+    if (remains.place->lane)
+      remains.place->lane->abort(remains.reason); // it may have been built since
+    if (remains.place->queue &&
+        remains.place->queue->fail(remains.reason) == submission_queue::attempt::busy) {
+      busy = true;
+      return false;
+    }
+    sets.retire(remains.place);
+    return true;
+  });
+  if (busy && !std::exchange(retrying_, true))
+    self->delayed_send(self, retry_interval, retry_atom::value);
+  if (taken_down_ && abandoned_.empty())
+    return self->quit(taken_down_);
+  leave_if_done();
+}
+
+} // namespace farandole

@@ -1,0 +1,438 @@
+#include "actors/process_set/set_tree.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "actors/interfaces/generation.hpp"
+#include "actors/interfaces/heartbeats.hpp"
+#include "actors/interfaces/stalls.hpp"
+#include "actors/process_set/address_exchange.hpp"
+#include "actors/process_set/fusion_scheduler.hpp"
+#include "actors/process_set/negotiator.hpp"
+#include "actors/process_set/path_connector.hpp"
+#include "actors/process_set/relay_actor.hpp"
+#include "actors/process_set/set_actors.hpp"
+#include "actors/process_set/set_client.hpp"
+#include "actors/process_set/stall_watch.hpp"
+#include "actors/submission/request_check.hpp"
+#include "collectives/negotiation/fast_path_memory.hpp"
+#include "collectives/transport/registry/forced_path.hpp"
+#include "collectives/transport/shm/shm_fast_path.hpp"
+
+namespace farandole {
+
+namespace {
+
+/// Most operations in flight, and names remembered, in one set.
+constexpr std::size_t queue_capacity = 65536;
+constexpr std::int32_t leader = 0;
+
+// How long a lane whose path broke waits for the reason. The leader's word that a set starts anew takes
+// moments, the rendezvous' word on a lost member less than a second.
+constexpr std::chrono::seconds patience{10};
+
+std::vector<member> members_of(const set_setup& setup) {
+  std::vector<member> members;
+  for (auto rank : setup.ranks())
+    members.push_back(setup.shared->members[static_cast<std::size_t>(rank)]);
+  return members;
+}
+
+set_view view_of(const set_setup& setup) {
+  return {setup.generation, setup.place->number, place_of(setup.shared->rank, setup.place->ranks),
+          members_of(setup)};
+}
+
+fast_path_options fast_path_of(const set_setup& setup) {
+  fast_path_options fast_path;
+  auto& values = setup.settings;
+  const auto forced = find_forced_path(values).name;
+  auto members = members_of(setup);
+  auto same_host = [&](const member& member_info) { return member_info.host == members.front().host; };
+  // A set of one has nobody to meet on a board.
+  fast_path.one_host = members.size() > 1 && std::all_of(members.begin(), members.end(), same_host);
+  fast_path.on = values.flag(setting::fast_path) && (forced == "auto" || forced == "local");
+  fast_path.limit_bytes = static_cast<std::size_t>(values.integer(setting::fast_path_limit));
+  const auto memory =
+      fast_path_memory::of(static_cast<std::size_t>(values.integer(setting::fast_path_area)), members.size());
+  fast_path.area_bytes = memory.cells_bytes;
+  fast_path.footprint = &shm_fast_path::footprint;
+  fast_path.group_bytes = memory.staging_bytes / 4;
+  fast_path.collective_bytes =
+      memory.staging_bytes > 0 ? shm_fast_path::collective_cell_bytes(members.size()) : 0;
+  return fast_path;
+}
+
+// Members of the set in the part of the tree that begins with `top`.
+std::vector<std::int32_t> ranks_below(const set_setup& setup, std::int32_t top) {
+  auto ranks = setup.shared->tree->subtree(top);
+  if (!setup.place->ranks.empty())
+    std::erase_if(ranks, [&](auto rank) { return place_of(rank, setup.place->ranks) < 0; });
+  return ranks;
+}
+
+// The children that speak for others than themselves.
+std::vector<relay_branch> branches_of(const set_setup& setup) {
+  std::vector<relay_branch> branches;
+  for (auto child : setup.shared->tree->children(setup.shared->rank)) {
+    relay_branch entry{child, ranks_below(setup, child)};
+    if (entry.ranks.size() > 1 || (entry.ranks.size() == 1 && entry.ranks.front() != child))
+      branches.push_back(std::move(entry));
+  }
+  return branches;
+}
+
+// Members of the set on each host.
+std::map<std::string, std::int32_t> local_sizes(const std::vector<member>& members) {
+  std::map<std::string, std::int32_t> sizes;
+  for (auto& member : members)
+    ++sizes[member.host];
+  return sizes;
+}
+
+// Tensors travel inline between hosts, where there is no board, and where all members speak with the leader
+// themselves. A path that was asked for by name carries all tensors.
+inline_rules inline_of(const set_setup& setup) {
+  const auto members = members_of(setup);
+  if (setup.shared->tree->relays() || local_sizes(members).size() < 2 ||
+      find_forced_path(setup.settings).name != "auto")
+    return {};
+  return inline_rules::of(static_cast<std::size_t>(setup.settings.integer(setting::inline_limit)),
+                          members.size());
+}
+
+negotiation_options negotiation_of(const set_setup& setup) {
+  negotiation_options options;
+  options.members = setup.ranks();
+  options.cache_capacity = static_cast<std::size_t>(setup.settings.integer(setting::cache_capacity));
+  options.fast_path = fast_path_of(setup);
+  options.keeps_sets = setup.place->number == 0;
+  options.branches = branches_of(setup);
+  options.buckets = static_cast<std::size_t>(setup.settings.integer(setting::relay_buckets));
+  options.inline_bytes = inline_of(setup).limit_bytes;
+  return options;
+}
+
+fusion_options fusion_of(const set_setup& setup) {
+  fusion_options options;
+  auto members = members_of(setup);
+  auto sizes = local_sizes(members);
+  options.threshold_bytes = static_cast<std::size_t>(setup.settings.integer(setting::fusion_threshold));
+  options.local_size = sizes[members.front().host];
+  for (auto& [host, size] : sizes)
+    options.homogeneous = options.homogeneous && size == options.local_size;
+  options.groups_alone = setup.settings.flag(setting::disable_group_fusion);
+  options.cycle_time = setup.settings.duration(setting::cycle_time);
+  return options;
+}
+
+path_options paths_of(const set_setup& setup) {
+  path_options options;
+  auto fast_path = fast_path_of(setup);
+  options.secret = setup.secret;
+  options.chunk_bytes = static_cast<std::size_t>(setup.settings.integer(setting::window_chunk));
+  options.slots = static_cast<std::uint32_t>(setup.settings.integer(setting::window_slots));
+  if (fast_path.on && fast_path.one_host) {
+    const auto area = static_cast<std::size_t>(setup.settings.integer(setting::fast_path_area));
+    options.fast_path_bytes = fast_path.area_bytes;
+    options.staging_bytes = fast_path_memory::of(area, setup.ranks().size()).staging_bytes;
+  }
+  options.adasum_message_bytes = static_cast<std::size_t>(setup.settings.integer(setting::adasum_chunk));
+  options.wishes.forced = find_forced_path(setup.settings).name;
+  options.trusted_network = setup.settings.flag(setting::trusted_network);
+  options.outside_library = setup.settings.text(setting::path_library);
+  options.mpi = setup.shared->mpi;
+  options.wishes.hierarchical_allreduce = setup.settings.flag(setting::hierarchical_allreduce);
+  options.wishes.torus_allreduce = setup.settings.flag(setting::torus_allreduce);
+  options.wishes.hierarchical_allgather = setup.settings.flag(setting::hierarchical_allgather);
+  return options;
+}
+
+stall_rules stalls_of(const set_setup& setup) {
+  stall_rules rules;
+  rules.warning = setup.settings.duration(setting::stall_warning_time);
+  rules.shutdown = setup.settings.duration(setting::stall_shutdown_time);
+  rules.warning_setting = setup.settings.cited(setting::stall_warning_time);
+  rules.shutdown_setting = setup.settings.cited(setting::stall_shutdown_time);
+  if (setup.place->number != 0)
+    rules.set = " of process set " + std::to_string(setup.place->id);
+  return rules;
+}
+
+// Makes the children one after the other; each may need the handles of those before it.
+struct growing_tree {
+  set_setup settings;
+  set_actors actors;
+  std::shared_ptr<set_client_actor> bell = std::make_shared<set_client_actor>(); ///< the worker, once it runs
+
+  farandole::address self() const {
+    return {settings.generation, settings.place->number, settings.shared->rank};
+  }
+
+  // Whose processes operations of this set need: its members, and who stands between them and the leader.
+  std::set<std::int32_t> depends_on() const {
+    std::set<std::int32_t> ranks;
+    for (auto rank : settings.ranks())
+      while (rank >= 0 && ranks.insert(rank).second)
+        rank = settings.shared->tree->parent(rank);
+    return ranks;
+  }
+
+  // Who tells the leader how far the lanes are, where it has none of this set.
+  std::int32_t reporter() const {
+    auto first = settings.ranks().front();
+    return first == leader ? -1 : first;
+  }
+
+  set_place location() const {
+    set_place place{settings.generation, settings.place->number, leader, {}, reporter()};
+    if (!settings.takes_part())
+      place.ended = settings.ended;
+    return place;
+  }
+
+  caf::actor start_scheduler(caf::event_based_actor* parent) {
+    actors.scheduler = parent->spawn(fusion_scheduler, location(), fusion_of(settings), settings.post);
+    return caf::actor_cast<caf::actor>(actors.scheduler);
+  }
+
+  caf::actor start_negotiator(caf::event_based_actor* parent) {
+    actors.negotiator =
+        parent->spawn(negotiator, location(), negotiation_of(settings), actors.scheduler, settings.member);
+    return caf::actor_cast<caf::actor>(actors.negotiator);
+  }
+
+  caf::actor start_address_exchange(caf::event_based_actor* parent) {
+    address_exchange_setup setup{self(), settings.ranks(), settings.post, settings.member};
+    actors.address_exchange = parent->spawn(address_exchange, std::move(setup));
+    return caf::actor_cast<caf::actor>(actors.address_exchange);
+  }
+
+  caf::actor start_relay(caf::event_based_actor* parent) {
+    relay_actor_setup setup;
+    setup.self = self();
+    setup.leader = leader;
+    setup.members = static_cast<std::int32_t>(settings.ranks().size());
+    setup.rules.ranks = ranks_below(settings, settings.shared->rank);
+    setup.rules.branches = branches_of(settings);
+    setup.post = settings.post;
+    setup.watcher = settings.member;
+    if (!settings.takes_part())
+      setup.ended = settings.ended;
+    actors.relay = parent->spawn(relay_behaviour, std::move(setup));
+    return caf::actor_cast<caf::actor>(actors.relay);
+  }
+
+  // The lane tells the scheduler, here or by the worker, that it has room again.
+  set_setup::bundle_ended bundle_news() const {
+    auto reports = reporter() == settings.shared->rank ? bell : nullptr;
+    // What breaks in the global set is told once it is settled: nobody knows better why.
+    return [shared = std::weak_ptr(settings.shared), scheduler = actors.scheduler, reports,
+            broke = settings.place->number == 0 ? settings.broke : nullptr](
+               std::uint64_t sequence, std::uint64_t bytes, const error& problem) {
+      if (auto counters = shared.lock()) {
+        counters->bundles.fetch_add(1, std::memory_order_relaxed);
+        counters->bytes_moved.fetch_add(bytes, std::memory_order_relaxed);
+      }
+      if (scheduler)
+        caf::anon_send(scheduler, bundle_finished{sequence});
+      if (reports)
+        caf::anon_send(*reports, bundle_finished{sequence});
+      if (broke && problem && problem.kind != error_kind::unimplemented)
+        broke(problem);
+    };
+  }
+
+  std::shared_ptr<lane_thread> make_lane() const {
+    lane_thread::wiring wiring;
+    wiring.name = "farandole-lane";
+    wiring.operation_timeout = settings.settings.duration(setting::operation_timeout);
+    wiring.timeout_citation = settings.settings.cited(setting::operation_timeout);
+    if (settings.place->number != 0) {
+      wiring.broke = settings.broke;
+      wiring.patience = patience;
+    }
+    wiring.finished = bundle_news();
+    wiring.remark = [shared = std::weak_ptr(settings.shared), ranks = depends_on()] {
+      const auto all = shared.lock();
+      return all ? all->silence_notice(ranks) : std::string{};
+    };
+    return std::make_shared<lane_thread>(std::move(wiring));
+  }
+
+  caf::actor start_connector(caf::event_based_actor* parent) {
+    if (settings.simulated_connector) {
+      actors.connector = settings.simulated_connector(parent, settings, bundle_news());
+      return caf::actor_cast<caf::actor>(actors.connector);
+    }
+    settings.place->lane = make_lane();
+    path_connector_setup setup;
+    setup.set = view_of(settings);
+    setup.paths = paths_of(settings);
+    if (settings.place->number == 0)
+      setup.paths.meeting_news = [shared = std::weak_ptr(settings.shared)](const std::string& missing) {
+        if (auto shared_state = shared.lock())
+          shared_state->unconnected.set(missing);
+      };
+    setup.self = self();
+    setup.leader = leader;
+    setup.post = settings.post;
+    setup.broke = settings.broke;
+    setup.ready = settings.ready;
+    setup.drained = settings.drained;
+    setup.lane = settings.place->lane;
+    setup.connect_timeout = settings.settings.duration(setting::start_timeout);
+    setup.connect_citation = settings.settings.cited(setting::start_timeout);
+    setup.connected = [place = std::weak_ptr(settings.place), shared = std::weak_ptr(settings.shared)](
+                          std::shared_ptr<shm_fast_path> connected, std::shared_ptr<heartbeat_words> words) {
+      if (auto shared_state = place.lock())
+        shared_state->fast_path.set(std::move(connected));
+      // The global set's, which all members of this host are in.
+      if (auto all = shared.lock(); all && place.lock() == all->global)
+        all->heartbeats.set(std::move(words));
+    };
+    setup.log = settings.log;
+    actors.connector = parent->spawn(path_connector, std::move(setup));
+    return caf::actor_cast<caf::actor>(actors.connector);
+  }
+
+  caf::actor start_stall_watch(caf::event_based_actor* parent) {
+    stall_watch_setup setup;
+    setup.rules = stalls_of(settings);
+    if (setup.rules.ignores_shutdown() && settings.leads() && settings.place->number == 0 && settings.log)
+      settings.log->warning(setup.rules.shutdown_setting + " is ignored: it is not longer than " +
+                            setup.rules.warning_setting);
+    setup.negotiator = actors.negotiator;
+    setup.worker = actors.worker;
+    setup.member = settings.member;
+    setup.log = settings.log;
+    return caf::actor_cast<caf::actor>(parent->spawn(stall_watch, std::move(setup)));
+  }
+
+  caf::actor start_worker(caf::event_based_actor* parent) {
+    auto size = static_cast<std::int32_t>(settings.ranks().size());
+    settings.place->queue = std::make_shared<submission_queue>(
+        settings.place->id, size, queue_capacity,
+        [bell = bell] { caf::anon_send(*bell, doorbell_atom::value); }, settings.place->ranks,
+        settings.place->epoch, static_cast<std::size_t>(settings.settings.integer(setting::fast_path_limit)));
+    set_client_setup setup;
+    setup.queue = settings.place->queue;
+    setup.self = self();
+    setup.leader = leader;
+    setup.rank = view_of(settings).rank;
+    setup.members = size;
+    setup.ranks = settings.place->ranks;
+    setup.post = settings.post;
+    setup.connector = actors.connector;
+    // What the global set's mover drops is lost with the generation.
+    if (settings.place->number != 0)
+      setup.lane = settings.place->lane;
+    setup.member = settings.member;
+    setup.sets = settings.sets;
+    setup.stuck = stuck_rules::of(settings.settings);
+    setup.inline_tensors = inline_of(settings);
+    setup.depends_on = depends_on();
+    setup.ended = settings.ended;
+    setup.settled = settings.settled;
+    setup.name_of = [shared = std::weak_ptr(settings.shared)](std::int32_t rank) {
+      const auto shared_state = shared.lock();
+      return shared_state ? shared_state->name_of(rank) : "rank " + std::to_string(rank);
+    };
+    setup.fast_path_limit_bytes =
+        static_cast<std::size_t>(settings.settings.integer(setting::fast_path_limit));
+    setup.fast_path = [place = std::weak_ptr(settings.place)]() -> std::shared_ptr<shm_fast_path> {
+      auto shared_state = place.lock();
+      return shared_state ? shared_state->fast_path.get() : nullptr;
+    };
+    if (const auto& lane = settings.place->lane) {
+      setup.results = lane->results();
+      setup.move = [lane = std::weak_ptr(lane)](operation_state_ptr operation) {
+        if (auto running = lane.lock())
+          running->call([operation = std::move(operation)] {
+            operation->handed_on.store(false, std::memory_order_release);
+            operation->try_settle();
+          });
+      };
+    }
+    setup.log = settings.log;
+    actors.worker = parent->spawn(set_client, std::move(setup));
+    *bell = actors.worker;
+    return caf::actor_cast<caf::actor>(actors.worker);
+  }
+};
+
+} // namespace
+
+std::vector<std::int32_t> set_setup::ranks() const {
+  if (!place->ranks.empty())
+    return place->ranks;
+  std::vector<std::int32_t> all;
+  for (auto& member : shared->members)
+    all.push_back(member.rank);
+  return all;
+}
+
+bool set_setup::takes_part() const {
+  return place_of(shared->rank, place->ranks) >= 0;
+}
+
+bool set_setup::leads() const {
+  return shared->rank == leader;
+}
+
+set_entered set_actors::entered(std::uint32_t number, std::vector<std::int32_t> ranks) const {
+  return {number,
+          std::move(ranks),
+          caf::actor_cast<envelope_actor>(worker),
+          caf::actor_cast<envelope_actor>(connector),
+          caf::actor_cast<envelope_actor>(negotiator),
+          address_exchange,
+          caf::actor_cast<envelope_actor>(relay)};
+}
+
+bool set_setup::relays() const {
+  auto me = shared->rank;
+  auto ranks = ranks_below(*this, me);
+  return !leads() && std::any_of(ranks.begin(), ranks.end(), [me](auto rank) { return rank != me; });
+}
+
+supervisor_spec set_tree(const set_setup& setup, std::function<void(const set_actors&)> started) {
+  auto tree = std::make_shared<growing_tree>();
+  tree->settings = setup;
+  supervisor_spec spec;
+  spec.name = setup.place->number == 0 ? "generation " + std::to_string(setup.generation)
+                                       : "process set " + std::to_string(setup.place->id);
+  spec.strategy = restart_strategy::all_for_one;
+  // Operations in flight cannot be carried over a restart, and the other members must restart with it: one
+  // death ends the tree, and its parent sees to the rest.
+  spec.intensity.limit = 0;
+  auto child = [&](std::string name, caf::actor (growing_tree::*start)(caf::event_based_actor*)) {
+    spec.children.push_back(
+        {std::move(name), [tree, start](auto* parent) { return (*tree.*start)(parent); }});
+  };
+  if (setup.leads()) {
+    child("fusion scheduler", &growing_tree::start_scheduler);
+    child("negotiator", &growing_tree::start_negotiator);
+    child("introducer", &growing_tree::start_address_exchange);
+  }
+  if (setup.relays())
+    child("gatherer", &growing_tree::start_relay);
+  if (setup.takes_part()) {
+    child("mover", &growing_tree::start_connector);
+    child("worker", &growing_tree::start_worker);
+  }
+  if (!setup.settings.flag(setting::stall_check_disable) && stalls_of(setup).warning.count() > 0 &&
+      (setup.leads() || setup.takes_part()))
+    child("stall watch", &growing_tree::start_stall_watch);
+  auto& last = spec.children.back().start;
+  last = [tree, start = std::move(last), started = std::move(started)](caf::event_based_actor* parent) {
+    auto handle = start(parent);
+    started(tree->actors);
+    return handle;
+  };
+  return spec;
+}
+
+} // namespace farandole

@@ -1,0 +1,418 @@
+#include "actors/rendezvous/rendezvous.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/event_loop/clock.hpp"
+#include "actors/interfaces/link.hpp"
+#include "actors/interfaces/slots.hpp"
+
+namespace farandole {
+
+namespace {
+
+// How long a link that ended waits for the exit that explains it; well within the second in which the others
+// must know.
+constexpr std::chrono::milliseconds explanation{250};
+/// How much later than a process the launcher's report of its slot may come.
+constexpr std::chrono::seconds slot_report_delay{1};
+
+std::string text_of(const membership_rules& rules) {
+  return std::to_string(rules.size) +
+         (rules.elastic ? " (" + std::to_string(rules.minimum) + " to " + std::to_string(rules.limit) + ")"
+                        : "");
+}
+
+/// As the journal tells it, or a new job. A launcher that keeps a journal for itself has lost its processes
+/// with the earlier one: of its job only the epoch goes on.
+expected<membership> members_of(const rendezvous_options& options) {
+  const auto found = options.journal ? options.journal->found() : std::nullopt;
+  const auto epoch = next_epoch(found ? found->epoch : 0, options.draw);
+  if (!found || !options.apart)
+    return membership{options.members, epoch};
+  const membership_rules kept{found->size, found->elastic, found->minimum, found->limit};
+  if (text_of(kept) != text_of(options.members))
+    return error{error_kind::precondition, "the journal " + options.journal->path() + " is of a job of " +
+                                               text_of(kept) + " members, and this one has " +
+                                               text_of(options.members) + ": give it a journal of its own"};
+  return membership::restored(*found, epoch);
+}
+
+/// Before anybody can learn the address: whoever starts the next rendezvous must find this one's epoch.
+void keep_first(const rendezvous_options& options, const membership& members) {
+  if (!options.journal)
+    return;
+  auto image = members.image();
+  if (options.apart && options.journal->found())
+    image.launcher = options.journal->found()->launcher;
+  if (const auto problem = options.journal->remember(image); problem && options.log)
+    options.log->warning(problem.text);
+}
+
+} // namespace
+
+void rendezvous_state::begin(rendezvous_options options, membership members) {
+  members_ = std::move(members);
+  options_ = std::move(options);
+  if (options_.apart && options_.journal && options_.journal->found())
+    launcher_ = options_.journal->found()->launcher;
+  running_ = members_.running();
+  for (const auto& [slot, host] : options_.hosts)
+    members_.expect(slot, host);
+  gathering_since_ = now(self);
+  if (members_.generation() > 0)
+    limit_wait();
+}
+
+void rendezvous_state::received(const link_received& event) {
+  auto route = event.link;
+  auto misread = [&](const error& problem) { refuse(route, {problem.text}); };
+  switch (event.message.kind()) {
+  case wire::Envelope::Body::HELLO:
+    if (auto said = decode_hello(event.message))
+      join(route, *said);
+    else
+      misread(said.error());
+    break;
+  case wire::Envelope::Body::RETURNING:
+    if (auto said = decode_returning(event.message))
+      carry_out(members_.come_back(route, *said));
+    else
+      misread(said.error());
+    break;
+  case wire::Envelope::Body::SLOTS:
+    if (auto said = decode_slot_report(event.message))
+      take_slots(route, *said);
+    else
+      misread(said.error());
+    break;
+  case wire::Envelope::Body::SUPERSEDED:
+    if (auto said = decode_superseded(event.message); !said)
+      misread(said.error());
+    else if (said->epoch > members_.epoch())
+      step_down(route, said->epoch);
+    break;
+  case wire::Envelope::Body::FAREWELL:
+    if (auto said = decode_farewell(event.message))
+      take_farewell(route, *said);
+    else
+      misread(said.error());
+    break;
+  case wire::Envelope::Body::LOST:
+    if (auto said = decode_lost(event.message); !said)
+      misread(said.error());
+    else if (said->rank == event.message.source())
+      take_report({route, *said});
+    else {
+      delayed_reports_.insert_or_assign(route, *said);
+      self->delayed_send(self, explanation, member_reported{route, *said});
+    }
+    break;
+  case wire::Envelope::Body::LEAVING:
+    if (auto said = decode_leaving(event.message))
+      take_leaving(route);
+    else
+      misread(said.error());
+    break;
+  case wire::Envelope::Body::DRAIN:
+    if (auto said = decode_drain(event.message))
+      take_drain(route, *said);
+    else
+      misread(said.error());
+    break;
+  case wire::Envelope::Body::DRAINING:
+    if (auto said = decode_draining(event.message))
+      take_answer(route, std::move(*said));
+    else
+      misread(said.error());
+    break;
+  default:
+    refuse(route, {"a message of this kind is not for the rendezvous"});
+  }
+}
+
+// The launcher may have started this slot's process while it had no link, and a process that starts fast may
+// be here before the launcher's report of it: two links keep no order between them.
+void rendezvous_state::join(link_id link, const hello& said) {
+  if (!options_.apart || members_.knows(said.slot))
+    return carry_out(members_.join(link, said));
+  early_[link] = said;
+  await_report_of(link);
+}
+
+void rendezvous_state::await_report_of(link_id link) {
+  self->delayed_send(self, slot_report_delay, slot_unreported{link});
+}
+
+// While the launcher is away, this is asked again once it is back.
+void rendezvous_state::take_unreported(link_id link) {
+  if (launcher_link_ == 0)
+    return;
+  if (const auto early = early_.extract(link))
+    carry_out(members_.join(link, early.mapped()));
+}
+
+// Before anybody is told: what has been said must not be forgotten. Most messages change nothing of it.
+void rendezvous_state::remember() {
+  const std::pair current{members_.revision(), launcher_};
+  if (!options_.journal || (kept_ == current && !options_.journal->behind()))
+    return;
+  kept_ = current;
+  auto image = members_.image();
+  image.launcher = launcher_;
+  if (const auto problem = options_.journal->remember(image); problem && options_.log)
+    options_.log->warning(problem.text);
+}
+
+// What it says of the member that left first goes to whoever judges why a job failed.
+void rendezvous_state::take_farewell(link_id link, const farewell& said) {
+  const auto slot = members_.slot_of(link);
+  const auto& slots = members_.slots();
+  const auto rank = static_cast<std::size_t>(said.departed.rank);
+  if (slot && said.generation == members_.generation() && said.departed.rank >= 0 && rank < slots.size())
+    tell_fate({*slot, slots[rank], false, said.departed.manner, said.interrupted});
+  take_delayed_report(link);
+  carry_out(members_.leave(link, said.generation));
+}
+
+void rendezvous_state::tell_fate(slot_fate fate) {
+  if (fate_watcher_)
+    caf::anon_send(fate_watcher_, std::move(fate));
+}
+
+void rendezvous_state::step_down(link_id link, std::uint64_t epoch) {
+  if (closing_)
+    return;
+  const auto found = links_.find(link);
+  if (options_.log)
+    options_.log->error("this rendezvous (epoch " + epoch_text(members_.epoch()) +
+                        ") ends: the job's members obey another one, of epoch " + epoch_text(epoch) +
+                        ", as " + (found == links_.end() ? "a process that is gone" : found->second.peer) +
+                        " says; one job has one rendezvous, and one that is started again needs its journal");
+  close();
+  if (options_.stepped_down)
+    options_.stepped_down();
+}
+
+// What a member says of itself is taken at once; what it says of another waits, for the host driver may say
+// it better.
+void rendezvous_state::take_report(const member_reported& event) {
+  delayed_reports_.erase(event.link);
+  carry_out(members_.report(event.link, event.loss));
+}
+
+// A member that reports another and then ends is not the first to be lost.
+void rendezvous_state::take_delayed_report(link_id link) {
+  if (const auto found = delayed_reports_.find(link); found != delayed_reports_.end())
+    take_report({link, found->second});
+}
+
+void rendezvous_state::exited(const slot_exited& event) {
+  const auto _Rb_tree_iterator =
+      std::find_if(delayed_reports_.begin(), delayed_reports_.end(),
+                   [&](const auto& entry) { return members_.slot_of(entry.first) == event.slot; });
+  if (_Rb_tree_iterator != delayed_reports_.end())
+    take_delayed_report(_Rb_tree_iterator->first);
+  carry_out(members_.exit(event.slot, event.manner));
+}
+
+void rendezvous_state::started(const slot_started& event) {
+  members_.expect(event.slot, event.host);
+  remember();
+  follow(reports_.changed(members_.forming(), now(self)));
+}
+
+void rendezvous_state::retired(const slot_retired& event) {
+  carry_out(members_.retire(event.slot));
+}
+
+void rendezvous_state::complete() {
+  carry_out(members_.nobody_comes());
+}
+
+// One timer is under way at most, however fast generations end: a timer for each would keep a message for
+// each until its time has come.
+void rendezvous_state::limit_wait() {
+  const auto longest = options_.settings.duration(setting::regroup_timeout);
+  awaited_until_ = now(self) + longest;
+  awaited_generation_ = members_.generation();
+  if (!std::exchange(wait_timer_set_, true))
+    self->delayed_send(self, longest, regroup_overdue{});
+}
+
+void rendezvous_state::overdue() {
+  const auto rest = awaited_until_ - now(self);
+  wait_timer_set_ = rest > std::chrono::nanoseconds{0};
+  if (wait_timer_set_)
+    self->delayed_send(self, rest, regroup_overdue{});
+  else
+    carry_out(members_.give_up_waiting(awaited_generation_));
+}
+
+void rendezvous_state::opened(const link_opened& event) {
+  links_[event.link] = {event.handle, event.peer};
+  if (closing_)
+    caf::anon_send(event.handle, close_atom::value);
+}
+
+void rendezvous_state::closed(const link_closed& event) {
+  links_.erase(event.link);
+  askers_.erase(event.link);
+  early_.erase(event.link);
+  if (launcher_link_ == event.link)
+    launcher_link_ = 0;
+  auto reason =
+      "lost its connection to the rendezvous" + (event.reason.empty() ? "" : " (" + event.reason + ")");
+  self->delayed_send(self, explanation, link_stayed_down{event.link, reason});
+  if (closing_ && links_.empty())
+    self->quit();
+}
+
+void rendezvous_state::stayed_down(const link_stayed_down& event) {
+  carry_out(members_.disconnect(event.link, event.reason));
+}
+
+void rendezvous_state::close() {
+  closing_ = true;
+  if (listener_)
+    caf::anon_send(listener_, close_atom::value);
+  for (auto& [id, link] : links_)
+    caf::anon_send(link.handle, close_atom::value);
+  if (links_.empty())
+    self->quit();
+}
+
+void rendezvous_state::carry_out(const membership_decision& decision) {
+  if (decision.superseded_by != 0)
+    return step_down(decision.superseded_from, decision.superseded_by);
+  remember();
+  for (auto& consequence : decision.consequences)
+    tell_fate({consequence.slot, consequence.culprit, true, std::nullopt, true});
+  for (auto& refusal : decision.refusals)
+    refuse(refusal.to, refusal.reason);
+  if (!decision.admissions.empty())
+    admit(decision);
+  for (auto& notice : decision.notices)
+    tell(notice.to, encode(address{notice.lost.generation, 0, -1}, notice.lost));
+  for (auto& warning : decision.warnings)
+    tell(warning.to, encode(address{warning.changed.generation, 0, -1}, warning.changed));
+  for (auto& resumption : decision.resumptions)
+    tell(resumption.to, encode(address{resumption.event.generation, 0, -1}, resumption.event));
+  if (!decision.admissions.empty()) {
+    tell_launcher();
+    log_start(decision);
+  }
+  // Who lives and does not come again is not waited for for ever, however the generation ended.
+  if (std::exchange(running_, members_.running()) && !running_) {
+    gathering_since_ = now(self);
+    limit_wait();
+  }
+  follow(reports_.changed(members_.forming(), now(self)));
+}
+
+void rendezvous_state::follow(const missing_reports::step& next) {
+  if (closing_)
+    return;
+  if (next.call_next)
+    self->delayed_send(self, std::max(*next.call_next - now(self), instant::duration::zero()), missing_due{});
+  if (!next.update)
+    return;
+  auto missing = members_.missing();
+  missing.waited_seconds = static_cast<std::uint32_t>(next.waited.count());
+  // The lowest slot, which is rank 0 where it has come, reports for all.
+  missing.report = next.report;
+  for (const auto& [slot, link] : members_.waiting()) {
+    tell(link, encode(address{}, missing));
+    missing.report = false;
+  }
+}
+
+void rendezvous_state::tell_missing() {
+  follow(reports_.due(now(self)));
+}
+
+void rendezvous_state::log_start(const membership_decision& decision) {
+  if (!options_.log)
+    return;
+  const auto waited = std::chrono::duration_cast<std::chrono::milliseconds>(now(self) - gathering_since_);
+  const auto count = decision.admissions.size();
+  options_.log->info((count == 1 ? "1 rank" : "all " + std::to_string(count) + " ranks") +
+                     " initialised in " + std::to_string(waited.count()) + " ms (generation " +
+                     std::to_string(decision.roster.generation) + ")");
+}
+
+// What is the same for all is copied and encoded once, for there may be many of them.
+void rendezvous_state::admit(const membership_decision& decision) {
+  auto all = decision.roster;
+  for (auto& [name, text] : options_.settings.job_wide())
+    all.settings.push_back({name, text});
+  const auto encoded = encode(all);
+  peers_expected again;
+  for (const auto& admission : decision.admissions) {
+    tell(admission.to,
+         encode_welcome(address{all.generation, 0, -1}, admission.rank, admission.joined_late, encoded));
+    if (const auto found = links_.find(admission.to); found != links_.end())
+      again.peers.push_back(found->second.peer);
+  }
+  if (listener_)
+    caf::anon_send(listener_, std::move(again));
+}
+
+void rendezvous_state::tell(link_id link, const envelope& message) {
+  if (auto found = links_.find(link); found != links_.end())
+    caf::anon_send(found->second.handle, message);
+}
+
+void rendezvous_state::refuse(link_id link, const refused& reason) {
+  auto found = links_.find(link);
+  if (found == links_.end())
+    return;
+  if (options_.log && !reason.dismissed)
+    options_.log->warning("refusing " + found->second.peer + ": " + reason.reason);
+  caf::anon_send(found->second.handle, encode(address{}, reason));
+  caf::anon_send(found->second.handle, close_atom::value);
+}
+
+rendezvous_actor::behavior_type rendezvous(rendezvous_actor::stateful_pointer<rendezvous_state> self,
+                                           rendezvous_options options, membership members) {
+  auto& state = self->state;
+  state.begin(std::move(options), std::move(members));
+  return {
+      [&state](const listener_started& listener_started) { state.listen_by(listener_started.handle); },
+      [&state](const slot_exited& event) { state.exited(event); },
+      [&state](const slot_started& event) { state.started(event); },
+      [&state](const slot_retired& event) { state.retired(event); },
+      [&state](const nobody_comes&) { state.complete(); },
+      [&state](const hosts_failed& event) { state.keep_failed(event.hosts); },
+      [&state](const watch_generations& event) { state.watched_by(event); },
+      [&state](const watch_fates& event) { state.fates_watched_by(event); },
+      [&state](const drain_answered& answer) { state.answer(answer); },
+      [&state](const regroup_overdue&) { state.overdue(); },
+      [&state](const missing_due&) { state.tell_missing(); },
+      [&state](const link_stayed_down& event) { state.stayed_down(event); },
+      [&state](const slot_unreported& slot_unreported) { state.take_unreported(slot_unreported.link); },
+      [&state](const member_reported& event) { state.take_report(event); },
+      [&state](close_atom) { state.close(); },
+      [&state](const link_opened& event) { state.opened(event); },
+      [&state](const link_received& event) { state.received(event); },
+      [&state](const link_closed& event) { state.closed(event); },
+  };
+}
+
+expected<rendezvous_service> start_rendezvous(caf::actor_system& system, const rendezvous_options& options) {
+  auto members = members_of(options);
+  if (!members)
+    return members.error();
+  keep_first(options, *members);
+  auto actor = system.spawn(rendezvous, options, std::move(*members));
+  auto listening =
+      listen(system, options.bind_ip, options.port, caf::actor_cast<caf::actor>(actor), options.links);
+  if (!listening) {
+    caf::anon_send_exit(actor, caf::exit_reason::user_shutdown);
+    return listening.error();
+  }
+  caf::anon_send(actor, listener_started{listening->handle});
+  return rendezvous_service{actor, listening->port};
+}
+
+} // namespace farandole

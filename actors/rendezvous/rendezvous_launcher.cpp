@@ -1,0 +1,128 @@
+// What a rendezvous has to do with the launcher: in its own process, or, where it runs apart, by a link.
+#include "actors/interfaces/slots.hpp"
+#include "actors/rendezvous/rendezvous.hpp"
+
+#include <utility>
+
+namespace farandole {
+
+void rendezvous_state::watched_by(const watch_generations& event) {
+  watcher_ = caf::actor_cast<caf::actor>(event.process);
+}
+
+void rendezvous_state::fates_watched_by(const watch_fates& event) {
+  fate_watcher_ = caf::actor_cast<caf::actor>(event.process);
+}
+
+void rendezvous_state::take_slots(link_id link, const slot_report& said) {
+  if (said.wire_version != wire_version)
+    return refuse(link, {"wire version " + std::to_string(said.wire_version) +
+                         " does not match this rendezvous' " + std::to_string(wire_version) +
+                         ": start the launcher and the rendezvous with the same Farandole"});
+  if (said.epoch > members_.epoch())
+    return step_down(link, said.epoch);
+  if (!options_.apart)
+    return refuse(link, {"this rendezvous has a launcher of its own"});
+  if (launcher_ != 0 && launcher_ != said.job)
+    return refuse(link, {"this rendezvous serves the job of another launcher; start one for this job" +
+                         std::string(options_.journal ? ", with a journal of its own" : "")});
+  const bool is_new = std::exchange(launcher_link_, link) != link;
+  launcher_ = said.job;
+  keep_failed(said.failed);
+  for (const auto& slot : said.slots)
+    members_.expect(slot.number);
+  remember();
+  for (const auto& slot : said.slots) {
+    if (slot.retired)
+      carry_out(members_.retire(slot.number));
+    if (slot.ended)
+      carry_out(members_.exit(slot.number, slot.manner));
+  }
+  if (said.complete)
+    complete();
+  if (is_new)
+    tell_all_to_launcher();
+  for (const auto& [from, early] : std::exchange(early_, {}))
+    if (members_.knows(early.slot))
+      carry_out(members_.join(from, early));
+    else if (early_.emplace(from, early); is_new)
+      await_report_of(from);
+}
+
+// The rendezvous has no use for it: whoever opens the journal as a launcher has.
+void rendezvous_state::keep_failed(const std::vector<failed_host>& hosts) {
+  if (!options_.journal)
+    return;
+  if (const auto problem = options_.journal->remember(hosts); problem && options_.log)
+    options_.log->warning(problem.text);
+}
+
+void rendezvous_state::tell_launcher() {
+  const auto generation = members_.generation();
+  if (watcher_)
+    caf::anon_send(watcher_, generation_formed{generation, members_.slots()});
+  if (launcher_link_ != 0)
+    tell(launcher_link_,
+         encode(address{generation, 0, -1}, formed{generation, members_.epoch(), members_.slots()}));
+}
+
+// To one that has just come, or come back.
+void rendezvous_state::tell_all_to_launcher() {
+  if (members_.running())
+    tell_launcher();
+  for (const auto& seat : members_.image().seats)
+    if (seat.retired && !seat.ended)
+      tell_of_leaving(seat.slot);
+}
+
+// At once, so that it counts before the member's own farewell; the watcher need not be asked.
+void rendezvous_state::take_leaving(link_id link) {
+  const auto slot = members_.slot_of(link);
+  if (!options_.members.elastic || !slot)
+    return;
+  carry_out(members_.retire(*slot));
+  if (watcher_)
+    caf::anon_send(watcher_, slot_leaving{*slot});
+  tell_of_leaving(*slot);
+}
+
+void rendezvous_state::tell_of_leaving(std::int32_t slot) {
+  const auto generation = members_.generation();
+  if (launcher_link_ != 0)
+    tell(launcher_link_, encode(address{generation, 0, -1}, leaving{generation, slot}));
+}
+
+void rendezvous_state::take_drain(link_id link, const drain& asked) {
+  if (asked.wire_version != wire_version)
+    return refuse(link,
+                  {"wire version " + std::to_string(asked.wire_version) + " does not match this job's " +
+                   std::to_string(wire_version) + ": use the farandole that started it"});
+  askers_.insert(link);
+  if (watcher_)
+    return caf::anon_send(watcher_, drain_asked{link, asked});
+  if (launcher_link_ != 0) {
+    auto handed_on = asked;
+    handed_on.caller = link;
+    return tell(launcher_link_, encode(address{}, handed_on));
+  }
+  answer({link,
+          {options_.apart ? "the job's launcher is not connected to its rendezvous: try again when it is"
+                          : "this job is not elastic: its members cannot leave while it runs",
+           {},
+           false}});
+}
+
+// A launcher may still answer what an earlier rendezvous has asked.
+void rendezvous_state::answer(const drain_answered& value) {
+  if (askers_.contains(value.link))
+    tell(value.link, encode(address{}, value.value));
+}
+
+void rendezvous_state::take_answer(link_id link, draining said) {
+  if (link != launcher_link_)
+    return refuse(link, {"only the launcher answers for its job"});
+  const auto asker = std::exchange(said.caller, 0);
+  answer({asker, std::move(said)});
+}
+
+} // namespace farandole

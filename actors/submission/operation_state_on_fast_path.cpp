@@ -1,0 +1,200 @@
+// How an operation that sits on the board comes to its end there: what is shown whole is read; a collective
+// that callers run goes on as far as it can, on the thread of whoever waits for it.
+#include <cassert>
+#include <numeric>
+#include <utility>
+
+#include "actors/submission/operation_state.hpp"
+#include "collectives/operation.hpp"
+#include "messages/values/printable.hpp"
+
+namespace farandole {
+
+bool operation_state::take_seat(std::shared_ptr<fast_path_slot> slot, std::uint64_t which) {
+  seat = std::move(slot);
+  round = which;
+  if (seat->cell().task().use != fast_path_use::collective)
+    return true;
+  auto& fast_path = seat->fast_path();
+  const auto incoming =
+      row_of(signature.operation).rows == row_use::dealt ? bytes : bytes * fast_path.members();
+  collective = std::make_unique<caller_collective>(caller_job{
+      fast_path, seat->cell(), round, seat->steps(), tensor(), seat->results(), seat->expects(incoming)});
+  if (collective->prepare())
+    return true;
+  leave_seat();
+  return false;
+}
+
+void operation_state::leave_seat() {
+  collective.reset();
+  seat.reset();
+  round = 0;
+}
+
+void operation_state::show() {
+  if (collective)
+    collective->show();
+  else
+    seat->fast_path().publish(seat->cell(), round, input);
+  begin(phase::on_fast_path);
+}
+
+caller_tensor operation_state::tensor() const {
+  caller_tensor own{input, output, bytes, 0, 0, splits};
+  if (row_of(signature.operation).has_rows()) {
+    own.row_bytes = bytes_of_row(signature);
+    own.rows = signature.shape.front();
+  }
+  return own;
+}
+
+std::optional<round_need> operation_state::awaited() const {
+  if (now() != phase::on_fast_path)
+    return std::nullopt;
+  return collective ? collective->need() : round_need{};
+}
+
+bool operation_state::can_move() const {
+  return now() == phase::on_fast_path && collective &&
+         seat->fast_path().ready(seat->cell(), round, collective->need());
+}
+
+bool operation_state::try_settle(runner runner) {
+  const auto current = now();
+  if (settle_on_fast_path(runner))
+    return true;
+  // Who has published is told at once, and does not look for the others for ever.
+  if (runner == runner::caller && current == phase::on_fast_path && now() == current &&
+      seat->fast_path().damaged(seat->cell(), round))
+    end_damaged();
+  return settled();
+}
+
+bool operation_state::settle_on_fast_path(runner runner) {
+  if (now() != phase::on_fast_path)
+    return settled();
+  if (!collective)
+    return settle_shown();
+  return runner == runner::caller && can_move() ? go_on() : settled();
+}
+
+void operation_state::end_damaged() {
+  seat->fast_path().give_up(seat->cell(), round);
+  if (!advance(phase::on_fast_path, phase::claimed))
+    return;
+  end_round({error_kind::unknown, printable_name(name) + ": this member's part of shared memory was "
+                                                         "overwritten by another process"});
+}
+
+// All have come. If another member gave the round up before, it failed there, and must not succeed here: the
+// operation waits for the word that ends it here as well.
+bool operation_state::settle_shown() {
+  auto& fast_path = seat->fast_path();
+  if (!fast_path.ready(seat->cell(), round))
+    return settled();
+  if (fast_path.complete(seat->cell(), round) == round_outcome::given_up) {
+    advance(phase::on_fast_path, phase::stranded);
+    return settled();
+  }
+  if (!advance(phase::on_fast_path, phase::claimed))
+    return settled();
+  end_round(fast_path.collect(seat->cell(), round, output));
+  return true;
+}
+
+bool operation_state::go_on() {
+  if (!advance(phase::on_fast_path, phase::moving))
+    return settled();
+  const auto begun = std::chrono::steady_clock::now();
+  const auto state = collective->advance();
+  seat->took(std::chrono::steady_clock::now() - begun);
+  auto next = phase::claimed;
+  if (state == caller_collective::state::waits)
+    next = phase::on_fast_path;
+  else if (state == caller_collective::state::given_up)
+    next = phase::stranded;
+  const auto moved_on = advance(phase::moving, next);
+  assert(moved_on && "the thread that moves is alone with it");
+  static_cast<void>(moved_on);
+  if (next != phase::claimed)
+    return settled();
+  if (state == caller_collective::state::done) {
+    end_round({});
+  } else {
+    seat->fast_path().give_up(seat->cell(), round);
+    const auto& reason = collective->problem();
+    end_round({reason.kind, printable_name(name) + ": " + reason.text});
+  }
+  return true;
+}
+
+void operation_state::end_round(error reason) {
+  if (collective && !reason) {
+    seat->add_steps(collective->steps());
+    seat->came(collective->result_bytes());
+    if (row_of(signature.operation).has_rows()) {
+      owned = collective->take_result();
+      outcome.bytes = {owned ? owned.get() : output, collective->result_bytes()};
+      outcome.first_dims = collective->first_dims();
+    }
+  }
+  if (collective)
+    collective->release();
+  settle(std::move(reason));
+}
+
+// After board::retract, this member's cell is not there any more: the operation can become stranded, but it
+// can never be found complete.
+operation_state::leaving operation_state::leave_fast_path() {
+  if (try_settle(runner::nobody) || !is_on_fast_path(now()))
+    return leaving::stays;
+  if (now() == phase::moving)
+    return leaving::busy;
+  if (!seat->fast_path().retract(seat->cell(), round)) {
+    try_settle(runner::nobody);
+    return leaving::stays;
+  }
+  for (auto current = now(); is_on_fast_path(current) && current != phase::moving; current = now())
+    if (advance(current, phase::queued)) {
+      if (collective)
+        collective->release();
+      // Others of its group may be complete, and would not come to the leader.
+      group = group_size = 0;
+      return leaving::left;
+    }
+  return is_on_fast_path(now()) ? leaving::busy : leaving::stays;
+}
+
+bool operation_state::end_on_fast_path(const error& reason) {
+  if (try_settle(runner::nobody))
+    return true;
+  const auto current = now();
+  if (current == phase::moving)
+    return false;
+  if (!is_on_fast_path(current))
+    return true;
+  // Whoever found the round complete has seen all that this member waits for, so it need not wait any more.
+  if (seat->fast_path().give_up(seat->cell(), round) == round_outcome::complete && try_settle())
+    return true;
+  // The caller may have moved on meanwhile.
+  if (!advance(current, phase::claimed))
+    return !is_on_fast_path(now());
+  end_round(reason);
+  return true;
+}
+
+error operation_state::own_output(result_memory& memory, std::vector<std::int64_t> rows) {
+  const auto all = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+  const auto total = static_cast<std::size_t>(all) * bytes_of_row(signature);
+  owned = memory.take(total);
+  if (!owned)
+    return {error_kind::unknown, printable_name(name) + ": no memory for the " + std::to_string(total) +
+                                     " bytes that " + std::string(row_of(signature.operation).name) +
+                                     " brings"};
+  outcome.bytes = {owned.get(), total};
+  outcome.first_dims = std::move(rows);
+  return {};
+}
+
+} // namespace farandole

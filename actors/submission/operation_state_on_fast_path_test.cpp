@@ -1,0 +1,231 @@
+#include "actors/submission/operation_state_testing.hpp"
+#include "collectives/transport/shm/interleavings_testing.hpp"
+
+using namespace farandole;
+using namespace farandole::testing;
+
+namespace {
+
+const error over{error_kind::disconnected, "the generation is over"};
+
+} // namespace
+
+TEST_CASE("callers run every collective, round after round", "[pending]") {
+  for (const auto& shape : all_collectives()) {
+    INFO(row_of(shape.kind).name << " of " << shape.floats << ", arena " << shape.heap_bytes);
+    pair_of_members both(shape);
+    for (std::uint64_t round = 0; round < 20; ++round) {
+      const auto first = static_cast<std::uint32_t>(round % 2);
+      both.sit(first, round);
+      CHECK_FALSE(both.operations[first]->try_settle());
+      both.sit(1 - first, round);
+      both.play();
+      for (std::uint32_t rank = 0; rank < 2; ++rank) {
+        REQUIRE(both.operations[rank]->settled());
+        REQUIRE(both.operations[rank]->problem.text == "");
+        REQUIRE(both.result(rank) == both.wanted(rank));
+      }
+      both.operations[0]->let_go();
+      both.operations[1]->let_go();
+    }
+  }
+}
+
+TEST_CASE("only a caller goes on with a collective", "[pending]") {
+  pair_of_members both({operation::allreduce, 50}); // a share for each
+  both.sit(0);
+  CHECK_FALSE(both.operations[0]->can_move());
+  both.sit(1);
+  CHECK(both.operations[0]->can_move());
+  CHECK_FALSE(both.operations[0]->try_settle(operation_state::runner::nobody));
+  CHECK(both.operations[0]->now() == phase::on_fast_path);
+  CHECK_FALSE(both.operations[0]->try_settle());
+  CHECK_FALSE(both.operations[0]->can_move());
+  REQUIRE(both.operations[0]->awaited());
+  CHECK(both.operations[0]->awaited()->kind == round_need::event::reduced);
+  CHECK(both.operations[0]->awaited()->member == 1);
+  CHECK(both.operations[1]->try_settle());
+  CHECK(both.operations[0]->can_move());
+  CHECK(both.operations[0]->try_settle());
+}
+
+TEST_CASE("an operation whose bytes are being moved is not ended by another thread", "[pending]") {
+  pair_of_members both({operation::allreduce, 5});
+  both.sit(0);
+  both.sit(1);
+  REQUIRE(both.operations[0]->advance(phase::on_fast_path, phase::moving));
+  CHECK_FALSE(both.operations[0]->end_on_fast_path(over));
+  CHECK(both.operations[0]->leave_fast_path() == operation_state::leaving::busy);
+  CHECK_FALSE(both.operations[0]->settled());
+  REQUIRE(both.operations[0]->advance(phase::moving, phase::on_fast_path));
+  CHECK(both.operations[0]->end_on_fast_path(over));
+  CHECK(both.operations[0]->problem.text == over.text);
+}
+
+TEST_CASE("a member that leaves the board and one that waits there leave it together, or both succeed",
+          "[pending]") {
+  auto shapes = all_collectives();
+  shapes.push_back({operation::allreduce, 1, true});
+  const auto shape = GENERATE_COPY(from_range(shapes));
+  const std::size_t looks = GENERATE(0u, 1u, 3u);
+  std::size_t completed = 0;
+  const auto count = for_each_interleaving(3, 1 + looks, [&](const std::vector<std::size_t>& order) {
+    pair_of_members both(shape);
+    auto left = operation_state::leaving::busy;
+    std::size_t steps[2] = {};
+    for (const auto member : order) {
+      const auto step = steps[member]++;
+      if (step == 0)
+        both.sit(static_cast<std::uint32_t>(member));
+      else if (member == 1 || step == 1)
+        both.operations[member]->try_settle();
+      else
+        left = both.operations[0]->leave_fast_path();
+    }
+    REQUIRE(left != operation_state::leaving::busy);
+    // The leader tells the other one of a round that was left.
+    if (left == operation_state::leaving::left) {
+      REQUIRE((both.operations[1]->leave_fast_path() == left));
+      for (std::uint32_t rank = 0; rank < 2; ++rank) {
+        REQUIRE(both.operations[rank]->now() == phase::queued);
+        // The leader moves what the callers brought.
+        REQUIRE(both.tensors[rank].front() == static_cast<float>(10 * rank));
+        REQUIRE(both.tensors[rank].back() == static_cast<float>(10 * rank + 1));
+      }
+      return;
+    }
+    ++completed;
+    both.play();
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      REQUIRE(both.operations[rank]->settled());
+      REQUIRE_FALSE(both.operations[rank]->problem);
+      REQUIRE(both.result(rank) == both.wanted(rank));
+    }
+  });
+  CHECK(completed < count);
+  CHECK((!shape.in_cells || completed > 0));
+}
+
+TEST_CASE("what a member staged in a round that was left is free for others", "[pending]") {
+  pair_of_members both({operation::allreduce, 1000, false, 0, std::size_t{16} << 10});
+  for (std::uint64_t round = 0; round < 30; ++round) {
+    both.sit(0, round);
+    REQUIRE((both.operations[0]->leave_fast_path() == operation_state::leaving::left));
+  }
+}
+
+TEST_CASE("a member without room to stage a tensor takes no part", "[pending]") {
+  pair_of_members both({operation::allreduce, 1000, false, 0, std::size_t{16} << 10});
+  auto& heap = both.seats[0]->fast_path().heap();
+  const auto all = heap.take(std::size_t{16} << 10);
+  REQUIRE(all);
+  both.begin(0);
+  CHECK_FALSE(both.sit_down(0, 0));
+  CHECK(both.operations[0]->now() == phase::queued);
+  CHECK_FALSE(both.seats[1]->fast_path().ready(both.seats[1]->cell(), 0));
+  heap.give_back(*all);
+  CHECK(both.sit_down(0, 0));
+}
+
+// ---- rows that members write into each other's results ---------------------------------------------
+
+namespace {
+
+constexpr std::int64_t row = 64 << 10; // floats
+constexpr std::size_t row_bytes = row * sizeof(float);
+constexpr std::size_t heap_bytes = std::size_t{32} << 20;
+
+pair_of_members writers() {
+  return pair_of_members({operation::alltoall, row, false, heap_bytes, std::size_t{1} << 20});
+}
+
+} // namespace
+
+TEST_CASE("results stand where the others have written them, in the same warm memory", "[pending]") {
+  auto both = writers();
+  const std::byte* first = nullptr;
+  for (std::uint64_t round = 0; round < 3; ++round) {
+    both.sit(0, round);
+    both.sit(1, round);
+    both.play();
+    REQUIRE(both.operations[0]->settled());
+    CHECK(both.result(0) == both.wanted(0));
+    const auto* place = both.operations[0]->owned.get();
+    CHECK(both.heaps[0]->own->offset_of(place) < heap_bytes);
+    CHECK(place == (first ? first : place));
+    first = place;
+    both.operations[0]->let_go();
+    both.operations[1]->let_go();
+  }
+}
+
+TEST_CASE("where one member has no place, all go through the slots", "[pending]") {
+  auto both = writers();
+  const auto full = both.heaps[1]->own->take(heap_bytes);
+  REQUIRE(full);
+  both.sit(0);
+  both.sit(1);
+  both.play();
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    REQUIRE(both.operations[rank]->settled());
+    CHECK(both.operations[rank]->problem.text == "");
+    CHECK(both.result(rank) == both.wanted(rank));
+  }
+}
+
+TEST_CASE("a place that is too small is left, and the next is large enough", "[pending]") {
+  auto both = writers();
+  const std::byte* places[2];
+  for (std::uint64_t round = 0; round < 2; ++round) {
+    both.sit(0, round);
+    both.begin(1);
+    both.operations[1]->splits = {2, 0}; // all to rank 0
+    REQUIRE(both.sit_down(1, round));
+    both.play();
+    REQUIRE(both.operations[0]->settled());
+    CHECK_FALSE(both.operations[0]->problem);
+    CHECK(both.operations[0]->outcome.bytes.size() == 3 * row_bytes);
+    CHECK(both.operations[0]->outcome.first_dims == std::vector<std::int64_t>{1, 2});
+    CHECK(both.result(0).back() == 11);
+    places[round] = both.operations[0]->owned.get();
+    both.operations[0]->let_go();
+    both.operations[1]->let_go();
+  }
+  CHECK(both.heaps[0]->own->offset_of(places[0]) >= heap_bytes); // not in the arena
+  CHECK(both.heaps[0]->own->offset_of(places[1]) < heap_bytes);
+}
+
+TEST_CASE("a place that a member may write to yet is not used again", "[pending]") {
+  auto both = writers();
+  const bool looked = GENERATE(false, true);
+  both.sit(0);
+  both.sit(1);
+  if (looked)
+    CHECK_FALSE(both.operations[0]->try_settle());
+  CHECK(both.operations[0]->end_on_fast_path(over));
+  CHECK(both.operations[0]->problem.text == over.text);
+  both.operations[0]->let_go();
+  CHECK(both.seats[0]->results().kept() == 0);
+  // The other finds out only after it has written.
+  CHECK_FALSE(both.operations[1]->try_settle());
+  CHECK(both.operations[1]->now() == (looked ? phase::stranded : phase::on_fast_path));
+  CHECK(both.operations[1]->end_on_fast_path(over));
+  CHECK(both.operations[1]->problem.text == over.text);
+}
+
+TEST_CASE("a place that cannot be fails the member that was to write there, and the round for all",
+          "[pending]") {
+  auto both = writers();
+  both.sit(0);
+  both.sit(1);
+  const auto& cell = both.seats[1]->cell();
+  both.seats[1]->fast_path().retract(cell, 0); // shown again, with another place
+  const std::vector<std::int64_t> rows = {1, 1};
+  auto& forged = both.seats[1]->fast_path();
+  forged.show(cell, 0, row_descriptor(0, {heap_bytes - 1, 4 * row_bytes}, rows, 2));
+  CHECK(both.operations[0]->try_settle());
+  CHECK_FALSE(both.operations[0]->problem.text.empty());
+  CHECK_FALSE(both.operations[1]->try_settle());
+  CHECK(both.operations[1]->end_on_fast_path(over));
+  CHECK(both.operations[1]->problem.text == over.text);
+}

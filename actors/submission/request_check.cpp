@@ -1,0 +1,143 @@
+#include "actors/submission/request_check.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "collectives/math/adasum.hpp"
+#include "collectives/negotiation/set_registry.hpp"
+#include "collectives/operation.hpp"
+#include "messages/values/printable.hpp"
+#include "messages/wire/negotiation.hpp"
+
+namespace farandole {
+
+namespace {
+
+error refuse(const submission& request, std::string text, error_kind kind = error_kind::invalid_argument) {
+  return {kind, printable_name(request.name) + ": " + std::move(text)};
+}
+
+error wrong_reduction(const submission& request, std::int32_t members) {
+  if (!row_of(request.signature.operation).reduces)
+    return {};
+  if (request.signature.reduce_op == reduce_op::adasum) {
+    if (!row_of(request.signature.operation).takes_adasum)
+      return refuse(request,
+                    "Adasum has no " + std::string(row_of(request.signature.operation).name) +
+                        ": it needs whole tensors; use Average, Sum, Min, Max or Product",
+                    error_kind::aborted);
+    auto problem = why_no_adasum(request.signature.dtype, static_cast<std::size_t>(members));
+    return problem ? refuse(request, std::move(problem.text), problem.kind) : error{};
+  }
+  if (request.signature.dtype == dtype::boolean)
+    return refuse(request, "bool cannot be reduced; convert it to uint8 first");
+  return {};
+}
+
+// Every member reads all inputs until the last has its segment, so no output may lie among them. Of an output
+// that begins before them only the rows count that every member gets: who gets one more is not known here,
+// and what lies just behind the output of another may well be an input.
+error wrong_scatter(const submission& request, std::int32_t members) {
+  if (row_of(request.signature.operation).rows != row_use::segmented)
+    return {};
+  if (request.signature.shape.empty())
+    return refuse(request, "reducescatter of a scalar; give it a dimension first");
+  if (!request.output)
+    return {};
+  const auto rows = request.signature.shape[0] / members;
+  const auto segment = static_cast<std::size_t>(rows) * bytes_of_row(request.signature);
+  const auto input =
+      static_cast<std::size_t>(element_count(request.signature.shape)) * size_of(request.signature.dtype);
+  const std::less<const std::byte*> before;
+  const auto begins_among =
+      !before(request.output, request.input) && before(request.output, request.input + input);
+  const auto reaches_in =
+      before(request.output, request.input) && before(request.input, request.output + segment);
+  if (begins_among || reaches_in)
+    return refuse(request, "the output of a reducescatter overlaps its input");
+  return {};
+}
+
+error wrong_splits(const submission& request, std::int32_t members) {
+  if (row_of(request.signature.operation).rows != row_use::dealt)
+    return request.splits.empty() ? error{} : refuse(request, "only an alltoall takes splits");
+  const auto& extents = request.signature.shape;
+  const auto wanted = static_cast<std::size_t>(members);
+  if (request.splits.empty()) {
+    // Of a scalar the leader tells, as of one that is gathered.
+    if (!extents.empty() && extents[0] % members != 0)
+      return refuse(request, "the first dimension, " + std::to_string(extents[0]) +
+                                 ", cannot be dealt out evenly to " + std::to_string(members) +
+                                 " ranks; give splits");
+    return {};
+  }
+  if (request.splits.size() != wanted)
+    return refuse(request, std::to_string(request.splits.size()) + " splits for " + std::to_string(members) +
+                               " ranks; give one each");
+  if (extents.empty())
+    return refuse(request, "splits of a scalar; give it a dimension first");
+  std::int64_t rows = 0;
+  for (auto split : request.splits) {
+    if (split < 0)
+      return refuse(request, "split " + std::to_string(split) + " is negative");
+    if (__builtin_add_overflow(rows, split, &rows))
+      return refuse(request, "the splits sum to more than can be counted");
+  }
+  if (rows != extents[0])
+    return refuse(request, "the splits sum to " + std::to_string(rows) + ", the first dimension has " +
+                               std::to_string(extents[0]));
+  return {};
+}
+
+// Root ranks are global ones, also in a process set.
+error wrong_root(const submission& request, std::int32_t members, std::span<const std::int32_t> ranks) {
+  if (!row_of(request.signature.operation).has_root)
+    return {};
+  const auto place = place_of(request.signature.root, ranks);
+  if (place >= 0 && place < members)
+    return {};
+  return refuse(request, "root rank " + std::to_string(request.signature.root) +
+                             " is not in the process set of ranks " +
+                             (ranks.empty() ? "0 to " + std::to_string(members - 1)
+                                            : ranks_to_text({ranks.begin(), ranks.end()})));
+}
+
+} // namespace
+
+std::int32_t place_of(std::int32_t rank, std::span<const std::int32_t> ranks) {
+  if (ranks.empty() || rank < 0)
+    return rank;
+  auto found = std::lower_bound(ranks.begin(), ranks.end(), rank);
+  return found != ranks.end() && *found == rank ? static_cast<std::int32_t>(found - ranks.begin()) : -1;
+}
+
+error wrong_request(const submission& request, std::int32_t members, std::span<const std::int32_t> ranks) {
+  const auto& wanted = request.signature;
+  if (request.name.empty() || request.name.size() > name_limit_bytes)
+    return {error_kind::invalid_argument, "a tensor's name must have 1 to " +
+                                              std::to_string(name_limit_bytes) + " bytes, not " +
+                                              std::to_string(request.name.size())};
+  if (wanted.shape.size() > rank_limit)
+    return refuse(request, std::to_string(wanted.shape.size()) + " dimensions; at most " +
+                               std::to_string(rank_limit) + " are taken");
+  if (auto problem = wrong_root(request, members, ranks))
+    return problem;
+  if (wanted.operation == operation::join && !ranks.empty())
+    return refuse(request, "join is for the global process set only");
+  if (auto problem = wrong_reduction(request, members))
+    return problem;
+  if (auto problem = wrong_scatter(request, members))
+    return problem;
+  return wrong_splits(request, members);
+}
+
+std::vector<std::int64_t> splits_of(const submission& request, std::int32_t members) {
+  if (row_of(request.signature.operation).rows != row_use::dealt || request.signature.shape.empty())
+    return {};
+  if (!request.splits.empty())
+    return {request.splits.begin(), request.splits.end()};
+  return std::vector(static_cast<std::size_t>(members), request.signature.shape[0] / members);
+}
+
+} // namespace farandole

@@ -1,0 +1,282 @@
+#include "actors/submission/submission_queue.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <unordered_set>
+
+#include "actors/submission/request_check.hpp"
+#include "collectives/fusion/group.hpp"
+#include "collectives/operation.hpp"
+#include "messages/values/printable.hpp"
+
+namespace farandole {
+
+namespace {
+
+// The same on every rank and in every step, so that grouped tensors, too, can go by their ids.
+std::uint32_t number_of(std::span<const submission> members) {
+  std::vector<std::string_view> names;
+  for (auto& member : members)
+    names.push_back(member.name);
+  return group_number(names);
+}
+
+} // namespace
+
+submission_queue::submission_queue(std::uint32_t set, std::int32_t size, std::size_t capacity,
+                                   std::function<void()> ring, std::vector<std::int32_t> ranks,
+                                   set_epoch epoch, std::size_t fast_path_limit_bytes)
+    : set_(set), size_(size), capacity_(capacity), ranks_(std::move(ranks)), epoch_(std::move(epoch)),
+      fast_path_limit_bytes_(fast_path_limit_bytes), ring_(std::move(ring)) {}
+
+// ---- framework threads ---------------------------------------------------------------------------
+
+expected<operation_state_ptr> submission_queue::submit(const submission& request) {
+  std::lock_guard guard(mutex_);
+  read_news();
+  if (table_.size() >= capacity_)
+    table_.sweep();
+  if (auto problem = check(request))
+    return problem;
+  auto* entry = table_.find(request.name);
+  if (entry && entry->in_flight())
+    return error{error_kind::invalid_argument,
+                 printable_name(request.name) +
+                     ": an operation of this name is already in flight in this process set; wait for it "
+                     "(synchronize) or use another name"};
+  const auto come = admit(entry ? *entry : table_.at(request.name), request, 0, 0);
+  enter({&come, 1});
+  return come.operation;
+}
+
+expected<operation_state_ptr> submission_queue::submit(const set_change& change) {
+  std::lock_guard guard(mutex_);
+  if (ended_)
+    return ended_;
+  auto& entry = table_.at(set_change_name);
+  if (entry.in_flight())
+    return error{error_kind::invalid_argument,
+                 "this rank is adding or removing a process set already; wait for that first"};
+  auto operation = operation_state_ptr::make();
+  operation->name = set_change_name;
+  operation->home = weak_from_this();
+  entry.last = operation;
+  enqueue(set_change_request{operation, change});
+  return operation;
+}
+
+expected<std::vector<operation_state_ptr>>
+submission_queue::submit_group(std::span<const submission> requests) {
+  std::lock_guard guard(mutex_);
+  read_news();
+  if (table_.size() >= capacity_)
+    table_.sweep();
+  std::unordered_set<std::string_view> names(requests.size());
+  for (auto& request : requests) {
+    if (auto problem = check(request))
+      return problem;
+    const auto* entry = table_.find(request.name);
+    if ((entry && entry->in_flight()) || !names.insert(request.name).second)
+      return error{error_kind::invalid_argument,
+                   printable_name(request.name) +
+                       ": an operation of this name is already in flight in this process "
+                       "set; the whole group was refused"};
+  }
+  std::vector<arrival> come;
+  come.reserve(requests.size());
+  auto group = number_of(requests);
+  for (auto& request : requests)
+    come.push_back(
+        admit(table_.at(request.name), request, group, static_cast<std::uint32_t>(requests.size())));
+  enter(come);
+  std::vector<operation_state_ptr> all;
+  for (auto& item : come)
+    all.push_back(std::move(item.operation));
+  return all;
+}
+
+error submission_queue::check(const submission& request) const {
+  if (auto reason = epoch_.refuse())
+    return reason;
+  if (ended_)
+    return ended_;
+  if (auto problem = wrong_request(request, size_, ranks_))
+    return problem;
+  if (table_.size() >= capacity_)
+    return {error_kind::overloaded,
+            printable_name(request.name) + ": " + std::to_string(capacity_) +
+                " names are in use already; wait for some operations before submitting more"};
+  return {};
+}
+
+// An operation that asks for this. Names recur from step to step: when nobody else holds the last one of this
+// name any more, it is used again, and with it everything that is the same.
+operation_state_ptr submission_queue::blank(known_tensor& entry, const submission& request) {
+  if (entry.last && entry.last.alone()) {
+    entry.last->renew();
+    if (!(entry.last->signature == request.signature))
+      entry.last->signature = request.signature;
+    return entry.last;
+  }
+  auto operation = operation_state_ptr::make();
+  operation->name = request.name;
+  operation->signature = request.signature;
+  operation->set = set_;
+  operation->epoch = epoch_;
+  operation->home = weak_from_this();
+  entry.last = operation;
+  return operation;
+}
+
+submission_queue::arrival submission_queue::admit(known_tensor& entry, const submission& request,
+                                                  std::uint32_t group, std::uint32_t group_size) {
+  auto operation = blank(entry, request);
+  operation->input = request.input;
+  operation->output = request.output;
+  operation->lends = row_of(request.signature.operation).has_rows() && !request.output;
+  operation->bytes =
+      static_cast<std::size_t>(element_count(request.signature.shape)) * size_of(request.signature.dtype);
+  operation->splits = splits_of(request, size_);
+  operation->group = group;
+  operation->group_size = group_size;
+  operation->no_fast_path = wants_no_seat(entry, *operation, request.told);
+  submitted_.fetch_add(1, std::memory_order_relaxed);
+  return {entry, std::move(operation)};
+}
+
+// One operation, or all of a group: on the board together, or all by the leader.
+void submission_queue::enter(std::span<const arrival> together) {
+  const bool seated = std::all_of(together.begin(), together.end(), [](const arrival& arrival_state) {
+    return arrival_state.entry.seat && arrival_state.entry.matches(*arrival_state.operation) &&
+           !arrival_state.operation->no_fast_path;
+  });
+  if (seated && sit_down(together))
+    return;
+  for (const auto& [entry, operation] : together) {
+    if (entry.matches(*operation) && !entry.seat)
+      operation->id = entry.id;
+    else if (entry.id != 0)
+      stand_up(entry, *operation);
+    if (operation->signature.operation == operation::join) {
+      joins_.fetch_add(1, std::memory_order_relaxed);
+      leave_all_seats(*operation);
+    }
+    enqueue(operation);
+  }
+  table_.sweep_if_grown();
+}
+
+void submission_queue::withdraw(operation_state& operation) {
+  if (operation.name == set_change_name)
+    return; // the others may count on it already
+  std::lock_guard guard(mutex_);
+  // On the board, this member would have to take back a round that others may have read already: it stays.
+  if (operation.now() == phase::queued && !ended_)
+    enqueue(withdrawal_request{operation.name});
+}
+
+void submission_queue::look_after(operation_state& operation) {
+  if (!operation.looked_after.exchange(true, std::memory_order_relaxed))
+    tell_of(operation, false);
+}
+
+void submission_queue::takes_long(operation_state& operation) {
+  tell_of(operation, true);
+}
+
+void submission_queue::tell_of(operation_state& operation, bool slow) {
+  std::lock_guard guard(mutex_);
+  if (is_on_fast_path(operation.now()) && !ended_)
+    enqueue(watch_request{operation_state_ptr::share(&operation), slow});
+}
+
+void submission_queue::close() {
+  std::lock_guard guard(mutex_);
+  if (!ended_)
+    ended_ = {error_kind::shut_down, "Farandole has been shut down; call init() again to go on"};
+  ring_ = nullptr;
+}
+
+void submission_queue::enqueue(submission_message message) {
+  if (queue_.push(std::move(message)) && ring_)
+    ring_();
+}
+
+// ---- the loop ------------------------------------------------------------------------------------
+
+std::vector<submission_message> submission_queue::take_queue() {
+  return queue_.take_all();
+}
+
+void submission_queue::learn(std::uint32_t id, const operation_state& own,
+                             std::shared_ptr<fast_path_slot> slot) {
+  news_.push({id, false, own.name, own.signature, own.group, own.group_size, std::move(slot)});
+}
+
+void submission_queue::forget(std::uint32_t id) {
+  news_.push({id, true, {}, {}, 0, 0, nullptr});
+}
+
+// Under the lock.
+void submission_queue::read_news() {
+  if (news_.seems_empty())
+    return;
+  for (auto& change : news_.take_all())
+    table_.apply(std::move(change));
+}
+
+submission_queue::attempt submission_queue::end(const error& reason) {
+  std::vector<operation_state_ptr> seated;
+  {
+    std::unique_lock guard(mutex_, std::try_to_lock);
+    if (!guard.owns_lock())
+      return attempt::busy;
+    read_news();
+    ended_ = reason;
+    for (auto& [name, entry] : table_)
+      if (entry.last && is_on_fast_path(entry.last->now()))
+        seated.push_back(entry.last);
+  }
+  // Without the lock: who is told may come in again.
+  auto result = attempt::done;
+  for (auto& operation : seated)
+    if (!operation->end_on_fast_path(reason))
+      result = attempt::busy;
+  return result;
+}
+
+submission_queue::attempt submission_queue::pending_names(std::vector<std::string>& names) {
+  std::unique_lock guard(mutex_, std::try_to_lock);
+  if (!guard.owns_lock())
+    return attempt::busy;
+  for (const auto& [name, entry] : table_) {
+    if (!entry.last || name == set_change_name)
+      continue;
+    const auto current = entry.last->now();
+    if (current == phase::queued ||
+        (is_on_fast_path(current) && !entry.last->try_settle(operation_state::runner::nobody)))
+      names.push_back(name);
+  }
+  return attempt::done;
+}
+
+// What waits for the worker is in the table as well, where every operation in flight is.
+submission_queue::attempt submission_queue::fail(const error& reason) {
+  if (end(reason) == attempt::busy)
+    return attempt::busy;
+  std::vector<operation_state_ptr> left;
+  {
+    std::unique_lock guard(mutex_, std::try_to_lock);
+    if (!guard.owns_lock())
+      return attempt::busy;
+    for (auto& [name, entry] : table_)
+      if (entry.last && entry.last->now() == phase::queued)
+        left.push_back(entry.last);
+  }
+  take_queue();
+  for (auto& operation : left)
+    operation->claim_and_settle(phase::queued, reason);
+  return attempt::done;
+}
+
+} // namespace farandole

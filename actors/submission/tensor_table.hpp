@@ -1,0 +1,84 @@
+// What one member knows of the tensors of a process set, by name: the last operation of each, and what the
+// leader has assigned: an id, and perhaps a cell of the board. The caller holds the lock.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "actors/submission/fast_path_slot.hpp"
+#include "actors/submission/operation_state.hpp"
+
+namespace farandole {
+
+/// The leader has assigned an id to a tensor, or has forgotten one.
+struct assigned_id {
+  std::uint32_t id = 0;
+  bool forgotten = false;
+  std::string name; ///< this and what follows: of an id that was assigned
+  farandole::signature signature;
+  std::uint32_t group = 0;
+  std::uint32_t group_size = 0;
+  std::shared_ptr<fast_path_slot> seat; ///< null: it does not go by the board
+};
+
+struct known_tensor {
+  operation_state_ptr last; ///< in flight, or settled and not yet swept
+  std::uint32_t id = 0;     ///< 0: not known to the leader, as far as this member has heard
+  farandole::signature signature;
+  std::uint32_t group = 0;
+  std::uint32_t group_size = 0;
+  std::shared_ptr<fast_path_slot> seat;
+  std::uint64_t next_round = 0;
+
+  /// Whether the operation is what the id stands for.
+  bool matches(const operation_state& operation) const {
+    return id != 0 && group == operation.group && group_size == operation.group_size &&
+           signature == operation.signature;
+  }
+  /// Whether its name is taken. The name is free again as soon as its last operation is settled; one that is
+  /// complete on the board is settled here.
+  bool in_flight() const {
+    return last && !last->settled() && !last->try_settle(operation_state::runner::nobody);
+  }
+};
+
+class tensor_table {
+public:
+  std::size_t size() const { return by_name_.size(); }
+  auto begin() { return by_name_.begin(); }
+  auto end() { return by_name_.end(); }
+
+  /// Null where the name is not known.
+  known_tensor* find(std::string_view name);
+  known_tensor* find(std::uint32_t id);
+  /// Adds the name if it is not known. The reference holds until the name is swept.
+  known_tensor& at(std::string_view name);
+
+  void apply(assigned_id change);
+  /// The tensor has no id, and no cell of the board, any more.
+  void forget(known_tensor& entry);
+  void forget(std::uint32_t id);
+
+  /// Removes names that nobody uses any more: settled, and without an id.
+  void sweep();
+  /// Sweeps when the table has doubled since the last time.
+  void sweep_if_grown();
+
+private:
+  struct text_hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  };
+  static constexpr std::size_t least_swept = 1024;
+
+  std::unordered_map<std::string, known_tensor, text_hash, std::equal_to<>> by_name_;
+  std::unordered_map<std::uint32_t, std::string> names_; ///< by id
+  std::size_t sweep_at_ = least_swept;
+};
+
+} // namespace farandole

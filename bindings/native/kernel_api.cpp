@@ -1,0 +1,145 @@
+#include "bindings/native/kernel_api.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <string>
+#include <vector>
+
+#include "bindings/c/wrapped.hpp"
+#include "bindings/native/raise.hpp"
+
+namespace farandole::native {
+namespace {
+
+// Leaked on purpose: kernels may come while the process ends.
+struct lent_job {
+  std::shared_mutex guard;
+  const job* owner = nullptr;
+  farandole_runtime runtime;
+  pid_t process = 0;
+};
+
+lent_job& lent() {
+  static auto* only = new lent_job;
+  return *only;
+}
+
+/// Runs `call` with the job's runtime, if there is one.
+template <class Call>
+farandole_status with_runtime(farandole_error* reason, Call call) {
+  auto& api = lent();
+  // A child has the parent's mutex as it was, perhaps locked by a thread that does not exist here.
+  if (api.process != 0 && api.process != getpid())
+    return report(forked_error(), reason);
+  std::shared_lock lock(api.guard);
+  if (!api.owner)
+    return report({error_kind::precondition, "Farandole has not been initialized; call init() first"},
+                  reason);
+  return call(api.runtime);
+}
+
+farandole_status submit_here(const farandole_submission* submission, size_t count, farandole_handle** handles,
+                             farandole_error* reason) {
+  return with_runtime(reason, [&](farandole_runtime& runtime) {
+    if (count == 1)
+      return farandole_submit(&runtime, submission, handles, reason);
+    return farandole_submit_group(&runtime, submission, count, handles, reason);
+  });
+}
+
+std::optional<std::int32_t> place_in_job(const runtime& member, farandole_question question) {
+  switch (question) {
+  case FARANDOLE_ASK_RANK:
+    return member.rank();
+  case FARANDOLE_ASK_SIZE:
+    return member.size();
+  case FARANDOLE_ASK_LOCAL_RANK:
+    return member.local_rank();
+  case FARANDOLE_ASK_LOCAL_SIZE:
+    return member.local_size();
+  case FARANDOLE_ASK_INCLUDED:
+    return 1;
+  }
+  return std::nullopt;
+}
+
+farandole_status place_in_set(const runtime& member, farandole_question question, std::uint32_t set,
+                              std::int32_t* answer, farandole_error* reason) {
+  const auto sets = member.process_sets();
+  const auto found = sets.find(set);
+  if (found == sets.end())
+    return report({error_kind::invalid_argument, "there is no process set " + std::to_string(set)}, reason);
+  const auto& ranks = found->second;
+  const auto own = std::find(ranks.begin(), ranks.end(), member.rank());
+  if (question == FARANDOLE_ASK_SIZE)
+    *answer = static_cast<std::int32_t>(ranks.size());
+  else if (question == FARANDOLE_ASK_INCLUDED)
+    *answer = own != ranks.end() ? 1 : 0;
+  else if (own != ranks.end())
+    *answer = static_cast<std::int32_t>(own - ranks.begin());
+  else
+    return report({error_kind::invalid_argument,
+                   "rank " + std::to_string(member.rank()) + " is not in process set " + std::to_string(set)},
+                  reason);
+  return FARANDOLE_OK;
+}
+
+farandole_status ask_here(farandole_question question, uint32_t set, int32_t* answer,
+                          farandole_error* reason) {
+  return with_runtime(reason, [&](farandole_runtime& runtime) {
+    const bool of_a_set = question == FARANDOLE_ASK_RANK || question == FARANDOLE_ASK_SIZE ||
+                          question == FARANDOLE_ASK_INCLUDED;
+    if (set != 0 && of_a_set)
+      return place_in_set(*runtime.member, question, set, answer, reason);
+    const auto rank = place_in_job(*runtime.member, question);
+    if (!rank)
+      return report({error_kind::invalid_argument, "there is no question " + std::to_string(question)},
+                    reason);
+    *answer = *rank;
+    return FARANDOLE_OK;
+  });
+}
+
+const char* kind_of(farandole_status status) {
+  const auto number = static_cast<std::size_t>(status);
+  return to_string(number < error_kind_count ? static_cast<error_kind>(number) : error_kind::unknown).data();
+}
+
+} // namespace
+
+const farandole_kernel_api& kernel_api() {
+  static const farandole_kernel_api api = {FARANDOLE_KERNEL_API_VERSION,
+                                           &submit_here,
+                                           &farandole_on_settled,
+                                           &farandole_wait,
+                                           &farandole_get_result,
+                                           &farandole_release,
+                                           &ask_here,
+                                           &farandole_cancel,
+                                           &kind_of};
+  return api;
+}
+
+void open_to_kernels(const std::shared_ptr<job>& running) {
+  auto& api = lent();
+  std::unique_lock lock(api.guard);
+  api.owner = running.get();
+  // Does not own: closing comes before the job's end.
+  api.runtime.member = {std::shared_ptr<void>(), &running->core()};
+  api.process = getpid();
+}
+
+void close_to_kernels(const job& ending) {
+  auto& api = lent();
+  std::unique_lock lock(api.guard);
+  if (api.owner != &ending)
+    return;
+  api.owner = nullptr;
+  api.runtime.member.reset();
+}
+
+} // namespace farandole::native

@@ -1,0 +1,187 @@
+#include "collectives/negotiation/bucket_planner.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace farandole {
+
+namespace {
+
+// A step of more is none: names that never come again.
+constexpr std::size_t most_in_step = 65536;
+
+} // namespace
+
+bucket_planner::bucket_planner(const planner_rules& rules) : rules_(rules) {}
+
+// ---- watching -----------------------------------------------------------------------------------
+
+void bucket_planner::completed(std::uint32_t id, std::size_t bytes, std::chrono::nanoseconds since,
+                               std::chrono::nanoseconds current_time) {
+  if (rules_.buckets == 0)
+    return;
+  const bool again = in_step_.contains(id);
+  if (!again && in_step_.size() == most_in_step)
+    spoil();
+  if (again || in_step_.size() == most_in_step)
+    begin_step();
+  in_step_.insert(id);
+  step_.push_back({id, bytes, since, current_time});
+  as_last_ += last_.contains(id);
+}
+
+void bucket_planner::forget(std::uint32_t id) {
+  resting_.erase(id);
+  if (in_step_.contains(id) || last_.contains(id))
+    spoil();
+}
+
+void bucket_planner::spoil() {
+  spoilt_ = true;
+}
+
+void bucket_planner::begin_step() {
+  last_.clear();
+  if (!spoilt_)
+    for (const auto& entry : step_)
+      last_.insert(entry.id);
+  step_.clear();
+  in_step_.clear();
+  served_in_step_.clear();
+  as_last_ = 0;
+  spoilt_ = planned_ = false;
+  ++steps_;
+}
+
+void bucket_planner::served(std::uint32_t bucket) {
+  if (served_in_step_.contains(bucket))
+    begin_step();
+  served_in_step_.insert(bucket);
+  auto& entry = live_.at(bucket);
+  ++entry.served;
+  entry.last = steps_;
+}
+
+// What came as planned for longer than it had rested before does not rest longer than at first.
+void bucket_planner::missed(std::uint32_t bucket) {
+  const auto place = live_.find(bucket);
+  const auto& live = place->second;
+  const auto rest = live.rest == 0 || live.served > live.rest ? rules_.first_rest
+                                                              : std::min(2 * live.rest, rules_.longest_rest);
+  for (auto id : live.ids)
+    resting_.insert_or_assign(id, resting{rest, steps_ + rest});
+  if (served_in_step_.contains(bucket))
+    in_step_.insert(live.ids.begin(), live.ids.end());
+  live_.erase(place);
+}
+
+// ---- planning -----------------------------------------------------------------------------------
+
+std::vector<bucket> bucket_planner::plan() {
+  std::vector<bucket> buckets;
+  if (planned_ || spoilt_ || step_.empty() || step_.size() != last_.size() || as_last_ != last_.size())
+    return buckets;
+  planned_ = true;
+  const auto free = room();
+  if (free == 0)
+    return buckets;
+  auto all = runs();
+  deal_out(all, free);
+  for (const auto& run : all)
+    cut(run, buckets);
+  // They are watched no more.
+  if (!buckets.empty())
+    spoil();
+  for (const auto& other_bucket : buckets)
+    served_in_step_.insert(other_bucket.id);
+  return buckets;
+}
+
+// How many more there may be. Those of tensors that nobody asks for now, as another model is trained, stay:
+// they may come again. But no more stay altogether than a relay keeps, and than one message can dissolve.
+std::size_t bucket_planner::room() const {
+  const auto in_use = static_cast<std::size_t>(std::count_if(
+      live_.begin(), live_.end(), [&](const auto& entry) { return entry.second.last + 1 >= steps_; }));
+  return std::min(rules_.buckets - std::min(in_use, rules_.buckets), bucket_limit - live_.size());
+}
+
+bool bucket_planner::rests(std::uint32_t id) const {
+  const auto place = resting_.find(id);
+  return place != resting_.end() && steps_ < place->second.deadline;
+}
+
+std::vector<bucket_planner::run> bucket_planner::runs() const {
+  std::vector<run> all;
+  bool open = false;
+  for (std::size_t i = 0; i < step_.size(); ++i) {
+    const bool usable = !rests(step_[i].id);
+    if (usable && open && step_[i].since <= step_[i - 1].current_time) {
+      all.back().end = i + 1;
+      all.back().bytes += step_[i].bytes;
+    } else if (usable) {
+      all.push_back({i, i + 1, step_[i].bytes});
+    }
+    open = usable;
+  }
+  // One alone saves nothing.
+  std::erase_if(all, [](const run& entry) { return entry.end - entry.first < 2; });
+  return all;
+}
+
+// Keeps the runs that save most, and gives what is left to those with the most bytes a part.
+void bucket_planner::deal_out(std::vector<run>& from, std::size_t parts) {
+  const auto length = [](const run& entry) { return entry.end - entry.first; };
+  if (from.size() > parts) {
+    std::stable_sort(from.begin(), from.end(),
+                     [&](const run& a, const run& b) { return length(a) > length(b); });
+    from.resize(parts);
+    return;
+  }
+  for (auto left = parts - from.size(); left > 0; --left) {
+    run* largest = nullptr;
+    for (auto& entry : from)
+      if (length(entry) >= 2 * (entry.parts + 1) &&
+          (!largest || entry.bytes / entry.parts > largest->bytes / largest->parts))
+        largest = &entry;
+    if (!largest)
+      return;
+    ++largest->parts;
+  }
+}
+
+// Each part ends where it comes nearest to its share, and holds two ids at least.
+void bucket_planner::cut(const run& run, std::vector<bucket>& buckets) {
+  auto first = run.first;
+  std::size_t before = 0;
+  for (std::size_t part = 1; part <= run.parts; ++part) {
+    const auto parts_left = run.parts - part;
+    const auto goal = run.bytes / run.parts * part;
+    auto end = first + 2;
+    before += step_[first].bytes + step_[first + 1].bytes;
+    while (end + 2 * parts_left < run.end && (parts_left == 0 || before + step_[end].bytes / 2 < goal))
+      before += step_[end++].bytes;
+    buckets.push_back(make(first, end));
+    first = end;
+  }
+}
+
+bucket bucket_planner::make(std::size_t first, std::size_t end) {
+  bucket result;
+  result.id = ++last_bucket_;
+  auto& entry = live_[result.id];
+  auto asked = step_[first].since;
+  for (auto i = first; i < end; ++i) {
+    result.ids.push_back(step_[i].id);
+    asked = std::min(asked, step_[i].since);
+    if (const auto place = resting_.find(step_[i].id); place != resting_.end())
+      entry.rest = std::max(entry.rest, place->second.rest);
+  }
+  entry.ids = result.ids;
+  entry.last = steps_;
+  const auto patience =
+      std::clamp(4 * (step_[end - 1].current_time - asked), rules_.least_patience, rules_.most_patience);
+  result.patience = std::chrono::duration_cast<std::chrono::microseconds>(patience);
+  return result;
+}
+
+} // namespace farandole

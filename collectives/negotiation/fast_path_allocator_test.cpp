@@ -1,0 +1,85 @@
+#include "collectives/negotiation/fast_path_allocator.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole;
+
+namespace {
+
+fast_path_options options() {
+  fast_path_options values;
+  values.on = values.one_host = true;
+  values.limit_bytes = 100;
+  values.area_bytes = 400;
+  values.footprint = [](std::size_t bytes) { return bytes + 50; };
+  return values;
+}
+
+} // namespace
+
+TEST_CASE("cells lie one behind the other until the area is used up") {
+  fast_path_allocator ledger(options());
+  CHECK(ledger.grant({}, 100, 2) == fast_path_grant{0, 100});
+  CHECK(ledger.grant({}, 40, 3) == fast_path_grant{150, 40});
+  CHECK(ledger.grant({}, 100, 2) == fast_path_grant{240, 100});
+  CHECK(!ledger.grant({}, 10, 2));
+  CHECK(ledger.used_bytes() == 390);
+}
+
+TEST_CASE("the last cell may fill the area") {
+  fast_path_allocator ledger(options());
+  CHECK(ledger.grant({}, 100, 2));
+  CHECK(ledger.grant({}, 100, 2));
+  CHECK(ledger.grant({}, 50, 2) == fast_path_grant{300, 50});
+  CHECK(ledger.used_bytes() == 400);
+}
+
+TEST_CASE(
+    "a cell is only for what is small, comes again and can be done on the board, by members on one host") {
+  fast_path_allocator ledger(options());
+  CHECK(!ledger.grant({}, 101, 2));
+  CHECK(!ledger.grant({}, 100, 1));
+  signature rows;
+  rows.operation = operation::allgather;
+  CHECK(!ledger.grant(rows, 100, 2));
+  signature adaptive;
+  adaptive.reduce_op = reduce_op::adasum;
+  CHECK(!ledger.grant(adaptive, 100, 2));
+  auto off = options();
+  off.on = false;
+  CHECK(!fast_path_allocator(off).grant({}, 100, 2));
+  auto hosts = options();
+  hosts.one_host = false;
+  CHECK(!fast_path_allocator(hosts).grant({}, 100, 2));
+  CHECK(ledger.used_bytes() == 0);
+}
+
+TEST_CASE("a collective that callers run has a cell of one size, whatever the tensor's size") {
+  auto running = options();
+  running.collective_bytes = 40;
+  running.area_bytes = std::size_t{1} << 20;
+  fast_path_allocator ledger(running);
+  const auto asked = [&](operation op, std::size_t bytes, std::uint64_t uses = 2) {
+    signature tensor;
+    tensor.operation = op;
+    return ledger.grant(tensor, bytes, uses);
+  };
+  for (const auto op : {operation::allgather, operation::alltoall, operation::reducescatter})
+    CHECK(asked(op, 4)->bytes == 40);
+  for (const auto op : {operation::allreduce, operation::broadcast}) {
+    CHECK(asked(op, running.limit_bytes)->bytes == running.limit_bytes);
+    CHECK(asked(op, running.limit_bytes + 1)->bytes == 40);
+  }
+  CHECK(!asked(operation::allgather, 4, 1));
+  signature adaptive;
+  adaptive.reduce_op = reduce_op::adasum;
+  CHECK(!ledger.grant(adaptive, 1 << 20, 2));
+}
+
+TEST_CASE("without staging memory, only small tensors have cells") {
+  fast_path_allocator ledger(options());
+  signature rows;
+  rows.operation = operation::alltoall;
+  CHECK(!ledger.grant(rows, 4, 2));
+  CHECK(!ledger.grant({}, options().limit_bytes + 1, 2));
+}

@@ -1,0 +1,31 @@
+// How the shared memory of the fast path on one host is divided: a quarter for the cells of known tensors,
+// which are given out once, and the rest for what is staged while a collective runs. Both are bounded for the
+// host and not for each member, so many members have less each.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+namespace farandole {
+
+/// Of each member; whole pages.
+struct fast_path_memory {
+  std::size_t cells_bytes = 0;
+  std::size_t staging_bytes = 0; ///< 0: too little for a collective among so many members
+
+  /// `total_bytes`: of all members of the set on the host.
+  static fast_path_memory of(std::size_t total_bytes, std::size_t members) {
+    constexpr std::size_t page = 4096;
+    constexpr std::size_t least_cells = 4 * page;
+    // A slot has a cache line for each member; four collectives of four slots are under way at a time.
+    const std::size_t least_staging = 16 * 64 * members;
+    const auto entry = total_bytes / std::max<std::size_t>(members, 1) / page * page;
+    fast_path_memory memory;
+    memory.cells_bytes = std::max(entry / 4 / page * page, least_cells);
+    const auto rest = entry > memory.cells_bytes ? entry - memory.cells_bytes : 0;
+    memory.staging_bytes = rest >= least_staging ? rest : 0;
+    return memory;
+  }
+};
+
+} // namespace farandole

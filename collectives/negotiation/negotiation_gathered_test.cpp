@@ -1,0 +1,203 @@
+// The leader hears many members at once; it must come to what it would have decided had each spoken alone.
+#include "collectives/negotiation/negotiation_testing.hpp"
+
+using namespace farandole;
+using namespace farandole::testing;
+using namespace std::chrono_literals;
+
+TEST_CASE("subtrees are counted as their members, in full and by id") {
+  auto leader = made();
+  const auto first = all_ask(leader, ask("a", 3));
+  REQUIRE(first.assignments.size() == 1);
+  CHECK(first.ready.size() == 1);
+  for (int step = 0; step < 3; ++step)
+    CHECK(all_ask(leader, first.assignments[0].id).ready.size() == 1);
+}
+
+TEST_CASE("who is late in a subtree is named") {
+  auto leader = made();
+  all_ask(leader, ask("a", 3));
+  CHECK(leader.receive(4, together(1, {{4, 10}, {16, 84}}), 0ns).empty());
+  CHECK(leader.receive(2, together(1), 0ns).empty());
+  const auto late = leader.stalled(1s, 0ns);
+  REQUIRE(late.size() == 1);
+  CHECK(late[0].missing == std::vector<std::int32_t>{0, 1, 14, 15});
+  leader.receive(0, alone(1), 0ns);
+  leader.receive(1, alone(1), 0ns);
+  CHECK(leader.receive(4, together(1, {{14, 2}}), 0ns).ready.size() == 1);
+}
+
+TEST_CASE("members that disagree within and between subtrees are named with both values") {
+  auto leader = made();
+  leader.receive(0, alone(ask("a", 3)), 0ns);
+  leader.receive(1, alone(ask("a", 3)), 0ns);
+  leader.receive(2, together(ask("a", 3)), 0ns);
+  gathered mixed;
+  mixed.full = {{ask("a", 3), {{4, 40}, {45, 55}}}, {ask("a", 4), {{44, 1}}}};
+  const auto decision = leader.receive(4, mixed, 0ns);
+  REQUIRE(decision.failures.size() == 1);
+  CHECK(decision.failures[0].reason.text.find("rank 0 has [3], rank 44 has [4]") != std::string::npos);
+
+  leader.receive(4, together(ask("b", 7)), 0ns);
+  leader.receive(2, together(ask("b", 7)), 0ns);
+  leader.receive(1, alone(ask("b", 8)), 0ns);
+  const auto other = leader.receive(0, alone(ask("b", 8)), 0ns);
+  REQUIRE(other.failures.size() == 1);
+  CHECK(other.failures[0].reason.text.find("rank 0 has [8], rank 2 has [7]") != std::string::npos);
+}
+
+TEST_CASE("rows of a gather are those of each member, also where many bring as many") {
+  auto leader = made();
+  leader.receive(0, alone(ask("g", 5, operation::allgather)), 0ns);
+  leader.receive(1, alone(ask("g", 6, operation::allgather)), 0ns);
+  leader.receive(4, together(ask("g", 1, operation::allgather)), 0ns);
+  const auto decision = leader.receive(2, together(ask("g", 2, operation::allgather)), 0ns);
+  REQUIRE(decision.ready.size() == 1);
+  CHECK(decision.ready[0].elements == 5 + 6 + 2 * 2 + 96);
+}
+
+TEST_CASE("a forgotten id is asked of everybody that stands behind it") {
+  auto leader = made();
+  all_ask(leader, ask("a", 3));
+  leader.receive(2, together(1), 0ns);
+  const auto changed = leader.receive(0, alone(ask("a", 4)), 0ns);
+  CHECK(changed.forget == std::vector<std::uint32_t>{1});
+  CHECK(changed.questions == std::vector<question>{{2, 1}, {3, 1}});
+  CHECK(leader.receive(4, together(1), 0ns).questions.size() == 96);
+}
+
+TEST_CASE("one of a subtree that wants no seat keeps the tensor off the board") {
+  fast_path_options fast_path;
+  fast_path.on = fast_path.one_host = true;
+  fast_path.limit_bytes = 256;
+  fast_path.area_bytes = 4096;
+  fast_path.footprint = [](std::size_t bytes) { return bytes; };
+  auto no_fast_path = ask("a", 3);
+  no_fast_path.no_fast_path = true;
+  const auto play = [&](bool at_first, bool later) {
+    auto leader = made(fast_path);
+    leader.receive(4, together(at_first ? no_fast_path : ask("a", 3), {{4, 1}}), 0ns);
+    leader.receive(4, together(ask("a", 3), {{5, 95}}), 0ns);
+    leader.receive(2, together(ask("a", 3)), 0ns);
+    leader.receive(0, alone(ask("a", 3)), 0ns);
+    CHECK(leader.receive(1, alone(ask("a", 3)), 0ns).ready.size() == 1);
+    leader.receive(0, alone(1), 0ns);
+    leader.receive(1, alone(1), 0ns);
+    leader.receive(2, later ? together(no_fast_path) : together(1), 0ns);
+    const auto second = leader.receive(4, together(1), 0ns);
+    CHECK(second.ready.size() == 1);
+    // Who has not heard of a cell is asked what it means.
+    CHECK(leader.receive(2, together(1), 0ns).questions.size() == 2 * second.assignments.size());
+    return second.assignments.size();
+  };
+  CHECK(play(false, false) == 1);
+  CHECK(play(true, false) == 0);
+  CHECK(play(false, true) == 0);
+}
+
+TEST_CASE("who asks for what was taken back is turned away, each of a subtree") {
+  auto leader = made();
+  all_ask(leader, ask("a", 3));
+  leader.receive(0, alone(1), 0ns);
+  requests back;
+  back.withdraw = {"a"};
+  CHECK(leader.receive(0, back, 0ns).refusals.size() == 1);
+  // Early, for the next round.
+  CHECK(leader.receive(0, alone(1), 0ns).empty());
+  CHECK(leader.receive(4, together(1), 0ns).refusals.size() == 96);
+  CHECK(leader.receive(2, together(1), 0ns).refusals.size() == 2);
+  CHECK(leader.receive(1, alone(1), 0ns).refusals.size() == 1);
+  leader.receive(1, alone(1), 0ns);
+  leader.receive(4, together(1), 0ns);
+  CHECK(leader.receive(2, together(1), 0ns).ready.size() == 1);
+}
+
+TEST_CASE("who has joined is not counted with its subtree") {
+  auto leader = made();
+  all_ask(leader, ask("a", 3));
+  requests join;
+  join.join = true;
+  leader.receive(50, join, 0ns);
+  leader.receive(0, alone(1), 0ns);
+  leader.receive(1, alone(1), 0ns);
+  leader.receive(2, together(1), 0ns);
+  CHECK(leader.receive(4, together(1, {{4, 46}, {51, 49}}), 0ns).ready.size() == 1);
+}
+
+TEST_CASE("a relay that speaks for others than its own breaks the protocol") {
+  auto leader = made();
+  for (const auto& batch : {together(1, {{3, 2}}), together(1, {{99, 2}}), together(1, {{0, 1}})}) {
+    const auto decision = leader.receive(2, batch, 0ns);
+    CHECK(decision.breach);
+    CHECK(decision.broken_by == 2);
+  }
+  CHECK(leader.receive(3, together(1), 0ns).breach);
+  CHECK(leader.speaks_for(4, 99));
+  CHECK(!leader.speaks_for(4, 3));
+  CHECK(!leader.speaks_for(2, 100));
+  CHECK(!leader.speaks_for(3, 3));
+  // A member that breaks it is named itself.
+  const auto decision = leader.receive(4, together(ask("j", 1, operation::join), {{77, 2}}), 0ns);
+  CHECK(decision.breach);
+  CHECK(decision.broken_by == 77);
+}
+
+TEST_CASE("who asks in full for what was taken back is turned away, each of a subtree") {
+  auto leader = made();
+  leader.receive(0, alone(ask("a", 3)), 0ns);
+  requests back;
+  back.withdraw = {"a"};
+  CHECK(leader.receive(0, back, 0ns).refusals.size() == 1);
+  CHECK(leader.receive(4, together(ask("a", 3)), 0ns).refusals.size() == 96);
+}
+
+TEST_CASE("one that has asked already is counted once with its subtree") {
+  auto leader = made();
+  leader.receive(50, alone(ask("a", 3)), 0ns);
+  CHECK(leader.receive(0, alone(ask("a", 3)), 0ns).empty());
+  CHECK(leader.receive(1, alone(ask("a", 3)), 0ns).empty());
+  CHECK(leader.receive(2, together(ask("a", 3)), 0ns).empty());
+  const auto last = leader.receive(4, together(ask("a", 3)), 0ns);
+  CHECK(last.ready.size() == 1);
+  CHECK_FALSE(last.breach);
+  CHECK(last.broken_by == -1);
+}
+
+TEST_CASE("nothing that follows a breach of a relay is taken") {
+  auto leader = made();
+  leader.receive(0, alone(ask("a", 3)), 0ns);
+  leader.receive(1, alone(ask("a", 3)), 0ns);
+  leader.receive(2, together(ask("a", 3)), 0ns);
+  auto mixed = together(ask("a", 3));
+  mixed.ids = {{{1}, {{0, 1}}}};
+  const auto decision = leader.receive(4, mixed, 0ns);
+  CHECK(decision.breach);
+  CHECK(decision.ready.empty());
+}
+
+TEST_CASE("after the end nothing is decided of what relays gathered") {
+  auto leader = made();
+  leader.receive(0, alone(ask("a", 3)), 0ns);
+  leader.receive(1, alone(ask("a", 3)), 0ns);
+  leader.receive(2, together(ask("a", 3)), 0ns);
+  leader.end();
+  CHECK(leader.receive(4, together(ask("a", 3)), 0ns).empty());
+}
+
+TEST_CASE("what relays gathered may take the id of what was scheduled before, and not of what it schedules") {
+  negotiation_options options;
+  options.members = {2, 3, 4, 5};
+  options.branches = {{2, {2, 3}}, {4, {4, 5}}};
+  options.cache_capacity = 1;
+  negotiation leader(options);
+  leader.receive(2, together(ask("a", 3)), 0ns);
+  CHECK(leader.receive(4, together(ask("a", 3)), 0ns).assignments.size() == 1);
+  gathered both;
+  both.full = {{ask("b", 3), {}}, {ask("c", 3), {}}};
+  leader.receive(2, both, 0ns);
+  const auto decision = leader.receive(4, both, 0ns);
+  CHECK(decision.ready.size() == 2);
+  CHECK(decision.forget == std::vector<std::uint32_t>{1});
+  REQUIRE(decision.assignments.size() == 1);
+  CHECK(decision.assignments[0].name == "b");
+}

@@ -1,0 +1,166 @@
+#include "collectives/negotiation/response_builder.hpp"
+
+#include <cassert>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "collectives/operation.hpp"
+#include "messages/values/printable.hpp"
+
+namespace farandole {
+
+namespace {
+
+// All that a bundle needs to know of a tensor. False when its elements cannot be counted.
+bool describe_ready(const signature& asked, const std::vector<std::int64_t>& first_dims,
+                    ready_tensor& result) {
+  result.operation = asked.operation;
+  result.dtype = asked.dtype;
+  result.reduce_op = asked.reduce_op;
+  result.root = asked.root;
+  result.prescale = asked.prescale;
+  result.postscale = asked.postscale;
+  result.elements = element_count(asked.shape);
+  if (row_of(asked.operation).first_dim_free()) {
+    const auto row_elements = elements_of_row(asked.shape);
+    // Only a gather's rows all come to everybody; who sends what in an alltoall is told between the members.
+    if (row_of(asked.operation).rows == row_use::gathered)
+      result.details = std::make_shared<const ready_details>(ready_details{{}, first_dims, row_elements});
+    std::int64_t rows = 0;
+    for (auto extent : first_dims)
+      if (__builtin_add_overflow(rows, extent, &rows))
+        return false;
+    // Members count rows as if each held an element, also where it holds none.
+    if (std::int64_t bytes = 0;
+        __builtin_mul_overflow(rows, static_cast<std::int64_t>(size_of(asked.dtype)), &bytes) ||
+        __builtin_mul_overflow(rows, row_elements, &result.elements))
+      return false;
+  }
+  return !__builtin_mul_overflow(result.elements, static_cast<std::int64_t>(size_of(asked.dtype)),
+                                 &result.bytes);
+}
+
+// What all members have written down for a row, alike.
+cached_tensor written_tensor(request_table::row_id row, const request_table& rows) {
+  const auto& written = *rows.written(row);
+  cached_tensor tensor;
+  tensor.row = row;
+  tensor.name = rows.name(row);
+  tensor.signature = written.reference();
+  tensor.first_dims = written.first_dims();
+  if (!tensor.first_dims.empty())
+    tensor.signature.shape[0] = tensor.first_dims[0];
+  tensor.uses = 1;
+  tensor.fast_path_refused = written.no_fast_path();
+  return tensor;
+}
+
+// The groups that members have named for what waits in a row.
+std::vector<group_claim> claims_of(request_table::row_id row, const request_table& rows, id_registry& ids) {
+  if (const auto* written = rows.written(row))
+    return written->groups();
+  const auto* tensor = ids.find(rows.id(row));
+  assert(tensor);
+  return {{tensor->group, tensor->group_size}};
+}
+
+} // namespace
+
+void response_builder::complete_known(cached_tensor& tensor, request_table& rows, id_registry& ids,
+                                      negotiation_step& step) {
+  if (!rows.joined().none())
+    if (auto problem = rows.disagreement(tensor.row, &tensor.signature)) {
+      fail(tensor.row, std::move(problem), rows, ids, step);
+      return;
+    }
+  const auto since = rows.since(tensor.row);
+  rows.clear(tensor.row);
+  ids.use(tensor, since, step.current_time);
+  // Zeros stand in for who has joined, and nobody can do that on the board.
+  if (rows.joined().none() && !step.joins)
+    ids.grant(tensor, rows, step.result);
+  auto& ready = step.result.ready;
+  if (ready.empty())
+    ready.reserve(step.expected);
+  if (tensor.group == 0) {
+    ready.push_back(tensor.as_ready);
+    return;
+  }
+  const auto first = ready.size();
+  const auto group_size = tensor.group_size;
+  hand_on(ready_tensor(tensor.as_ready), group_size, ids, step);
+  if (rows.joined().none() && !step.joins && ready.size() - first == group_size)
+    ids.grant_group(std::span(ready).subspan(first), rows, step.result);
+}
+
+void response_builder::complete_written(request_table::row_id row, request_table& rows, id_registry& ids,
+                                        negotiation_step& step) {
+  if (auto problem = rows.disagreement(row)) {
+    fail(row, std::move(problem), rows, ids, step);
+    return;
+  }
+  auto tensor = written_tensor(row, rows);
+  if (!describe_ready(tensor.signature, tensor.first_dims, tensor.as_ready)) {
+    fail(row,
+         {error_kind::precondition,
+          printable_name(tensor.name) + ": the ranks' parts together hold more than can be counted"},
+         rows, ids, step);
+    return;
+  }
+  // Ranks that do not agree on its company share none.
+  const auto claims = claims_of(row, rows, ids);
+  if (claims.size() == 1) {
+    tensor.group = tensor.as_ready.group = claims[0].group;
+    tensor.group_size = claims[0].size;
+  }
+  auto ready = tensor.as_ready;
+  ready.id = ids.assign(tensor, rows, step.current_time, step.result);
+  if (ready.id == 0)
+    ready = by_name(std::move(ready), tensor.name);
+  rows.clear(row);
+  if (tensor.group != 0) {
+    hand_on(std::move(ready), tensor.group_size, ids, step);
+    return;
+  }
+  step.result.ready.push_back(std::move(ready));
+  leave_groups(claims, ids, step);
+}
+
+void response_builder::fail(request_table::row_id row, error reason, request_table& rows, id_registry& ids,
+                            negotiation_step& step) {
+  assert(reason);
+  const auto claims = claims_of(row, rows, ids);
+  step.result.failures.push_back({rows.name(row), std::move(reason)});
+  rows.clear(row);
+  leave_groups(claims, ids, step);
+}
+
+void response_builder::withdrawn(request_table::row_id row, const request_table& rows, id_registry& ids,
+                                 negotiation_step& step) {
+  leave_groups(claims_of(row, rows, ids), ids, step);
+}
+
+// While it waits for its company its id must not be forgotten: members have it pending under that.
+void response_builder::hand_on(ready_tensor&& tensor, std::uint32_t group_size, id_registry& ids,
+                               negotiation_step& step) {
+  if (tensor.id != 0)
+    ids.pin(tensor.id);
+  auto& ready = step.result.ready;
+  const auto first = ready.size();
+  const auto group = tensor.group;
+  groups_.ready(group, group_size, std::move(tensor), ready);
+  for (auto i = first; i < ready.size(); ++i)
+    ids.unpin(ready[i].id);
+}
+
+void response_builder::leave_groups(const std::vector<group_claim>& claims, id_registry& ids,
+                                    negotiation_step& step) {
+  auto& ready = step.result.ready;
+  const auto first = ready.size();
+  groups_.gone(claims, ready);
+  for (auto i = first; i < ready.size(); ++i)
+    ids.unpin(ready[i].id);
+}
+
+} // namespace farandole

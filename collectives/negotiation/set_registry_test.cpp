@@ -1,0 +1,268 @@
+#include "collectives/negotiation/set_registry.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <numeric>
+
+using namespace farandole;
+
+namespace {
+
+using ranks = std::vector<std::int32_t>;
+
+set_change add(ranks ranks) {
+  return {set_change_kind::add, 0, {std::move(ranks)}};
+}
+
+set_change found(std::vector<ranks> ranks_list) {
+  return {set_change_kind::found, 0, std::move(ranks_list)};
+}
+
+set_change removal(std::uint32_t id) {
+  return {set_change_kind::remove, id, {}};
+}
+
+/// All ranks ask for the same, the last one first; what the last word brings.
+set_registry::answer agreed(set_registry& registry, std::int32_t size, const set_change& change) {
+  for (auto rank = size - 1; rank > 0; --rank) {
+    auto early = registry.ask(rank, change);
+    CHECK(!early.decided);
+    CHECK(!early.breach);
+  }
+  auto last = registry.ask(0, change);
+  CHECK(last.decided);
+  return last;
+}
+
+std::string refused(set_registry& registry, std::int32_t size, const set_change& change) {
+  auto result = agreed(registry, size, change);
+  CHECK(result.events.empty());
+  CHECK(result.problem.kind == error_kind::invalid_argument);
+  return result.problem.text;
+}
+
+} // namespace
+
+TEST_CASE("a set starts when every rank has asked for it, and ends so") {
+  set_registry registry(3);
+  auto begun = agreed(registry, 3, add({0, 2}));
+  CHECK(!begun.problem);
+  CHECK(begun.events == std::vector<set_event>{{1, 1, false, {0, 2}}});
+  CHECK(registry.sets().size() == 1);
+  auto ended = agreed(registry, 3, removal(1));
+  CHECK(!ended.problem);
+  CHECK(ended.events == std::vector<set_event>{{1, 1, true, {0, 2}}});
+  CHECK(registry.sets().empty());
+}
+
+TEST_CASE("ids of removed sets are used again, the oldest first; numbers never are") {
+  set_registry registry(4);
+  for (auto& numbers : {ranks{0}, ranks{1}, ranks{2}})
+    agreed(registry, 4, add(numbers));
+  agreed(registry, 4, removal(3));
+  agreed(registry, 4, removal(1));
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> given;
+  for (auto& numbers : {ranks{3}, ranks{0, 1}, ranks{0, 3}}) {
+    auto events = agreed(registry, 4, add(numbers)).events;
+    REQUIRE(events.size() == 1);
+    given.emplace_back(events[0].number, events[0].id);
+  }
+  CHECK(given == std::vector<std::pair<std::uint32_t, std::uint32_t>>{{4, 3}, {5, 1}, {6, 4}});
+}
+
+TEST_CASE("ranks that differ change nothing, and the first two that differ are named with what they asked") {
+  set_registry registry(3);
+  registry.ask(0, add({0, 1}));
+  registry.ask(1, add({0, 1}));
+  auto result = registry.ask(2, removal(7));
+  CHECK(result.decided);
+  CHECK(result.events.empty());
+  CHECK(result.problem.text == "ranks must change process sets alike, but rank 0 adds a process set of ranks "
+                               "[0, 1] and rank 2 removes process set 7");
+  // The job goes on.
+  CHECK(agreed(registry, 3, add({0, 1})).events.size() == 1);
+}
+
+TEST_CASE("sets that cannot be are refused for everybody") {
+  set_registry registry(3);
+  agreed(registry, 3, add({1}));
+  CHECK(refused(registry, 3, add({})) == "a process set needs at least one rank");
+  CHECK(refused(registry, 3, add({1, 1})) == "a process set of ranks [1, 1] names rank 1 twice");
+  CHECK(refused(registry, 3, add({0, 3})) ==
+        "a process set of ranks [0, 3] names rank 3; this job has ranks 0 to 2");
+  CHECK(refused(registry, 3, add({-1, 0})) ==
+        "a process set of ranks [-1, 0] names rank -1; this job has ranks 0 to 2");
+  CHECK(refused(registry, 3, add({1})) == "a process set of ranks [1] exists already: it has id 1");
+  CHECK(refused(registry, 3, add({0, 1, 2})) ==
+        "a process set of ranks [0, 1, 2] exists already: it is the global one");
+  CHECK(refused(registry, 3, removal(0)) == "the global process set cannot be removed");
+  CHECK(refused(registry, 3, removal(2)) == "there is no process set 2");
+  CHECK(registry.sets().size() == 1);
+}
+
+TEST_CASE("of equal sets at the start, and of one that equals the global set, one exists") {
+  set_registry registry(3);
+  auto begun = agreed(registry, 3, found({{0}, {0, 1, 2}, {1, 2}, {0}}));
+  CHECK(!begun.problem);
+  CHECK(begun.events == std::vector<set_event>{{1, 1, false, {0}}, {2, 2, false, {1, 2}}});
+}
+
+TEST_CASE("a set that cannot be at the start makes the whole start fail") {
+  set_registry registry(2);
+  CHECK(refused(registry, 2, found({{0}, {1, 1}})) == "a process set of ranks [1, 1] names rank 1 twice");
+  CHECK(registry.sets().empty());
+  registry.ask(0, found({}));
+  CHECK(
+      registry.ask(1, found({{0}, {1}})).problem.text ==
+      "ranks must change process sets alike, but rank 0 starts without process sets and rank 1 starts with 2 "
+      "process sets: [0], [1]");
+}
+
+TEST_CASE("a rank that asks twice before it was answered breaks the protocol, and its first word counts") {
+  set_registry registry(2);
+  registry.ask(1, add({1}));
+  auto again = registry.ask(1, add({0}));
+  CHECK(again.breach);
+  CHECK(!again.decided);
+  CHECK(registry.ask(0, add({1})).events.size() == 1);
+}
+
+TEST_CASE("there is a most of sets") {
+  constexpr auto size = static_cast<std::int32_t>(set_limit) + 1;
+  set_registry registry(size);
+  std::vector<ranks> all;
+  for (std::int32_t rank = 0; rank < size; ++rank)
+    all.push_back({rank});
+  CHECK(refused(registry, size, found(all)) == "there can be at most 1024 process sets");
+  all.pop_back();
+  CHECK(agreed(registry, size, found(all)).events.size() == set_limit);
+  CHECK(refused(registry, size, add({size - 1})) ==
+        "there are 1024 process sets already; remove one before adding another");
+}
+
+TEST_CASE("a set that fails starts anew under its id, with the next number") {
+  using namespace std::chrono_literals;
+  set_registry registry(3);
+  CHECK(agreed(registry, 3, found({{0, 1}, {1, 2}})).events.size() == 2);
+  auto first = registry.failed(1, {1, "it broke"}, 0s).restart;
+  CHECK(first == set_restart{1, set_event{3, 1, false, {0, 1}}, "on rank 1: it broke"});
+  CHECK(registry.failed(0, {3, "again"}, 0s).restart.begins->number == 4);
+  CHECK(registry.sets().at(2).number == 2);
+}
+
+TEST_CASE("a late word on a set that has started anew, or was removed, begins nothing") {
+  using namespace std::chrono_literals;
+  set_registry registry(3);
+  CHECK(agreed(registry, 3, found({{0, 1}})).events.size() == 1);
+  CHECK(registry.failed(1, {1, "it broke"}, 0s).restart.begins);
+  CHECK(registry.failed(0, {1, "here too"}, 0s).restart == set_restart{1, {}, "on rank 0: here too"});
+  CHECK(agreed(registry, 3, removal(1)).events == std::vector<set_event>{{2, 1, true, {0, 1}}});
+  CHECK(registry.failed(0, {2, "late"}, 0s).restart == set_restart{2, {}, "on rank 0: late"});
+}
+
+TEST_CASE("a fault in a set that never was breaks the protocol") {
+  using namespace std::chrono_literals;
+  set_registry registry(2);
+  CHECK(agreed(registry, 2, found({{0}})).events.size() == 1);
+  CHECK(registry.failed(1, {2, ""}, 0s).breach.text ==
+        "rank 1 reports a fault in a process set of number 2, which has not started");
+  CHECK(registry.failed(1, {0, ""}, 0s).breach);
+}
+
+TEST_CASE("a set that fails too often in too short a time is given up") {
+  using namespace std::chrono_literals;
+  set_registry registry(2);
+  CHECK(agreed(registry, 2, found({{0}})).events.size() == 1);
+  std::uint32_t number = 1;
+  for (auto current_time : {0s, 4s, 8s, 11s})
+    number = registry.failed(0, {number, "broken"}, current_time).restart.begins.value().number;
+  auto last = registry.failed(0, {number, "broken"}, 12s).restart;
+  CHECK(!last.begins);
+  CHECK(last.given_up);
+  CHECK(last.reason == "process set 1 failed 4 times within 10 s, the last time on rank 0: broken");
+}
+
+TEST_CASE("a set that has the id of one that was removed has not failed yet") {
+  using namespace std::chrono_literals;
+  set_registry registry(2);
+  for (int i = 0; i < 4; ++i) {
+    auto number = agreed(registry, 2, add({0})).events.at(0).number;
+    for (int failures = 0; failures < 3; ++failures) {
+      const auto restart = registry.failed(0, {number, "broken"}, 1s).restart;
+      REQUIRE(restart.begins);
+      number = restart.begins->number;
+    }
+    agreed(registry, 2, removal(1));
+  }
+}
+
+TEST_CASE("sets from before keep their ids, and equal ranks do not make them one") {
+  set_registry registry(2);
+  auto again = found({{0}, {0, 1}, {0}});
+  again.ids = {2, 4, 5};
+  auto begun = agreed(registry, 2, again);
+  CHECK(!begun.problem);
+  CHECK(begun.events ==
+        std::vector<set_event>{{1, 2, false, {0}}, {2, 4, false, {0, 1}}, {3, 5, false, {0}}});
+  CHECK_THAT(refused(registry, 2, add({0})), Catch::Contains("exists already: it has id 2"));
+  // What was free before is given out first.
+  CHECK(agreed(registry, 2, add({1})).events.at(0).id == 1);
+  agreed(registry, 2, removal(2));
+  agreed(registry, 2, removal(5));
+  CHECK(agreed(registry, 2, add({0})).events.at(0).id == 3);
+}
+
+TEST_CASE("a list that stands for an earlier set, or for all ranks, founds none") {
+  set_registry registry(2);
+  auto given = found({{0}, {0}, {0, 1}});
+  given.ids = {1, 1, 0};
+  CHECK(agreed(registry, 2, given).events == std::vector<set_event>{{1, 1, false, {0}}});
+}
+
+TEST_CASE("ranks that disagree on a set by name are told which, and both answers") {
+  auto said = [](std::vector<ranks> sets, std::vector<std::uint32_t> ids) {
+    auto change = found(std::move(sets));
+    change.ids = std::move(ids);
+    return change;
+  };
+  auto told = [](const set_change& zero, const set_change& entry) {
+    set_registry registry(2);
+    registry.ask(0, zero);
+    return registry.ask(1, entry).problem.text;
+  };
+  const std::string text =
+      "ranks must agree on who is in process set 2, but on rank 0 it has ranks [0] and on rank 1 it ";
+  CHECK(told(said({{1}, {0}}, {1, 2}), said({{1}, {1}}, {1, 2})) == text + "has ranks [1]");
+  CHECK(told(said({{1}, {0}}, {1, 2}), said({{1}, {0}}, {1, 3})) == text + "has none");
+  CHECK(told(said({{1}, {0}}, {1, 2}), said({{1}}, {1})) == text + "has none");
+}
+
+TEST_CASE("of many ranks the first and the last eight are told") {
+  ranks sixteen(16), more(17);
+  std::iota(sixteen.begin(), sixteen.end(), 0);
+  std::iota(more.begin(), more.end(), 0);
+  CHECK(ranks_to_text(sixteen) == "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]");
+  CHECK(ranks_to_text(more) == "[0, 1, 2, 3, 4, 5, 6, 7, …, 9, 10, 11, 12, 13, 14, 15, 16]");
+}
+
+TEST_CASE("of many process sets the first eight are told") {
+  const auto told = [](std::size_t count) {
+    set_registry registry(2);
+    registry.ask(0, found(std::vector<ranks>(count, {0})));
+    return registry.ask(1, found({})).problem.text;
+  };
+  CHECK_THAT(told(1), Catch::Contains("starts with 1 process set: [0] and"));
+  CHECK_THAT(told(8), Catch::Contains("8 process sets: [0], [0], [0], [0], [0], [0], [0], [0] and"));
+  CHECK_THAT(told(9), Catch::Contains("9 process sets: [0], [0], [0], [0], [0], [0], [0], [0], … and"));
+}
+
+TEST_CASE("a rank that names its sets by id and one that does not do not agree") {
+  auto named = found({{0}});
+  named.ids = {1};
+  for (const bool first_names : {true, false}) {
+    set_registry registry(2);
+    registry.ask(0, first_names ? named : found({{0}}));
+    CHECK_THAT(registry.ask(1, first_names ? found({{0}}) : named).problem.text,
+               Catch::Contains("ranks must change process sets alike"));
+  }
+}

@@ -1,0 +1,139 @@
+#include "collectives/negotiation/signature_check.hpp"
+
+#include <bit>
+#include <cassert>
+#include <charconv>
+#include <string>
+
+#include "collectives/operation.hpp"
+#include "messages/values/printable.hpp"
+
+namespace farandole {
+
+namespace {
+
+// Adasum is a request of its own kind: it adds up nothing that a sum could be mixed with.
+bool adaptive(const signature& signature) {
+  return row_of(signature.operation).reduces && signature.reduce_op == reduce_op::adasum;
+}
+
+std::string kind(const signature& signature) {
+  return std::string(adaptive(signature) ? "adasum " : "") + std::string(row_of(signature.operation).name);
+}
+
+std::string shortest(double value) {
+  char text[32];
+  auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  return {text, end};
+}
+
+std::string scales(const signature& signature) {
+  return "prescale " + shortest(signature.prescale) + " and postscale " + shortest(signature.postscale);
+}
+
+bool same_bits(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+}
+
+/// Of shapes with as many dimensions.
+bool same_but_first(const shape& a, const shape& b) {
+  for (std::size_t i = 1; i < a.size(); ++i)
+    if (a[i] != b[i])
+      return false;
+  return true;
+}
+
+struct check {
+  bool (*applies)(const operation_row&);
+  bool (*equal)(const signature&, const signature&);
+  std::string (*value)(const signature&);
+  std::string_view subject; ///< "shapes"
+  std::string_view wish; ///< "every rank must …"
+};
+
+bool always(const operation_row&) {
+  return true;
+}
+
+constexpr check before_join[] = {
+    {always, [](const signature& a, const signature& b) { return a.dtype == b.dtype; },
+     [](const signature& s) { return std::string(to_string(s.dtype)); }, "dtypes", "submit the same dtype"},
+    {always,
+     [](const signature& a, const signature& b) {
+       return a.operation == b.operation && adaptive(a) == adaptive(b);
+     },
+     kind, "operations", "ask for the same operation"},
+    {[](const operation_row& row) { return !row.first_dim_free(); },
+     [](const signature& a, const signature& b) { return a.shape == b.shape; },
+     [](const signature& s) { return to_string(s.shape); }, "shapes", "submit the same shape"},
+    {[](const operation_row& row) { return row.reduces; },
+     [](const signature& a, const signature& b) {
+       return same_bits(a.prescale, b.prescale) && same_bits(a.postscale, b.postscale);
+     },
+     scales, "scale factors", "use the same factors"},
+    {[](const operation_row& row) { return row.reduces; },
+     [](const signature& a, const signature& b) { return a.reduce_op == b.reduce_op; },
+     [](const signature& s) { return std::string(to_string(s.reduce_op)); }, "reduce ops",
+     "use the same reduce op"},
+};
+
+constexpr check after_join[] = {
+    {[](const operation_row& row) { return row.first_dim_free(); },
+     [](const signature& a, const signature& b) { return a.shape.size() == b.shape.size(); },
+     [](const signature& s) { return to_string(s.shape); }, "numbers of dimensions",
+     "submit as many dimensions"},
+    {[](const operation_row& row) { return row.first_dim_free(); },
+     [](const signature& a, const signature& b) { return same_but_first(a.shape, b.shape); },
+     [](const signature& s) { return to_string(s.shape); }, "shapes",
+     "submit the same shape but for the first dimension"},
+    {[](const operation_row& row) { return row.has_root; },
+     [](const signature& a, const signature& b) { return a.root == b.root; },
+     [](const signature& s) { return "root " + std::to_string(s.root); }, "roots", "name the same root"},
+};
+
+template <std::size_t N>
+error first_failing(const check (&checks)[N], std::string_view name, std::span<const asked_by> askers) {
+  const auto& first = askers.front();
+  for (const auto& check : checks) {
+    if (!check.applies(row_of(first.value->operation)))
+      continue;
+    for (const auto& other : askers.subspan(1))
+      if (!check.equal(*first.value, *other.value))
+        return {error_kind::mismatch, printable_name(name) + ": " + std::string(check.subject) +
+                                          " differ: rank " + std::to_string(first.rank) + " has " +
+                                          check.value(*first.value) + ", rank " + std::to_string(other.rank) +
+                                          " has " + check.value(*other.value) + "; every rank must " +
+                                          std::string(check.wish)};
+  }
+  return {};
+}
+
+std::string listed(std::span<const std::int32_t> ranks) {
+  constexpr std::size_t shown = 6;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < ranks.size() && i < shown; ++i)
+    text += (i ? ", " : "") + std::to_string(ranks[i]);
+  return text + (ranks.size() > shown ? ", …" : "");
+}
+
+} // namespace
+
+error disagreement(std::string_view name, std::span<const asked_by> askers,
+                   std::span<const std::int32_t> joined) {
+  assert(!askers.empty());
+  if (auto problem = first_failing(before_join, name, askers))
+    return problem;
+  const auto& first = *askers.front().value;
+  const auto& row = row_of(first.operation);
+  if (!joined.empty() && !row.takes_zeros)
+    return {error_kind::precondition, printable_name(name) + ": " + std::string(row.name) +
+                                          " is not supported with join: " + listed(joined) +
+                                          " joined already"};
+  if (row.has_rows() && first.shape.empty())
+    return {error_kind::precondition, printable_name(name) + ": " + std::string(row.name) +
+                                          " of a scalar on rank " + std::to_string(askers.front().rank) +
+                                          "; give it a dimension first"};
+  return first_failing(after_join, name, askers);
+}
+
+} // namespace farandole

@@ -1,0 +1,47 @@
+#include "collectives/negotiation/signature_check.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole;
+
+namespace {
+
+signature asked(operation op, std::vector<std::int64_t> shape = {}) {
+  signature result;
+  result.operation = op;
+  result.shape = std::move(shape);
+  return result;
+}
+
+/// What is wrong where ranks 0 and 1 ask for these, and `joined` have joined.
+std::string told(const signature& zero, const signature& entry,
+                 const std::vector<std::int32_t>& joined = {}) {
+  const std::vector<asked_by> asked_bys{{0, &zero}, {1, &entry}};
+  return disagreement("a", asked_bys, joined).text;
+}
+
+} // namespace
+
+TEST_CASE("a scalar may be reduced, and has no rows to gather") {
+  const auto sum = asked(operation::allreduce), gather = asked(operation::allgather);
+  CHECK(told(sum, sum).empty());
+  CHECK_THAT(told(gather, gather), Catch::Contains("allgather of a scalar on rank 0"));
+}
+
+TEST_CASE("both scales of a reduction must be equal") {
+  const auto plain = asked(operation::allreduce);
+  auto before = plain, after = plain;
+  before.prescale = 0.5;
+  after.postscale = 0.5;
+  CHECK_THAT(told(plain, before), Catch::Contains("scale factors differ"));
+  CHECK_THAT(told(plain, after), Catch::Contains("scale factors differ"));
+}
+
+TEST_CASE("of the ranks that have joined six are told") {
+  const auto gather = asked(operation::allgather, {1});
+  CHECK_THAT(told(gather, gather, {2}), Catch::Contains("join: rank 2 joined"));
+  CHECK_THAT(told(gather, gather, {2, 3, 4, 5, 6, 7}),
+             Catch::Contains("join: ranks 2, 3, 4, 5, 6, 7 joined"));
+  CHECK_THAT(told(gather, gather, {2, 3, 4, 5, 6, 7, 8}),
+             Catch::Contains("join: ranks 2, 3, 4, 5, 6, 7, … joined"));
+}

@@ -1,0 +1,13 @@
+#include "collectives/negotiation/withdrawal.hpp"
+
+#include <algorithm>
+
+namespace farandole {
+
+void withdrawal::keep_early(std::int32_t member, const request& asked) {
+  const auto is_same_member = [&](const auto& kept) { return kept.first == member; };
+  if (std::none_of(early_.begin(), early_.end(), is_same_member))
+    early_.emplace_back(member, asked);
+}
+
+} // namespace farandole

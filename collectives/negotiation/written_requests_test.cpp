@@ -1,0 +1,86 @@
+#include "collectives/negotiation/written_requests.hpp"
+
+#include <catch2/catch.hpp>
+
+using namespace farandole;
+
+namespace {
+
+request ask(std::vector<std::int64_t> shape, operation kind = operation::allreduce) {
+  request asked;
+  asked.signature.operation = kind;
+  asked.signature.shape = std::move(shape);
+  return asked;
+}
+
+request gather(std::vector<std::int64_t> shape) {
+  return ask(std::move(shape), operation::allgather);
+}
+
+} // namespace
+
+TEST_CASE("a free first extent is written down by member, and is no difference") {
+  written_requests written;
+  CHECK(written.empty());
+  written.add(0, gather({2, 3}), 3);
+  written.add(2, gather({4, 3}), 3);
+  CHECK_FALSE(written.empty());
+  CHECK_FALSE(written.differ());
+  CHECK(written.first_dims() == std::vector<std::int64_t>{2, 0, 4});
+  CHECK(written.signature_of(0) == gather({2, 3}).signature);
+  CHECK(written.signature_of(2) == gather({4, 3}).signature);
+  CHECK(written.reference() == gather({2, 3}).signature);
+}
+
+TEST_CASE("a member that differs is written down beside the reference") {
+  written_requests written;
+  written.add(0, ask({2}), 3);
+  written.add(1, ask({3}), 3);
+  written.add(2, ask({2}), 3);
+  CHECK(written.differ());
+  CHECK(written.first_dims().empty());
+  CHECK(written.signature_of(1) == ask({3}).signature);
+  CHECK(written.signature_of(2) == ask({2}).signature);
+}
+
+TEST_CASE("rows that differ in more than the first extent differ, and so does a scalar among them") {
+  written_requests wider;
+  wider.add(0, gather({2, 3}), 2);
+  wider.add(1, gather({2, 4}), 2);
+  CHECK(wider.differ());
+  written_requests scalar;
+  scalar.add(0, gather({2}), 2);
+  scalar.add(1, gather({}), 2);
+  CHECK(scalar.differ());
+  CHECK(scalar.first_dims() == std::vector<std::int64_t>{2, 0});
+}
+
+TEST_CASE("each group that is named is listed once, and one member without a seat is enough") {
+  written_requests written;
+  auto grouped = ask({2});
+  grouped.group = 4;
+  grouped.group_size = 2;
+  written.add(0, grouped, 3);
+  CHECK_FALSE(written.no_fast_path());
+  grouped.no_fast_path = true;
+  written.add(1, grouped, 3);
+  written.add(2, ask({2}), 3);
+  CHECK(written.no_fast_path());
+  CHECK(written.groups() == std::vector<group_claim>{{4, 2}, {0, 0}});
+}
+
+TEST_CASE("what is cleared begins anew") {
+  written_requests written;
+  auto first = gather({2, 3});
+  first.no_fast_path = true;
+  written.add(0, first, 2);
+  written.add(1, gather({2, 4}), 2);
+  written.clear();
+  CHECK(written.empty());
+  CHECK_FALSE(written.differ());
+  CHECK_FALSE(written.no_fast_path());
+  CHECK(written.first_dims().empty());
+  written.add(1, ask({5}), 2);
+  CHECK(written.reference() == ask({5}).signature);
+  CHECK(written.groups().size() == 1);
+}

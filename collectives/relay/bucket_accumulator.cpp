@@ -1,0 +1,101 @@
+#include "collectives/relay/bucket_accumulator.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+namespace farandole {
+
+bucket_accumulator::ids bucket_accumulator::add(const bucket& planned) {
+  auto off = take_down(planned.id);
+  for (auto id : planned.ids) {
+    const auto more = let_go(id);
+    off.insert(off.end(), more.begin(), more.end());
+  }
+  // Nobody is obliged to make use of one.
+  if (standing_.size() == bucket_limit)
+    return off;
+  for (std::size_t i = 0; i < planned.ids.size(); ++i)
+    place_of_.insert_or_assign(planned.ids[i], place{planned.id, i});
+  standing_.insert_or_assign(
+      planned.id, standing{planned.ids, std::vector<bool>(planned.ids.size()), 0, {}, planned.patience});
+  return off;
+}
+
+bucket_accumulator::ids bucket_accumulator::dissolve(std::uint32_t bucket) {
+  return take_down(bucket);
+}
+
+const bucket_accumulator::ids* bucket_accumulator::find(std::uint32_t bucket) const {
+  const auto place = standing_.find(bucket);
+  return place == standing_.end() ? memory_.find(bucket) : &place->second.all;
+}
+
+bool bucket_accumulator::holds(std::uint32_t id) const {
+  const auto place = place_of_.find(id);
+  return place != place_of_.end() && standing_.at(place->second.bucket).ready[place->second.position];
+}
+
+std::optional<std::uint32_t> bucket_accumulator::put(std::uint32_t id,
+                                                     std::chrono::nanoseconds current_time) {
+  const auto place = place_of_.at(id);
+  auto& entry = standing_.at(place.bucket);
+  assert(!entry.ready[place.position]);
+  if (entry.count == 0)
+    entry.since = current_time;
+  entry.ready[place.position] = true;
+  if (++entry.count < entry.all.size())
+    return std::nullopt;
+  entry.ready.assign(entry.all.size(), false);
+  entry.count = 0;
+  return place.bucket;
+}
+
+bucket_accumulator::ids bucket_accumulator::let_go(std::uint32_t id) {
+  const auto place = place_of_.find(id);
+  return place == place_of_.end() ? ids{} : take_down(place->second.bucket);
+}
+
+bucket_accumulator::ids bucket_accumulator::let_all_go() {
+  return overdue(std::chrono::nanoseconds::max());
+}
+
+bucket_accumulator::ids bucket_accumulator::overdue(std::chrono::nanoseconds current_time) {
+  std::vector<std::uint32_t> late;
+  for (const auto& [bucket, standing] : standing_)
+    if (standing.count > 0 && standing.since + standing.patience <= current_time)
+      late.push_back(bucket);
+  std::sort(late.begin(), late.end());
+  ids off;
+  for (auto bucket : late) {
+    const auto more = take_down(bucket);
+    off.insert(off.end(), more.begin(), more.end());
+  }
+  return off;
+}
+
+std::optional<std::chrono::nanoseconds> bucket_accumulator::wake_at() const {
+  std::optional<std::chrono::nanoseconds> wake;
+  for (const auto& [bucket, standing] : standing_)
+    if (standing.count > 0)
+      wake = std::min(wake.value_or(std::chrono::nanoseconds::max()), standing.since + standing.patience);
+  return wake;
+}
+
+bucket_accumulator::ids bucket_accumulator::take_down(std::uint32_t bucket) {
+  const auto place = standing_.find(bucket);
+  if (place == standing_.end())
+    return {};
+  auto entry = std::move(place->second);
+  standing_.erase(place);
+  ids ready;
+  for (std::size_t i = 0; i < entry.all.size(); ++i) {
+    place_of_.erase(entry.all[i]);
+    if (entry.ready[i])
+      ready.push_back(entry.all[i]);
+  }
+  memory_.keep(bucket, std::move(entry.all));
+  return ready;
+}
+
+} // namespace farandole

@@ -1,0 +1,45 @@
+// What a job that asks for oneCCL gets, and what it is told where there is none.
+#include <catch2/catch.hpp>
+
+#include "collectives/transport/ccl/ccl_library.hpp"
+#include "collectives/transport/plugin/plugin_library.hpp"
+#include "collectives/transport/registry/path_routes.hpp"
+#include "collectives/transport/registry/path_table.hpp"
+
+using namespace farandole;
+
+TEST_CASE("ccl: the module gives a path, and where there is none the refusal says what to do") {
+  const auto module = find_ccl_module();
+  if (module) {
+    const auto library = load_plugin_path(*module);
+    REQUIRE(library);
+    CHECK((*library)->name == std::string("oneCCL"));
+    CHECK(operations_of(**library)[static_cast<std::size_t>(operation::alltoall)]);
+    CHECK_FALSE(operations_of(**library)[static_cast<std::size_t>(operation::reducescatter)]);
+    return;
+  }
+  CHECK(module.error().kind == error_kind::unimplemented);
+  for (const char* word : {"HOROVOD_CPU_OPERATIONS=ccl", "tools/setup --with-ccl", "FARANDOLE_CCL_ROOT",
+                           "oneccl-devel", "intel-cmplr-lib-rt"})
+    CHECK_THAT(module.error().text, Catch::Contains(word));
+}
+
+TEST_CASE("ccl: it moves the global set; other sets and what it lacks go as if nothing was forced") {
+  path_wishes wishes;
+  wishes.forced = "ccl";
+  wishes.outside.fill(true);
+  wishes.outside[static_cast<std::size_t>(operation::reducescatter)] = false;
+  const auto route = [&](const set_facts& set, operation op) {
+    const auto routes = routes_for(set, wishes);
+    REQUIRE(routes);
+    return (*routes)[static_cast<std::size_t>(op)]->name;
+  };
+  CHECK(route({4, 2}, operation::allreduce) == "ccl");
+  CHECK(route({4, 1}, operation::alltoall) == "ccl");
+  CHECK(route({1, 1}, operation::allreduce) == "solo");
+  CHECK(route({4, 1}, operation::reducescatter) == "local");
+  CHECK(route({4, 2}, operation::reducescatter) == "tcp");
+  wishes.outside = {}; // of another set nothing
+  CHECK(route({4, 2, true, false}, operation::allreduce) == "tcp");
+  CHECK(route({4, 1, true, false}, operation::allreduce) == "local");
+}

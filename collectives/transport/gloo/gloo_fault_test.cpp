@@ -1,0 +1,132 @@
+// A message that fails, or has another length than its receiver expects, fails the operation that it belongs
+// to, on the member that it hit.
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "collectives/transport/bundle_testing.hpp"
+#include "collectives/transport/forked_testing.hpp"
+#include "collectives/transport/gloo/gloo_address.hpp"
+#include "collectives/transport/gloo/gloo_worker.hpp"
+#include "collectives/transport/p2p/message_exchange.hpp"
+#include "collectives/transport/p2p/steps_testing.hpp"
+#include "collectives/transport/paths_testing.hpp"
+
+using namespace farandole;
+using namespace farandole::testing;
+
+namespace {
+
+class message_of_steps final : public gloo_message {
+public:
+  explicit message_of_steps(steps& counted) : steps_(counted) {}
+  std::string wait(std::chrono::milliseconds) override { return steps_.take().text; }
+  void give_up() override {}
+  bool broken() override { return false; }
+
+private:
+  steps& steps_;
+};
+
+/// The mesh of rank 0 of two: each message is done at once, in two steps, of which one may fail.
+class mesh_of_steps final : public gloo_mesh {
+public:
+  explicit mesh_of_steps(steps& counted) : steps_(counted) {}
+  std::string address(int) const override { return "here"; }
+  std::string connect(int, const std::string&) override { return {}; }
+  gloo_message* send(int, std::uint64_t, const std::byte*, std::size_t, std::string& reason) override {
+    return begin(reason);
+  }
+  gloo_message* receive(int peer, std::uint64_t slot, std::byte* memory, std::size_t bytes,
+                        std::string& reason) override {
+    const auto phase = static_cast<message_phase>(slot & 0xff);
+    if (bytes > 0)
+      std::memset(memory, 0, bytes);
+    if (phase == message_phase::goodbye) {
+      const auto in_order = goodbye{}.encode();
+      std::memcpy(memory, in_order.data(), in_order.size());
+    } else if (phase == message_phase::hello) {
+      const std::uint64_t place[] = {static_cast<std::uint64_t>(peer), 2}; // of the members
+      std::memcpy(memory + 2 * sizeof place[0], place, sizeof place);
+    }
+    return begin(reason);
+  }
+  void close() override {}
+
+private:
+  gloo_message* begin(std::string& reason) {
+    reason = steps_.take().text;
+    return reason.empty() ? new message_of_steps(steps_) : nullptr;
+  }
+  steps& steps_;
+};
+
+struct ending {
+  error connecting, running;
+  std::size_t connected = 0, ended = 0; ///< steps taken by then
+};
+
+ending played(operation op, std::size_t count, std::size_t failing) {
+  steps counted{failing};
+  gloo_options options;
+  options.global_ranks = {0, 1};
+  gloo_worker worker(options, std::make_unique<mesh_of_steps>(counted));
+  abort_token abort;
+  const deadline_and_abort deadline{abort, far(), "test deadline"};
+  ending told;
+  const std::vector<std::string> places = {"here", ""};
+  const std::vector<std::string> addresses = {"", packed_addresses(places)};
+  told.connecting = worker.connect(addresses, 0, deadline);
+  told.connected = counted.taken;
+  message_staging staging{};
+  const bundle_of own(op, count);
+  if (!told.connecting)
+    told.running = message_exchange(worker, staging, own.bundle, deadline, {}, nullptr).run();
+  told.ended = counted.taken;
+  return told;
+}
+
+constexpr operation all[] = {operation::allreduce, operation::allgather,     operation::broadcast,
+                             operation::alltoall,  operation::reducescatter, operation::barrier};
+
+} // namespace
+
+TEST_CASE("gloo: a step of a message that fails, whichever it is, fails what it belongs to") {
+  const auto op = GENERATE(from_range(std::begin(all), std::end(all)));
+  const std::size_t count = GENERATE(std::size_t{16}, std::size_t{1'500'000});
+  const auto well = played(op, count, SIZE_MAX);
+  INFO("operation " << static_cast<int>(op) << ", " << well.connected << " and then "
+                    << well.ended - well.connected << " steps");
+  REQUIRE(well.connecting.text == "");
+  REQUIRE(well.running.text == "");
+  REQUIRE(well.ended > well.connected);
+  for (std::size_t failing = 0; failing < well.ended; ++failing) {
+    const auto ended = played(op, count, failing);
+    CAPTURE(failing);
+    CHECK(bool(ended.connecting) == (failing < well.connected));
+    CHECK(bool(ended.running) == (failing >= well.connected));
+  }
+}
+
+TEST_CASE(
+    "gloo: a message of another length fails the operation that awaits it, with its sender and lengths") {
+  const auto op = GENERATE(operation::allreduce, operation::allgather, operation::broadcast,
+                           operation::alltoall, operation::reducescatter);
+  INFO("operation " << static_cast<int>(op));
+  path_options options;
+  options.wishes.forced = "gloo";
+  forked_members members({"a", "a"}, options, [op](forked_member& self) -> std::string {
+    const bundle_of own(op, self.rank() == 0 ? 14 : 16);
+    auto deadline = self.deadline();
+    deadline.deadline = steady_clock::now() + std::chrono::milliseconds(400);
+    return self.paths->choose(own.bundle).run(own.bundle, deadline).error.text;
+  });
+  const std::string ends[] = {members.hear(0), members.hear(1)};
+  CHECK(ends[0] != "");
+  CHECK(ends[1] != "");
+  // The first to fail may have left before it hears the other's goodbye.
+  CHECK_THAT(ends[0] + ends[1], Catch::Contains("; rank 0 sent 14 bytes where 16 were expected") ||
+                                    Catch::Contains("; rank 1 sent 16 bytes where 14 were expected"));
+}

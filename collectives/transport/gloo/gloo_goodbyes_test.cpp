@@ -1,0 +1,105 @@
+#include "collectives/transport/gloo/gloo_goodbyes.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <span>
+
+using namespace farandole;
+
+namespace {
+
+class posted_receive final : public gloo_message {
+public:
+  explicit posted_receive(const bool& closed) : closed_(closed) {}
+  std::string wait(std::chrono::milliseconds) override { return {}; }
+  void give_up() override {}
+  bool broken() override { return closed_; }
+
+private:
+  const bool& closed_;
+};
+
+/// Rank 0 of three members, into whose posted receives a test writes what comes.
+struct mesh_of_three final : gloo_mesh {
+  std::string address(int) const override { return {}; }
+  std::string connect(int, const std::string&) override { return {}; }
+  gloo_message* send(int, std::uint64_t, const std::byte*, std::size_t, std::string&) override {
+    return nullptr;
+  }
+  gloo_message* receive(int peer, std::uint64_t, std::byte* memory, std::size_t bytes,
+                        std::string&) override {
+    posted[peer] = {memory, bytes};
+    return new posted_receive(closed[peer]);
+  }
+  void close() override {}
+
+  std::span<std::byte> posted[3];
+  bool closed[3] = {};
+};
+
+struct listener {
+  listener() {
+    departing.meet(0, 3);
+    goodbyes.listen(mesh, 0, 3, departing);
+  }
+  void come(int source, std::span<const std::byte> bytes) {
+    std::copy(bytes.begin(), bytes.end(), mesh.posted[source].begin());
+  }
+  void report() {
+    goodbyes.report(departing);
+    goodbyes.report_broken(departing);
+  }
+
+  mesh_of_three mesh;
+  departure_protocol departing{"gloo", {}};
+  gloo_goodbyes goodbyes;
+};
+
+} // namespace
+
+TEST_CASE("gloo: a goodbye counts once all of it has come") {
+  listener self;
+  const auto message = goodbye{2, {}}.encode();
+  self.come(1, std::span{message}.first(message.size() - 1));
+  CHECK_FALSE(self.goodbyes.failure_announced());
+  self.report();
+  CHECK_FALSE(self.departing.failure());
+  self.come(1, message);
+  CHECK(self.goodbyes.failure_announced());
+  self.report();
+  CHECK(self.departing.failure().text == "rank 2 is lost to the gloo path: rank 1 has lost it");
+}
+
+TEST_CASE("gloo: a goodbye that names a culprit goes before one in order") {
+  listener self;
+  self.departing.lose_message(1, "the wait was ended");
+  self.come(1, goodbye{}.encode());
+  CHECK_FALSE(self.goodbyes.failure_announced());
+  self.come(2, goodbye{2, {}}.encode());
+  self.report();
+  CHECK(self.departing.failure().text == "rank 2 is lost to the gloo path: it gave the operation up");
+}
+
+TEST_CASE("gloo: what is no goodbye ends the wait and is blamed on its sender") {
+  listener self;
+  self.come(2, goodbye{7, {}}.encode());
+  CHECK(self.goodbyes.failure_announced());
+  self.report();
+  CHECK(self.departing.culprit() == 2);
+  CHECK_FALSE(self.departing.guessed());
+}
+
+TEST_CASE("gloo: a connection that is closed is a loss only without a goodbye") {
+  listener self;
+  self.come(1, goodbye{}.encode());
+  self.mesh.closed[1] = true;
+  self.report();
+  CHECK_FALSE(self.departing.failure());
+  CHECK_FALSE(self.departing.all_heard());
+  self.mesh.closed[2] = true;
+  self.report();
+  CHECK(self.departing.guessed());
+  CHECK(self.departing.culprit() == 2);
+  CHECK(self.departing.all_heard());
+}

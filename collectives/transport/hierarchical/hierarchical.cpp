@@ -1,0 +1,124 @@
+#include "collectives/transport/hierarchical/hierarchical.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <utility>
+
+#include "collectives/transport/bundle_bytes.hpp"
+
+namespace farandole {
+
+namespace {
+
+/// The order in which pieces are gone through by who has nothing to carry; that of piece_interludes.
+error go_through(const piece_interludes& around) {
+  for (std::size_t step = 0; step < around.pieces + pieces_under_way - 1; ++step) {
+    if (step < around.pieces)
+      if (error problem = around.before(step))
+        return problem;
+    if (step + 1 >= pieces_under_way)
+      if (error problem = around.after(step + 1 - pieces_under_way))
+        return problem;
+  }
+  return {};
+}
+
+/// Peers on this host by the one, peers of the column by the other; all members of a host, and all of a
+/// column, do the same in each swap (hierarchy::splits_by_bits).
+class hierarchical_transport : public adasum_transport {
+public:
+  hierarchical_transport(const hierarchy& topology, adasum_transport& near, adasum_transport& far)
+      : topology_(topology), near_(near), far_(far), cross_host_group_(topology.cross_host_group()) {}
+
+  error swap(adasum_phase phase, std::int32_t peer, std::span<const std::byte> give,
+             std::span<std::byte> take, std::size_t longest) override {
+    const auto place_in = [peer](const std::vector<std::int32_t>& ranks) {
+      const auto found = std::find(ranks.begin(), ranks.end(), peer);
+      return found == ranks.end() ? -1 : static_cast<std::int32_t>(found - ranks.begin());
+    };
+    if (const auto place = place_in(topology_.neighbours()); place >= 0)
+      return near_.swap(phase, place, give, take, longest);
+    const auto host = place_in(cross_host_group_);
+    assert(host >= 0);
+    return far_.swap(phase, host, give, take, longest);
+  }
+
+private:
+  const hierarchy& topology_;
+  adasum_transport& near_;
+  adasum_transport& far_;
+  const std::vector<std::int32_t> cross_host_group_; ///< ranks, by host
+};
+
+} // namespace
+
+hierarchical_path::hierarchical_path(hierarchy topology, std::unique_ptr<path> neighbours,
+                                     std::unique_ptr<p2p_path> cross_host_group)
+    : topology_(std::move(topology)), neighbours_(std::move(neighbours)),
+      cross_host_group_(std::move(cross_host_group)), near_(dynamic_cast<adasum_carrier*>(neighbours_.get())),
+      takes_adasum_(near_ != nullptr && cross_host_group_ && topology_.splits_by_bits()) {
+  assert(neighbours_ && topology_.in_cross_host_group() == (cross_host_group_ != nullptr));
+}
+
+outcome hierarchical_path::run(const work& bundle, const deadline_and_abort& deadline) {
+  if (broken_)
+    return {broken_};
+  if (error problem = why_not_on_cpu(bundle, topology_.members()))
+    return {problem};
+  if (bundle.operation == operation::allreduce && bundle.reduce_op == reduce_op::adasum)
+    broken_ = adaptive_sum(bundle, deadline);
+  else if (bundle.operation == operation::allreduce)
+    broken_ = walk(hierarchical_allreduce(bundle, topology_, joined_), deadline);
+  else if (bundle.operation == operation::allgather)
+    broken_ = walk(hierarchical_allgather(bundle, topology_), deadline);
+  else
+    return {{error_kind::unimplemented, "the hierarchical path moves no such operation"}};
+  return {broken_};
+}
+
+error hierarchical_path::adaptive_sum(const work& bundle, const deadline_and_abort& deadline) {
+  assert(takes_adasum_);
+  const auto nothing = [](const part& part) { return part.input_bytes == 0; };
+  if (std::all_of(bundle.parts.begin(), bundle.parts.end(), nothing))
+    return {};
+  const auto rank = topology_.neighbours()[topology_.place];
+  const auto members = static_cast<std::int32_t>(topology_.members());
+  const auto over_both = [&](adasum_transport& near, adasum_transport& far) {
+    hierarchical_transport both(topology_, near, far);
+    return adasum(bundle, rank, members, adasum_scratch_).run(both);
+  };
+  const auto with_neighbours = [&](adasum_transport& near) {
+    return cross_host_group_
+        ->carry(bundle, deadline, [&](adasum_transport& far) { return over_both(near, far); })
+        .error;
+  };
+  return near_->carry(bundle, deadline, with_neighbours).error;
+}
+
+template <class Levels>
+error hierarchical_path::walk(const Levels& levels, const deadline_and_abort& deadline) {
+  const auto with_neighbours = [&](const work& task) {
+    error problem = neighbours_->run(task, deadline).error;
+    if (problem)
+      problem.text = "hierarchical, on this host: " + problem.text;
+    return problem;
+  };
+  piece_interludes around;
+  around.pieces = levels.plan().pieces;
+  around.piece_bytes = levels.plan().share_bytes;
+  around.before = [&](std::size_t piece) { return with_neighbours(levels.before(piece)); };
+  around.after = [&](std::size_t piece) { return with_neighbours(levels.after(piece)); };
+  const work carried = cross_host_group_ ? levels.cross_host_group() : work{};
+  if (carried.parts.empty())
+    return go_through(around);
+  if (around.pieces > 1)
+    return cross_host_group_->run(carried, deadline, around).error;
+  // One piece: small ones cross in a single message's time.
+  if (error problem = around.before(0))
+    return problem;
+  if (error problem = cross_host_group_->run(carried, deadline).error)
+    return problem;
+  return around.after(0);
+}
+
+} // namespace farandole

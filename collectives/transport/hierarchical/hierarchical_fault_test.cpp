@@ -1,0 +1,77 @@
+// Whatever step of an operation fails, on the host or in the column, the operation itself ends with the
+// error. One member alone: its neighbours and its column are stand-ins.
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "collectives/transport/bundle_testing.hpp"
+#include "collectives/transport/hierarchical/hierarchical.hpp"
+#include "collectives/transport/p2p/steps_testing.hpp"
+
+using namespace farandole;
+using namespace farandole::testing;
+
+namespace {
+
+/// The neighbours: each of its works, and each swap of an Adasum, is a step that is done at once.
+class host_of_steps final : public path, public adasum_carrier, adasum_transport {
+public:
+  explicit host_of_steps(steps& counted) : steps_(counted) {}
+  std::string_view name() const override { return "steps"; }
+  outcome run(const work&, const deadline_and_abort&) override { return {steps_.take()}; }
+  outcome carry(const work&, const deadline_and_abort&, const adasum_exchange& value) override {
+    return {value(*this)};
+  }
+
+private:
+  error swap(adasum_phase, std::int32_t, std::span<const std::byte>, std::span<std::byte> bytes,
+             std::size_t) override {
+    if (!bytes.empty())
+      std::memset(bytes.data(), 0, bytes.size());
+    return steps_.take();
+  }
+  steps& steps_;
+};
+
+struct scenario {
+  operation op;
+  reduce_op reduction;
+  std::size_t count; ///< of floats
+};
+
+/// How `rank` of four members on two hosts ends, and how many steps it took.
+std::pair<error, std::size_t> played(const scenario& all, std::int32_t rank, std::size_t failing) {
+  steps counted{failing};
+  const std::vector<std::string> hosts = {"a", "a", "b", "b"};
+  auto topology = hierarchy::of(hosts, rank);
+  std::unique_ptr<p2p_path> cross_host_group;
+  if (topology.in_cross_host_group())
+    cross_host_group = std::make_unique<p2p_path>(
+        "steps", std::make_unique<messenger_of_steps>(counted, static_cast<std::int32_t>(topology.host), 2),
+        p2p_options{});
+  hierarchical_path levels(topology, std::make_unique<host_of_steps>(counted), std::move(cross_host_group));
+  const bundle_of own(all.op, all.count, hosts.size(), dtype::float32, all.reduction);
+  abort_token abort;
+  const auto ended = levels.run(own.bundle, {abort, far(), "test deadline"}).error;
+  return {ended, counted.taken};
+}
+
+} // namespace
+
+TEST_CASE("hierarchical: a step that fails, whichever it is, fails the operation that it belongs to") {
+  const auto all = GENERATE(scenario{operation::allreduce, reduce_op::sum, 100},
+                            scenario{operation::allreduce, reduce_op::sum, 900'000},
+                            scenario{operation::allreduce, reduce_op::adasum, 1'000},
+                            scenario{operation::allgather, reduce_op::sum, 100},
+                            scenario{operation::allgather, reduce_op::sum, 500'000});
+  const std::int32_t rank = GENERATE(range(0, 4));
+  const auto [none, count] = played(all, rank, SIZE_MAX);
+  INFO("operation " << static_cast<int>(all.op) << " of " << all.count << " floats, rank " << rank << ", "
+                    << count << " steps");
+  REQUIRE(none.text == "");
+  REQUIRE(count > 1);
+  for (std::size_t failing = 0; failing < count; ++failing)
+    CHECK_THAT(played(all, rank, failing).first.text, Catch::EndsWith("step " + std::to_string(failing)));
+}

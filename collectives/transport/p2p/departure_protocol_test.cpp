@@ -1,0 +1,215 @@
+#include "collectives/transport/p2p/departure_protocol.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "collectives/transport/paths_testing.hpp"
+
+using namespace farandole;
+using namespace farandole::testing;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Rank 0 of four members, whose global ranks are 10 to 13.
+struct departure_of_four : departure_protocol {
+  explicit departure_of_four(const departure_times& times = {})
+      : departure_protocol("tcp", {10, 11, 12, 13}, times) {
+    meet(0, 4);
+  }
+  void hear_from(std::int32_t source, const goodbye& message) { hear(source, message.encode()); }
+};
+
+using ranks = std::vector<std::int32_t>;
+
+} // namespace
+
+TEST_CASE("departure: the first culprit stays, and a goodbye knows better than a closed connection") {
+  departure_of_four self;
+  self.lose_connection(1, "it has closed the connection");
+  CHECK(self.guessed());
+  self.lose_connection(2, "it has closed the connection");
+  CHECK(self.failure().kind == error_kind::disconnected);
+  CHECK(self.failure().text == "rank 11 is lost to the tcp path: it has closed the connection");
+  self.hear_from(1, {3, {}});
+  CHECK_FALSE(self.guessed());
+  CHECK(self.failure().text == "rank 13 is lost to the tcp path: rank 11 has lost it");
+  self.hear_from(2, {2, {}});
+  self.accuse(1, "it sent nonsense");
+  self.settle();
+  CHECK(self.culprit() == 3);
+  CHECK(self.failure().text == "rank 13 is lost to the tcp path: rank 11 has lost it");
+}
+
+TEST_CASE("departure: a member that gives up blames itself, and is blamed") {
+  departure_of_four self;
+  self.hear_from(2, {2, {}});
+  CHECK(self.failure().text == "rank 12 is lost to the tcp path: it gave the operation up");
+}
+
+TEST_CASE("departure: a guess that nobody corrects names all whose connections are closed") {
+  departure_protocol self{"ucx", {}};
+  self.meet(0, 4);
+  self.lose_message(1, "Connection reset");
+  self.lose_connection(2, "Endpoint is not connected");
+  REQUIRE(self.guessed());
+  self.settle();
+  CHECK_FALSE(self.guessed());
+  CHECK(self.failure().text == "rank 1, rank 2 are lost to the ucx path: Connection reset");
+}
+
+TEST_CASE("departure: a guess leaves out the members that have left in order") {
+  departure_of_four self;
+  self.hear_from(2, {});
+  self.lose_connection(2, "it has closed the connection");
+  CHECK_FALSE(self.failure());
+  self.lose_connection(1, "it has closed the connection");
+  self.settle();
+  CHECK(self.failure().text == "rank 11 is lost to the tcp path: it has closed the connection");
+}
+
+TEST_CASE("departure: who leaves in order is blamed only by a member that needs more of it") {
+  departure_of_four self;
+  self.require(1);
+  self.hear_from(1, {});
+  CHECK_FALSE(self.failure());
+  self.require(2);
+  CHECK_FALSE(self.failure());
+  const bool message_failed = GENERATE(true, false);
+  message_failed ? self.lose_message(1, "Connection reset") : self.require(1);
+  CHECK_FALSE(self.guessed());
+  CHECK(self.failure().text == "rank 11 is lost to the tcp path: it has left the job");
+}
+
+TEST_CASE("departure: a guess becomes certain when the member turns out to have left in order") {
+  departure_of_four self;
+  self.lose_message(1, "Connection reset");
+  self.hear_from(2, {});
+  CHECK(self.guessed());
+  self.hear_from(1, {});
+  CHECK_FALSE(self.guessed());
+  CHECK(self.failure().text == "rank 11 is lost to the tcp path: it has left the job");
+}
+
+TEST_CASE("departure: a member that fails by itself blames itself") {
+  departure_of_four self;
+  self.fail({error_kind::timed_out, "late"});
+  self.fail({error_kind::unknown, "later"});
+  self.lose_connection(1, "it has closed the connection");
+  CHECK(self.failure().text == "late");
+  CHECK(self.culprit() == 0);
+  CHECK(self.leave().message.culprit == 0);
+}
+
+TEST_CASE("departure: what is no goodbye of a member is believed of nobody") {
+  departure_of_four self;
+  for (const std::int32_t source : {-1, 0, 4, 65535})
+    self.hear_from(source, {3, {}});
+  CHECK_FALSE(self.failure());
+
+  const auto refused = GENERATE(values<goodbye>({{4, {}},
+                                                 {-2, {}},
+                                                 {-1, {4, message_phase::tree, true, 1}},
+                                                 {-1, {-2, message_phase::tree, true, 1}},
+                                                 {-1, {1, static_cast<message_phase>(7), true, 1}}}));
+  self.hear_from(2, refused);
+  CHECK(self.failure().text == "rank 12 is lost to the tcp path: what it sent as a goodbye is none");
+}
+
+TEST_CASE(
+    "departure: bytes of another length, without the mark, or with bits that are not used are no goodbye") {
+  const auto whole = goodbye{1, {2, message_phase::gather, true, 77}}.encode();
+  REQUIRE(goodbye::decode(whole, 4)->awaited == awaited_message{2, message_phase::gather, true, 77});
+  REQUIRE(goodbye::decode(whole, 4)->culprit == 1);
+  CHECK_FALSE(goodbye::decode(std::span{whole}.first(whole.size() - 1), 4));
+  CHECK_FALSE(goodbye::decode({}, 4));
+  for (const std::size_t at :
+       {std::size_t{13}, std::size_t{14}, std::size_t{15}, std::size_t{20}, whole.size() - 1}) {
+    auto changed = whole;
+    changed[at] ^= std::byte{0x80};
+    CHECK_FALSE(goodbye::decode(changed, 4));
+  }
+}
+
+TEST_CASE("departure: only the first goodbye of a member counts") {
+  departure_of_four self;
+  self.hear_from(1, {});
+  self.hear_from(1, {3, {}});
+  CHECK_FALSE(self.failure());
+}
+
+TEST_CASE("departure: a member that leaves in order tells all that are still there") {
+  departure_of_four self({1ms, 2ms, 3ms});
+  self.hear_from(3, {});
+  const goodbye_round parting = self.leave();
+  CHECK(parting.message.culprit == goodbye::in_order);
+  CHECK(parting.recipients == ranks{1, 2});
+  CHECK(parting.patience == 3ms);
+  CHECK(self.failure().kind == error_kind::disconnected);
+  CHECK(self.failure().text == "the tcp path is closed");
+  // What the others do now is no fault of theirs.
+  self.lose_connection(1, "it has closed the connection");
+  self.hear_from(2, {1, {}});
+  CHECK_FALSE(self.guessed());
+  CHECK(self.failure().text == "the tcp path is closed");
+  CHECK(self.all_heard());
+}
+
+TEST_CASE("departure: a member that fails tells neither the culprit nor those that are gone") {
+  departure_of_four self({1ms, 2ms, 3ms});
+  CHECK_FALSE(self.all_heard());
+  self.lose_connection(2, "it has closed the connection");
+  self.accuse(3, "it sent nonsense");
+  const goodbye_round parting = self.leave({1, message_phase::tree, true, 9});
+  CHECK(parting.message.culprit == 3);
+  CHECK(parting.message.awaited == awaited_message{1, message_phase::tree, true, 9});
+  CHECK(parting.recipients == ranks{1});
+  CHECK(parting.patience == 2ms);
+}
+
+TEST_CASE("departure: the culprit is told if its message was awaited, so that both compare the lengths") {
+  departure_of_four self;
+  self.hear_from(1, {1, {0, message_phase::exchange, true, 16}});
+  CHECK(self.leave({1, message_phase::exchange, false, 14}).recipients == ranks{1, 2, 3});
+}
+
+TEST_CASE("departure: a length about which two members disagree is told with its sender") {
+  departure_of_four self;
+  self.fail({error_kind::timed_out, "late"});
+  self.leave();
+  const awaited_message sent{1, message_phase::exchange, false, 14};
+  const awaited_message received{2, message_phase::tree, true, 20};
+  self.compare_lengths(std::vector{sent, received});
+  CHECK(self.failure().text == "late");
+  // Of other phases, directions, receivers and of the same length: not meant for each other, or well.
+  self.hear_from(1, {1, {0, message_phase::exchange, false, 16}});
+  self.hear_from(3, {3, {0, message_phase::exchange, true, 16}});
+  self.compare_lengths(std::vector{sent, received});
+  CHECK(self.failure().text == "late");
+  SECTION("which this member has sent") {
+    self.compare_lengths(std::vector{sent, awaited_message{3, message_phase::exchange, false, 14}});
+    CHECK(self.failure().text == "late; rank 10 sent 14 bytes where 16 were expected");
+  }
+  SECTION("which this member has received") {
+    self.hear_from(2, {2, {0, message_phase::tree, false, 25}});
+    self.compare_lengths(std::vector{sent, received});
+    CHECK(self.failure().text == "late; rank 12 sent 25 bytes where 20 were expected");
+  }
+}
+
+TEST_CASE(
+    "departure: a wait ends by the failure first, then by an abort, then by the deadline that it cites") {
+  departure_of_four self;
+  abort_token abort;
+  deadline_and_abort deadline{abort, far(), "patience (X) = 1 s"};
+  CHECK_FALSE(self.reason_to_stop(deadline));
+  deadline.deadline = {};
+  CHECK(self.reason_to_stop(deadline) ==
+        error{error_kind::timed_out, "the tcp path waited in vain: patience (X) = 1 s has passed"});
+  CHECK(
+      self.reason_to_stop(deadline, 2) ==
+      error{error_kind::timed_out, "the tcp path waited in vain for rank 12: patience (X) = 1 s has passed"});
+  abort.raise();
+  CHECK_THAT(self.reason_to_stop(deadline).text, Catch::StartsWith("the operation was aborted"));
+  self.accuse(1, "it sent nonsense");
+  CHECK_THAT(self.reason_to_stop(deadline).text, Catch::StartsWith("rank 11 is lost"));
+}

@@ -1,0 +1,243 @@
+// Members of a path between hosts that die, stop, give up or leave: what the others are told, and that no
+// buffer is touched after the return.
+#include <catch2/catch.hpp>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/transport/p2p/p2p_testing.hpp"
+
+using namespace farandole;
+using namespace farandole::testing;
+
+TEST_CASE("between hosts: a member killed in the middle of an operation is named by all others") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
+  const message_phase when = GENERATE(message_phase::scatter, message_phase::gather);
+  job members(between, 4, [when](member& self) {
+    self.probe = [&](message_phase phase, std::size_t piece) {
+      if (self.rank == 2 && phase == when && piece == 3)
+        ::kill(::getpid(), SIGKILL);
+    };
+    bytes buffer = contents(dtype::float32, large_count, self.rank, 0);
+    const outcome end = self.path->run(large_allreduce(buffer), self.deadline());
+    const outcome again = self.path->run(large_allreduce(buffer), self.deadline());
+    return std::string{to_string(end.error.kind)} + ", then " + std::string{to_string(again.error.kind)} +
+           ": " + end.error.text;
+  });
+  const std::string wanted = std::string{to_string(error_kind::disconnected)} + ", then " +
+                             std::string{to_string(error_kind::disconnected)};
+  for (const std::int32_t survivor : {0, 1, 3})
+    CHECK_THAT(members.hear(survivor), Catch::StartsWith(wanted) && Catch::Contains("rank 12"));
+  CHECK(members.hear(2) == "(dead)");
+}
+
+TEST_CASE("between hosts: a member killed between two operations is named by the next") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
+  job members(between, 3, [](member& self) {
+    if (std::string problem = barrier(self, 0); !problem.empty())
+      return problem;
+    if (self.rank == 0)
+      ::kill(::getpid(), SIGKILL);
+    std::string go;
+    take(self.control, go);
+    return barrier(self, 1);
+  });
+  CHECK(members.hear(0) == "(dead)");
+  for (const std::int32_t survivor : {1, 2}) {
+    members.tell(survivor, "go");
+    CHECK_THAT(members.hear(survivor), Catch::StartsWith("rank 10 is lost"));
+  }
+}
+
+namespace {
+
+struct abort_case {
+  const char* name;
+  operation op;
+  message_phase phase;
+  std::size_t piece;     ///< at which one member stops
+  std::size_t aborts_at; ///< at which the abort begins
+  bool others_may_finish = false;
+};
+
+/// Runs one operation in `buffer` (and `wide`, for what an allgather brings).
+outcome run_one(member& self, operation op, bytes& buffer, bytes& wide, const deadline_and_abort& deadline) {
+  work bundle = large_allreduce(buffer);
+  bundle.operation = op;
+  if (op == operation::broadcast)
+    bundle.root = 0;
+  if (op == operation::barrier)
+    bundle.parts.clear();
+  if (op == operation::allgather) {
+    wide.resize(buffer.size() * static_cast<std::size_t>(self.size));
+    bundle.parts[0].output = wide.data();
+    bundle.gathered.assign(static_cast<std::size_t>(self.size), buffer.size());
+  }
+  if (op == operation::alltoall || op == operation::reducescatter) {
+    const std::size_t index = buffer.size() / 4 / static_cast<std::size_t>(self.size) * 4;
+    wide.resize(index * static_cast<std::size_t>(self.size));
+    bundle.parts[0].input_bytes = wide.size();
+    bundle.parts[0].output = wide.data();
+    bundle.sent.assign(static_cast<std::size_t>(self.size), index);
+    bundle.received = bundle.sent;
+    bundle.longest = index;
+  }
+  return self.path->run(bundle, deadline);
+}
+
+} // namespace
+
+TEST_CASE("between hosts: after an abort in any phase the buffers stay as they were at the return") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
+  const abort_case settings =
+      GENERATE(abort_case{"exchange", operation::allreduce, message_phase::exchange, 0, 0, true},
+               abort_case{"first scatter", operation::allreduce, message_phase::scatter, 0, 0},
+               abort_case{"later scatter", operation::allreduce, message_phase::scatter, 4, 4},
+               abort_case{"first gather", operation::allreduce, message_phase::gather, 0, 0},
+               abort_case{"later gather", operation::allreduce, message_phase::gather, 4, 4},
+               abort_case{"rows", operation::allgather, message_phase::gather, 2, 2},
+               abort_case{"first exchanged rows", operation::alltoall, message_phase::gather, 0, 0},
+               abort_case{"later exchanged rows", operation::alltoall, message_phase::gather, 2, 2},
+               abort_case{"first segments", operation::reducescatter, message_phase::scatter, 0, 0},
+               abort_case{"later segments", operation::reducescatter, message_phase::scatter, 2, 2},
+               abort_case{"first reduction", operation::reducescatter, message_phase::gather, 0, 0},
+               abort_case{"later reduction", operation::reducescatter, message_phase::gather, 2, 2},
+               abort_case{"tree", operation::broadcast, message_phase::tree, 2, 1},
+               abort_case{"barrier", operation::barrier, message_phase::barrier, 1, 1, true});
+  CAPTURE(settings.name);
+  constexpr std::int32_t frozen = 0, aborted = 2;
+  job members(between, 3, [settings](member& self) {
+    // One member stops in that phase and goes on only when the aborted one has returned: what it sends then,
+    // or had sent before, must not arrive anywhere.
+    std::thread raiser;
+    self.probe = [&](message_phase phase, std::size_t piece) {
+      if (phase != settings.phase)
+        return;
+      std::string go;
+      if (self.rank == frozen && piece == settings.piece) {
+        put(self.control, "frozen");
+        take(self.control, go);
+      } else if (self.rank == aborted && piece == settings.aborts_at) {
+        put(self.control, "there");
+        raiser = std::thread([&self] {
+          std::string word;
+          take(self.control, word);
+          self.abort.raise();
+        });
+      }
+    };
+    // A reducescatter is cut into pieces of each member's segment: three times as much makes seven, too.
+    const std::size_t count = settings.phase == message_phase::exchange ? 100
+                              : settings.op == operation::reducescatter ? 3 * large_count
+                                                                        : large_count;
+    bytes buffer = contents(dtype::float32, count, self.rank, 0), wide;
+    const outcome end = run_one(self, settings.op, buffer, wide, self.deadline());
+    const bytes before = buffer, wide_before = wide;
+    if (raiser.joinable())
+      raiser.join();
+    if (self.rank == aborted) {
+      put(self.control, "returned");
+      std::string go;
+      take(self.control, go);
+    }
+    if (buffer != before || wide != wide_before)
+      return std::string{"touched after the return"};
+    return std::string{to_string(end.error.kind)} + ": " + end.error.text;
+  });
+  const std::string disconnected{to_string(error_kind::disconnected)};
+  CHECK(members.hear(frozen) == "frozen");
+  CHECK(members.hear(aborted) == "there");
+  members.tell(aborted, "abort");
+  CHECK(members.hear(aborted) == "returned");
+  members.tell(frozen, "go");
+  for (const std::int32_t other : {frozen, 1}) {
+    const std::string end = members.hear(other);
+    if (!settings.others_may_finish ||
+        end != "none: ") // who needs nothing more from the aborted one may be done
+      CHECK_THAT(end, Catch::StartsWith(disconnected) && Catch::Contains("rank 12"));
+  }
+  members.tell(aborted, "look");
+  CHECK_THAT(members.hear(aborted), Catch::StartsWith(disconnected + ": the operation was aborted"));
+}
+
+TEST_CASE("between hosts: a deadline that passes ends the wait and cites its setting") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
+  const auto op = GENERATE(operation::allreduce, operation::alltoall, operation::reducescatter);
+  job members(between, 2, [op](member& self) {
+    bytes buffer = contents(dtype::float32, large_count, self.rank, 0), wide;
+    deadline_and_abort deadline = self.deadline();
+    std::string go;
+    if (self.rank == 1) {
+      take(self.control, go);
+    } else {
+      deadline.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds{30};
+      deadline.deadline_setting = "operation timeout (TEST_TIMEOUT) = 0.03 s";
+    }
+    const error problem = run_one(self, op, buffer, wide, deadline).error;
+    return std::string{to_string(problem.kind)} + ": " + problem.text;
+  });
+  const std::string end = members.hear(0);
+  CHECK_THAT(end, Catch::StartsWith(std::string{to_string(error_kind::timed_out)}));
+  CHECK_THAT(end, Catch::Contains("operation timeout (TEST_TIMEOUT) = 0.03 s"));
+  members.tell(1, "go");
+  CHECK_THAT(members.hear(1), Catch::Contains("rank 10 is lost"));
+}
+
+TEST_CASE("between hosts: a member that leaves in order disturbs nobody who needs nothing more of it") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
+  job members(between, 3, [](member& self) {
+    std::string go;
+    if (self.rank == 2)
+      self.probe = [&](message_phase, std::size_t) { take(self.control, go); };
+    bytes buffer = contents(dtype::uint8, 1000, self.rank, 0);
+    const outcome end = self.path->run(broadcast_of(buffer, buffer, 0), self.deadline());
+    if (end.error)
+      return end.error.text;
+    return differs("broadcast", buffer, contents(dtype::uint8, 1000, 0, 0));
+  });
+  CHECK(members.hear(0) == "");
+  CHECK(members.hear(1) == "");
+  members.tell(2, "go");
+  CHECK(members.hear(2) == "");
+}
+
+TEST_CASE("between hosts: who waits for a member that has left in order is told so") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
+  job members(between, 2, [](member& self) { return self.rank == 0 ? std::string{} : barrier(self, 0); });
+  CHECK(members.hear(0) == "");
+  CHECK_THAT(members.hear(1), Catch::StartsWith("rank 10 is lost"));
+}
+
+TEST_CASE("between hosts: connecting to a member that is gone fails and names it") {
+  const std::string between = GENERATE(as<std::string>{}, "tcp", "ucx");
+  job members(between, 3, [](member& self) {
+    if (std::string problem = barrier(self, 0); !problem.empty())
+      return problem;
+    // A second path between the same members; one dies after it has told its address.
+    member second{self.between, self.rank, self.size, self.control, {}, {}, {}};
+    auto opened = open_between(self.between, {}, {});
+    if (!opened)
+      return opened.error().text;
+    put(self.control, (*opened)->address());
+    std::vector<std::string> all(3);
+    for (std::string& address : all)
+      take(self.control, address);
+    if (self.rank == 1)
+      ::kill(::getpid(), SIGKILL);
+    return (*opened)->connect(all, self.rank, second.deadline()).text;
+  });
+  std::vector<std::string> addresses;
+  for (std::int32_t rank = 0; rank < 3; ++rank)
+    addresses.push_back(members.hear(rank));
+  for (const std::int32_t rank : {1, 0, 2}) {
+    for (const std::string& address : addresses)
+      members.tell(rank, address);
+    if (rank == 1)
+      CHECK(members.hear(1) == "(dead)");
+  }
+  for (const std::int32_t rank : {0, 2}) {
+    const std::string end = members.hear(rank);
+    CHECK_THAT(end, Catch::Contains("rank 1") && Catch::Contains("lost to the " + between + " path"));
+  }
+}

@@ -1,0 +1,37 @@
+// One run of one bundle over a connected messenger: what all its parts share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "collectives/transport/p2p/message_staging.hpp"
+#include "collectives/transport/p2p/messenger.hpp"
+#include "collectives/transport/path.hpp"
+
+namespace farandole {
+
+struct exchange_run {
+  using probe = std::function<void(message_phase phase, std::size_t piece)>;
+
+  messenger& worker;
+  message_staging& staging;
+  const work& bundle;
+  const deadline_and_abort& deadline;
+  const probe& watch;             ///< may be empty
+  const piece_interludes* around; ///< may be null
+  const std::int32_t rank = worker.rank();
+  const std::int32_t members = worker.members();
+  const std::size_t element = size_of(bundle.dtype); ///< bytes of one
+
+  std::int32_t next(std::int32_t step) const { return (rank + step) % members; }
+  /// A phase of a piece begins.
+  void enter(message_phase phase, std::size_t piece) const;
+  error before(std::size_t number) const { return around ? around->before(number) : error{}; }
+  error after(std::size_t number) const { return around ? around->after(number) : error{}; }
+  /// Of the bytes of each member, in rank order.
+  void reduce_into(std::byte* output, std::span<const std::byte* const> inputs, std::size_t bytes) const;
+};
+
+} // namespace farandole

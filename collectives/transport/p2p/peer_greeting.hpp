@@ -1,0 +1,34 @@
+// The first messages between members prove that their connections work both ways, and that both ends mean the
+// same generation, the same set and the same places in it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "collectives/transport/p2p/departure_protocol.hpp"
+#include "collectives/transport/p2p/messenger.hpp"
+
+namespace farandole {
+
+/// Holds the memory of its messages: where exchange() fails, it must live until the messenger has closed.
+class peer_greeting {
+public:
+  peer_greeting(std::uint64_t generation, std::uint32_t set) : generation_(generation), set_(set) {}
+
+  /// Greets all other members, and hears and checks the greeting of each; `names` names them in errors. May
+  /// be repeated.
+  error exchange(messenger& carrier, const departure_protocol& names, const deadline_and_abort& deadline);
+
+private:
+  using words = std::array<std::uint64_t, 4>;
+  words of(const messenger& carrier, std::int32_t member) const;
+
+  const std::uint64_t generation_;
+  const std::uint32_t set_;
+  words own_{};
+  std::vector<words> heard_; ///< by rank
+  message_ticket ticket_;
+};
+
+} // namespace farandole

@@ -1,0 +1,91 @@
+// What a data path is opened with: the set that it serves as this member sees it, the job's settings, and
+// what the paths between processes derive from both alike.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collectives/transport/hierarchical/hierarchy.hpp"
+#include "collectives/transport/path.hpp"
+#include "collectives/transport/registry/path_routes.hpp"
+#include "collectives/transport/wait/futex_wait.hpp"
+#include "messages/wire/membership.hpp"
+
+namespace farandole {
+
+struct host_memory;
+struct mpi_job;
+
+/// What the set looks like from this member.
+struct set_view {
+  std::uint64_t generation = 0;
+  std::uint32_t set = 0;
+  std::int32_t rank = 0;       ///< within the set
+  std::vector<member> members; ///< by rank within the set
+
+  /// Ranks within the set of those on this member's host, in order.
+  std::vector<std::int32_t> neighbours() const;
+  bool one_host() const { return neighbours().size() == members.size(); }
+  farandole::hierarchy hierarchy() const;
+  set_facts facts() const;
+};
+
+struct path_options {
+  std::string secret;
+  std::size_t chunk_bytes = std::size_t{1} << 20;
+  std::uint32_t slots = 4;
+  std::size_t fast_path_bytes = 0; ///< of each member's board area; 0: no board
+  std::size_t staging_bytes = 0;   ///< of each member, where there is a board
+  std::size_t adasum_message_bytes = std::size_t{1} << 30;
+  path_wishes wishes;
+  bool trusted_network = false;       ///< the user allows paths that do not authenticate
+  std::string outside_library;        ///< full path; for who forces the outside path. ccl finds its own
+  std::shared_ptr<const mpi_job> mpi; ///< null where the job has no MPI
+  /// Told, from the lane's thread, which member is not connected yet and why; empty: none. May be null.
+  std::function<void(const std::string& missing)> meeting_news = {};
+};
+
+/// For the call of a row's open(); `memory` lives until the path is destroyed.
+struct path_setup {
+  const set_view& set;
+  const path_options& options;
+  const hierarchy& levels; ///< of the set
+  host_memory& memory;
+
+  /// Within the set.
+  std::vector<std::int32_t> all_ranks() const;
+  /// Within the job, of these ranks within the set.
+  std::vector<std::int32_t> global_ranks(std::span<const std::int32_t> ranks) const;
+  /// Where this member's links are: on the interface that the settings name, if they name one. Empty on one
+  /// host.
+  std::string ip() const;
+  futex_wait wait_policy() const;
+
+  /// What paths between the members of these ranks in the set are told alike.
+  template <class Options>
+  Options between(std::span<const std::int32_t> ranks) const {
+    Options between_them;
+    between_them.generation = set.generation;
+    between_them.set = set.set;
+    between_them.global_ranks = global_ranks(ranks);
+    between_them.adasum_message_bytes = options.adasum_message_bytes;
+    between_them.spins = wait_policy().spins();
+    return between_them;
+  }
+};
+
+using opened_path = expected<std::unique_ptr<path>>;
+
+template <class Path>
+opened_path as_path(expected<std::unique_ptr<Path>> opened) {
+  if (!opened)
+    return opened.error();
+  return std::unique_ptr<path>(std::move(*opened));
+}
+
+} // namespace farandole

@@ -1,0 +1,161 @@
+// Whichever call into a path's library fails, and however, what it was called for fails with its reason, on
+// the member that it hit. The library is one that moves nothing (faulty_path_testing.c).
+#include <dlfcn.h>
+
+#include <catch2/catch.hpp>
+
+#include "collectives/transport/bundle_testing.hpp"
+#include "collectives/transport/forked_testing.hpp"
+#include "collectives/transport/plugin/faulty_path_testing.h"
+#include "collectives/transport/plugin/plugin_path.hpp"
+
+using namespace farandole;
+using namespace farandole::testing;
+
+namespace {
+
+constexpr std::size_t step_of_introduce = 1, step_of_connect = 2, step_of_run = 3;
+constexpr std::size_t runs = 3;
+
+/// The library's, set anew for this process.
+faulty_path_plan& plan_anew() {
+  void* library = ::dlopen(FARANDOLE_FAULTY_PATH, RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(library != nullptr);
+  auto* plan = static_cast<faulty_path_plan*>(::dlsym(library, "faulty_path_plan"));
+  REQUIRE(plan != nullptr);
+  *plan = {SIZE_MAX, FARANDOLE_PATH_OK, "", 0, 0, 0, 0};
+  return *plan;
+}
+
+plugin_options options_of_two() {
+  plugin_options options;
+  options.library = FARANDOLE_FAULTY_PATH;
+  options.global_ranks = {0, 1};
+  options.hosts = {0, 0};
+  return options;
+}
+
+/// The error of each call; after one that failed nothing but further runs are tried.
+struct ending {
+  error opening, connecting;
+  std::vector<error> running;
+};
+
+ending played(operation op, const deadline_and_abort& deadline) {
+  ending all;
+  auto opened = plugin_path::open(options_of_two());
+  if (!opened) {
+    all.opening = opened.error();
+    return all;
+  }
+  plugin_path& path = **opened;
+  const std::vector<std::string> addresses(2, path.address());
+  all.connecting = path.connect(addresses, 0, deadline);
+  const bundle_of own(op, 16);
+  for (std::size_t i = 0; i < runs; ++i)
+    all.running.push_back(path.run(own.bundle, deadline).error);
+  return all;
+}
+
+constexpr operation all_operations[] = {operation::allreduce, operation::allgather,     operation::broadcast,
+                                        operation::alltoall,  operation::reducescatter, operation::barrier};
+
+std::string told(const std::string& reason) {
+  return "the path faulty (" FARANDOLE_FAULTY_PATH ") " + reason;
+}
+
+} // namespace
+
+TEST_CASE("outside: a call that fails, whichever it is, fails what it was made for, and the path with it") {
+  const auto op = GENERATE(from_range(std::begin(all_operations), std::end(all_operations)));
+  // Numbers that the header does not know count as failures too.
+  const int status = GENERATE(int{FARANDOLE_PATH_LOST}, int{FARANDOLE_PATH_BROKEN}, 5, -1);
+  abort_token abort;
+  const deadline_and_abort deadline{abort, far(), "test deadline"};
+  auto& plan = plan_anew();
+  for (const std::size_t failing : {std::size_t{0}, step_of_connect, step_of_run, step_of_run + 1}) {
+    plan = {failing, status, "rank 1 is gone", 0, 0, 0, 0};
+    const auto ended = played(op, deadline);
+    CAPTURE(failing, status);
+    const error expected{error_kind::disconnected, told("failed: rank 1 is gone")};
+    CHECK(plan.closed == (failing == 0 ? 0 : 1));
+    CHECK(ended.opening == (failing == 0 ? expected : error{}));
+    CHECK(ended.connecting == (failing == step_of_connect ? expected : error{}));
+    for (std::size_t run = 0; run < ended.running.size(); ++run)
+      CHECK(ended.running[run] == (failing <= step_of_run + run ? expected : error{}));
+  }
+}
+
+TEST_CASE("outside: a completion that never comes ends with the deadline, or with the generation") {
+  const auto op = GENERATE(from_range(std::begin(all_operations), std::end(all_operations)));
+  const bool told_to_give_up = GENERATE(false, true);
+  auto& plan = plan_anew();
+  for (const std::size_t failing : {step_of_connect, step_of_run, step_of_run + 1}) {
+    abort_token abort;
+    if (told_to_give_up)
+      abort.raise();
+    const deadline_and_abort deadline{abort, told_to_give_up ? far() : steady_clock::now(), "test deadline"};
+    plan = {failing, 0, "", 1, 0, 0, 0};
+    const auto ended = played(op, deadline);
+    CAPTURE(failing);
+    const auto& hit = failing == step_of_connect ? ended.connecting : ended.running[failing - step_of_run];
+    const error expected =
+        told_to_give_up ? error{error_kind::disconnected, told("failed")}
+                        : error{error_kind::timed_out, told("waited in vain: test deadline has passed")};
+    CHECK(hit == expected);
+    CHECK(ended.running.back() == expected);
+    CHECK(plan.closed == 1);
+  }
+}
+
+TEST_CASE("outside: what a library refuses fails alone") {
+  const auto op = GENERATE(from_range(std::begin(all_operations), std::end(all_operations)));
+  abort_token abort;
+  plan_anew() = {step_of_run + 1, FARANDOLE_PATH_REFUSED, "not today", 0, 0, 0, 0};
+  const auto ended = played(op, {abort, far(), "test deadline"});
+  CHECK(ended.running[0].text == "");
+  CHECK(ended.running[1] == error{error_kind::unimplemented, told("refuses: not today")});
+  CHECK(ended.running[2].text == "");
+}
+
+TEST_CASE("outside: a library that claims a longer introduction than it may write is not connected") {
+  abort_token abort;
+  auto& plan = plan_anew();
+  plan.failing = step_of_introduce;
+  plan.claimed_beyond = GENERATE(std::size_t{1}, SIZE_MAX / 2);
+  const auto ended = played(operation::allreduce, {abort, far(), "test deadline"});
+  CHECK_THAT(ended.connecting.text, Catch::StartsWith(told("introduces itself with ")) &&
+                                        Catch::Contains("bytes, where 65536 are allowed"));
+  for (const auto& reason : ended.running)
+    CHECK(reason == ended.connecting);
+  CHECK(plan.taken == step_of_connect); // it was not asked to connect
+  CHECK(plan.closed == 1);
+}
+
+TEST_CASE("outside: a reason that does not end is cut off") {
+  abort_token abort;
+  const std::string endless(5000, 'x');
+  plan_anew() = {step_of_run, FARANDOLE_PATH_BROKEN, endless.c_str(), 0, 0, 0, 0};
+  const auto ended = played(operation::allreduce, {abort, far(), "test deadline"});
+  CHECK(ended.running[0].text == told("failed: " + endless.substr(0, 1023)));
+}
+
+TEST_CASE("outside: a fault of one member's library fails that member's operation") {
+  const auto op = GENERATE(from_range(std::begin(all_operations), std::end(all_operations)));
+  path_options options;
+  options.wishes.forced = "plugin";
+  options.outside_library = FARANDOLE_FAULTY_PATH;
+  forked_members members({"a", "a"}, options, [op](forked_member& self) -> std::string {
+    auto& plan = plan_anew();
+    plan.text = "hit";
+    plan.status = FARANDOLE_PATH_BROKEN;
+    plan.failing = self.rank() == 1 ? 1 : SIZE_MAX;
+    const bundle_of own(op, 16);
+    std::string ends;
+    for (std::size_t i = 0; i < runs; ++i)
+      ends += self.run(own.bundle) ? "x" : ".";
+    return ends;
+  });
+  CHECK(members.hear(0) == "...");
+  CHECK(members.hear(1) == ".xx");
+}

@@ -1,0 +1,47 @@
+#include "collectives/transport/registry/path_table.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <string>
+
+#include "collectives/operation.hpp"
+#include "messages/settings/settings.hpp"
+
+using namespace farandole;
+
+TEST_CASE("a path is found by its name, which no other has") {
+  for (const auto& row : path_table())
+    CHECK(find_path(row.name) == &row);
+  CHECK(find_path("auto") == nullptr);
+}
+
+TEST_CASE("a row that depends on others or on switches names them") {
+  for (const auto& row : path_table()) {
+    INFO(row.name);
+    CHECK(row.open != nullptr);
+    CHECK((row.is_switched_on != nullptr) == (row.choice == path_choice::switched));
+    if (!row.rest_goes_by.empty()) {
+      const auto* rest = find_path(row.rest_goes_by);
+      REQUIRE(rest != nullptr);
+      for (const auto& asked : operation_table)
+        CHECK((!row.moves(asked.id) || rest->moves(asked.id)));
+    }
+  }
+}
+
+TEST_CASE("the reasons are those of the operations that a row names, and of join") {
+  constexpr unmoved_operations none, unmoved_operations = {{operation::alltoall, "too far"}};
+  CHECK(none[operation::alltoall].empty());
+  CHECK(unmoved_operations[operation::alltoall] == "too far");
+  CHECK(unmoved_operations[operation::broadcast].empty());
+  for (const auto& row : path_table())
+    CHECK_FALSE(row.moves(operation::join));
+}
+
+TEST_CASE("FARANDOLE_CPU_PATH offers the paths that can be forced, in the order of the table") {
+  std::string choices = "auto";
+  for (const auto& row : path_table())
+    if (row.can_be_forced())
+      choices += "|" + std::string(row.name);
+  CHECK(row_of(setting::cpu_path).choices == choices);
+}

@@ -1,0 +1,54 @@
+// The slots and counters of a window, as a lane uses them: it waits where it must, until the deadline or an
+// abort.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "collectives/transport/path.hpp"
+#include "collectives/transport/shm/lane_placement.hpp"
+#include "collectives/transport/shm/shm_channel.hpp"
+#include "collectives/transport/wait/futex_wait.hpp"
+
+namespace farandole {
+
+class lane_channel : public shm_channel {
+public:
+  /// Called on the lane before each phase of each step, and before each wait for another member's counter
+  /// with the number that it must reach: the seam at which tests stop a member, or its neighbours.
+  using probe = std::function<void(local_phase, std::uint64_t step)>;
+
+  /// The window is fresh, and nothing else writes this member's counters and slots.
+  lane_channel(std::shared_ptr<shm_segment> shared, std::uint32_t rank, futex_wait policy, probe watch);
+
+  /// From here on for this bundle. Both outlive the run.
+  void begin(const work& bundle, const deadline_and_abort& deadline);
+  /// As much moves now that it is worth having a core of one's own.
+  void spread(std::uint64_t step) { placement_.begin(step); }
+  /// Why a wait ended with arrival::failed.
+  const error& problem() const { return problem_; }
+
+  std::uint32_t slots() const override { return segment_->layout().slots; }
+  std::size_t slot_bytes() const override;
+  std::byte* slot(std::uint32_t member, std::uint64_t step) override;
+  std::byte* own_slot(std::uint64_t step, std::size_t bytes) override;
+  arrival await(counter which, std::uint32_t member, std::uint64_t reached) override;
+  void publish(counter which, std::uint64_t reached) override;
+  void enter(local_phase phase, std::uint64_t step) override;
+
+private:
+  arrival fail(error_kind kind, const std::string& text);
+
+  const std::shared_ptr<shm_segment> segment_;
+  const futex_wait waiting_;
+  lane_placement placement_;
+  const probe probe_;
+  const work* bundle_ = nullptr;
+  const deadline_and_abort* deadline_ = nullptr;
+  error problem_;
+};
+
+} // namespace farandole

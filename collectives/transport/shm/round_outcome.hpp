@@ -1,0 +1,70 @@
+// How a round on the board ended. Members look at each other's cells at different times: one may find the
+// last cell published just after another has stopped waiting for it. So no member concludes from the cells
+// alone that a round succeeded or failed; the outcome is one word in shared memory that is written once.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "collectives/transport/wait/lock_free.hpp"
+#include "collectives/transport/wait/word_mix.hpp"
+
+namespace farandole {
+
+enum class round_outcome : std::uint32_t {
+  complete = 1, ///< every member came to the last stage: every member's operation ends well
+  given_up = 2  ///< a member stopped waiting first: no member's operation ends well
+};
+
+/// The outcome of the latest round in one half of a cell. It lives in shared memory; zero bytes are a valid
+/// initial value. Any thread of any member may call it. The word changes by compare-and-exchange only, and at
+/// most once a round, so a member that crashes leaves a round either undecided or decided for all.
+template <class Atomics>
+class basic_round_decision {
+public:
+  /// Decides the round unless it has been decided already; returns the outcome that holds. A caller that
+  /// proposes `complete` has seen (acquire) that every member came to the last stage; whoever gets `complete`
+  /// back has synchronized with that caller and sees the same.
+  round_outcome decide(std::uint32_t id, std::uint64_t round, round_outcome proposal) {
+    const std::uint64_t proposed = word_of(id, round, proposal);
+    std::uint64_t observed = word_.load(std::memory_order_acquire);
+    for (;;) {
+      if (id_of(observed) == id) {
+        const std::uint64_t ahead = ((observed >> outcome_bits) - round) & round_mask;
+        if (ahead == 0 && outcome_of(observed) != 0)
+          return static_cast<round_outcome>(outcome_of(observed));
+        // Members decide a later round in this half only after this one was complete, because no round of an
+        // id follows one that was given up.
+        if (ahead != 0 && ahead <= round_mask / 2)
+          return round_outcome::complete;
+      }
+      if (word_.compare_exchange_weak(observed, proposed, std::memory_order_release,
+                                      std::memory_order_acquire))
+        return proposal;
+    }
+  }
+
+private:
+  // The round (modulo 2^30) and the outcome in the low half; above it the id, mixed with the low half. So a
+  // half that another process has written stands for another id, with all probability, and the round is
+  // decided anew. 0: no round was decided yet.
+  static constexpr unsigned outcome_bits = 2;
+  static constexpr std::uint64_t round_mask = (std::uint64_t{1} << 30) - 1;
+
+  static constexpr std::uint64_t word_of(std::uint32_t id, std::uint64_t round, round_outcome outcome) {
+    const auto low = static_cast<std::uint32_t>((round & round_mask) << outcome_bits) |
+                     static_cast<std::uint32_t>(outcome);
+    return (std::uint64_t{id ^ mix_word(low)} << 32) | low;
+  }
+  static constexpr std::uint32_t id_of(std::uint64_t word) {
+    return static_cast<std::uint32_t>(word >> 32) ^ mix_word(static_cast<std::uint32_t>(word));
+  }
+  static constexpr std::uint64_t outcome_of(std::uint64_t word) { return word & 3; }
+
+  typename Atomics::template atomic<std::uint64_t> word_{0};
+};
+
+using round_decision = basic_round_decision<machine_atomics>;
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && sizeof(round_decision) == 8);
+
+} // namespace farandole

@@ -1,0 +1,166 @@
+#include "collectives/transport/shm/shared_result_heap.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <random>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include "collectives/transport/paths_testing.hpp"
+
+using namespace farandole;
+using namespace farandole::testing;
+
+namespace {
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t mib = std::size_t{1} << 20;
+
+/// An arena that is all of a memory object, and the object.
+struct whole_object {
+  descriptor shared;
+  std::shared_ptr<shared_result_heap> own;
+
+  explicit whole_object(std::size_t bytes) : shared(std::move(*make_sealed("arena", bytes))) {
+    own = *shared_result_heap::open(shared.get(), 0, bytes);
+  }
+  shared_result_heap* operator->() const { return own.get(); }
+  result_heap_view view() const {
+    auto arena_view_result = result_heap_view::open(shared.get(), 0, own->size());
+    REQUIRE(arena_view_result);
+    return std::move(*arena_view_result);
+  }
+};
+
+} // namespace
+
+TEST_CASE("what is written through a view stands in the arena", "[arena]") {
+  const whole_object whole(64 * mib);
+  const auto view = whole.view();
+  auto* const first = whole->take(3 * mib);
+  auto* const second = whole->take(100);
+  REQUIRE(first);
+  REQUIRE(second);
+  std::memset(view.at(whole->offset_of(first), 3 * mib), 1, 3 * mib);
+  std::memset(view.at(whole->offset_of(second), 100), 2, 100);
+  CHECK(first[0] == std::byte{1});
+  CHECK(first[3 * mib - 1] == std::byte{1});
+  CHECK(second[99] == std::byte{2});
+}
+
+TEST_CASE("a view has nothing outside", "[arena]") {
+  const whole_object whole(2 * mib);
+  const auto view = whole.view();
+  CHECK(view.at(0, 2 * mib));
+  CHECK_FALSE(view.at(1, 2 * mib));
+  CHECK_FALSE(view.at(2 * mib + 1, 0));
+  CHECK_FALSE(view.at(~std::uint64_t{0}, 2));
+  CHECK_FALSE(view.at(2, ~std::size_t{0}));
+}
+
+TEST_CASE("members have arenas of their own in the memory of their window, behind it", "[arena]") {
+  segment_layout layout;
+  layout.members = 3;
+  layout.fast_path_bytes = 4096;
+  layout.chunk_bytes = 4096;
+  layout.heap_bytes = 2 * mib;
+  const auto segments = make_windows(layout);
+  std::vector<std::shared_ptr<const result_heaps>> heaps;
+  for (std::uint32_t rank = 0; rank < layout.members; ++rank) {
+    auto opened = result_heaps::open(*segments[rank], rank);
+    REQUIRE(opened);
+    heaps.push_back(std::move(*opened));
+  }
+  for (std::uint32_t owner = 0; owner < layout.members; ++owner) {
+    auto* const place = heaps[owner]->own->take(100);
+    REQUIRE(place);
+    const auto at = heaps[owner]->own->offset_of(place);
+    for (std::uint32_t writer = 0; writer < layout.members; ++writer)
+      heaps[writer]->views[owner].at(at, 100)[writer] = static_cast<std::byte>(10 * owner + writer);
+    for (std::uint32_t writer = 0; writer < layout.members; ++writer)
+      CHECK(place[writer] == static_cast<std::byte>(10 * owner + writer));
+  }
+  for (std::uint32_t member = 0; member < layout.members; ++member)
+    for (const auto byte : segments[0]->fast_path(member))
+      REQUIRE(byte == std::byte{0});
+}
+
+TEST_CASE("an arena that is full says so, and has room again for what was given back", "[arena]") {
+  const whole_object whole(8 * mib);
+  auto* const half = whole->take(4 * mib);
+  auto* const rest = whole->take(4 * mib);
+  REQUIRE(half);
+  REQUIRE(rest);
+  CHECK_FALSE(whole->take(1));
+  CHECK_FALSE(whole->take(9 * mib));
+  half[0] = std::byte{7};
+  whole->give_back(half, 4 * mib);
+  whole->give_back(rest, 4 * mib);
+  auto* const all = whole->take(8 * mib);
+  REQUIRE(all);
+  CHECK(all == std::min(half, rest));
+  CHECK(all[0] == std::byte{0}); // its pages had gone
+}
+
+TEST_CASE("what was abandoned is given to nobody", "[arena]") {
+  const whole_object whole(8 * mib);
+  const auto view = whole.view();
+  auto* const place = whole->take(4 * mib);
+  const auto at = whole->offset_of(place);
+  whole->abandon(place, 4 * mib);
+  *view.at(at, 1) = std::byte{9}; // somebody writes yet
+  auto* const other = whole->take(4 * mib);
+  REQUIRE(other);
+  CHECK(other != place);
+  CHECK_FALSE(whole->take(1));
+}
+
+TEST_CASE("blocks of all sizes, taken and given back in any order, never overlap, and all room comes back",
+          "[arena]") {
+  const whole_object whole(64 * mib);
+  struct block {
+    std::byte* place;
+    std::size_t bytes;
+    std::byte mark;
+  };
+  std::vector<block> blocks;
+  std::mt19937 dice(7);
+  for (int step = 0; step < 400; ++step) {
+    if (blocks.empty() || dice() % 5 < 3) {
+      const auto bytes = dice() % 3 == 0 ? dice() % (5 * mib) : 1 + dice() % (16 * page);
+      if (auto* const place = whole->take(bytes)) {
+        blocks.push_back({place, bytes, static_cast<std::byte>(step)});
+        std::memset(place, step & 0xff, bytes);
+      }
+    } else {
+      const auto which = dice() % blocks.size();
+      const auto [place, bytes, mark] = blocks[which];
+      for (std::size_t at = 0; at < bytes; at += page)
+        REQUIRE(place[at] == mark);
+      whole->give_back(place, bytes);
+      blocks.erase(blocks.begin() + static_cast<std::ptrdiff_t>(which));
+    }
+  }
+  for (const auto& entry : blocks)
+    whole->give_back(entry.place, entry.bytes);
+  CHECK(whole->take(64 * mib));
+}
+
+TEST_CASE("a forked child takes no pages from its parent's results", "[arena]") {
+  const whole_object whole(8 * mib);
+  auto* const place = whole->take(4 * mib);
+  REQUIRE(place);
+  place[5] = std::byte{5};
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    whole->give_back(place, 4 * mib);
+    _exit(0);
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(place[5] == std::byte{5});
+}

@@ -1,0 +1,175 @@
+// A member that stops in the middle of an operation, in every phase of every operation on the local path: the
+// others give up when told so, and nothing touches a buffer after its operation has returned.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <future>
+
+#include "collectives/transport/paths_testing.hpp"
+#include "collectives/transport/shm/shm_path.hpp"
+
+using namespace farandole;
+using namespace farandole::testing;
+
+namespace {
+
+constexpr futex_wait patient{futex_wait::look::giving_way, std::chrono::microseconds(5), yield_policy(true)};
+constexpr std::uint32_t members = 3;
+
+segment_layout small_layout() {
+  segment_layout layout;
+  layout.members = members;
+  layout.chunk_bytes = 4096;
+  layout.slots = 3;
+  return layout;
+}
+
+/// One member's tensor for the operation, and the work over it.
+struct load {
+  bytes input;
+  bytes output;
+  work bundle;
+
+  load(operation kind, std::size_t size, std::uint32_t rank)
+      : input(size, std::byte(rank + 1)), output(size) {
+    bundle.operation = kind;
+    bundle.dtype = dtype::uint8;
+    bundle.root = 0;
+    if (kind == operation::barrier)
+      return;
+    if (kind == operation::allgather) {
+      bundle.gathered.assign(members, size);
+      output.resize(size * members);
+    }
+    bundle.parts.push_back({input.data(), output.data(), size, {}});
+  }
+};
+
+} // namespace
+
+TEST_CASE("when a member stops in any phase, an abort frees the others and no buffer changes afterwards") {
+  const auto kind =
+      GENERATE(operation::allreduce, operation::allgather, operation::broadcast, operation::barrier);
+  const auto size = GENERATE(std::size_t{100}, std::size_t{30'000});
+  const auto phase = GENERATE(local_phase::pack, local_phase::reduce, local_phase::unpack);
+  const auto stopped_rank = GENERATE(0u, 1u);
+  const auto stopped_step = GENERATE(0u, 1u, 5u);
+
+  auto segments = make_windows(small_layout());
+  abort_token abort;
+  std::promise<void> stopped;
+  std::promise<void> go_on;
+  bool stops = false;
+  std::vector<std::unique_ptr<shm_path>> paths;
+  std::vector<load> loads;
+  for (std::uint32_t rank = 0; rank < members; ++rank) {
+    shm_path::probe probe;
+    if (rank == stopped_rank)
+      probe = [&](local_phase at, std::uint64_t step) {
+        if (at != phase || step != stopped_step)
+          return;
+        stops = true;
+        stopped.set_value();
+        go_on.get_future().wait();
+      };
+    paths.push_back(std::make_unique<shm_path>(segments[rank], rank, patient, probe));
+    loads.emplace_back(kind, size, rank);
+  }
+  const auto run = [&](std::uint32_t rank) {
+    const auto result = paths[rank]->run(loads[rank].bundle, {abort, far(), "test deadline"}).error;
+    if (rank == stopped_rank && !stops)
+      stopped.set_value(); // this operation has no such phase or step
+    return result;
+  };
+  std::vector<std::future<error>> ends;
+  for (std::uint32_t rank = 0; rank < members; ++rank)
+    ends.push_back(std::async(std::launch::async, run, rank));
+  stopped.get_future().wait();
+  abort.raise();
+
+  std::vector<bytes> snapshots(members);
+  for (std::uint32_t rank = 0; rank < members; ++rank) {
+    if (rank == stopped_rank)
+      continue;
+    const auto end = ends[rank].get();
+    // Who needed nothing more of the stopped member, or had finished before the abort, is done.
+    CHECK((end.kind == error_kind::disconnected || end.kind == error_kind::none));
+    snapshots[rank] = loads[rank].output;
+  }
+  go_on.set_value();
+  const auto end = ends[stopped_rank].get();
+  CHECK((end.kind == error_kind::disconnected || end.kind == error_kind::none));
+  for (std::uint32_t rank = 0; rank < members; ++rank) {
+    if (rank != stopped_rank)
+      CHECK(loads[rank].output == snapshots[rank]);
+    CHECK(loads[rank].input == bytes(size, std::byte(rank + 1)));
+  }
+}
+
+TEST_CASE("a deadline that passes names its setting, the member waited for and the bundle") {
+  auto segments = make_windows(small_layout());
+  abort_token abort;
+  shm_path path(segments[0], 0, patient);
+  load tensor(operation::allreduce, 100, 0);
+  tensor.bundle.sequence = 41;
+  const auto soon = steady_clock::now() + std::chrono::milliseconds(5);
+  const auto end = path.run(tensor.bundle, {abort, soon, "operation timeout (X) = 30 s"}).error;
+  CHECK(end.kind == error_kind::timed_out);
+  CHECK(end.text ==
+        "allreduce (bundle 41) waited for local member 1 until the operation timeout (X) = 30 s passed");
+  CHECK(tensor.output == bytes(100));
+
+  // From then on the members' steps no longer agree: the path stays out of use.
+  const auto next = path.run(tensor.bundle, {abort, far(), "test deadline"}).error;
+  CHECK(next == end);
+}
+
+TEST_CASE("a token that was raised before ends the next operation at once") {
+  auto segments = make_windows(small_layout());
+  abort_token abort;
+  abort.raise();
+  shm_path path(segments[0], 0, patient);
+  const auto kind = GENERATE(operation::allreduce, operation::allgather, operation::barrier);
+  load tensor(kind, 10'000, 0);
+  CHECK(path.run(tensor.bundle, {abort, far(), "test deadline"}).error.kind == error_kind::disconnected);
+}
+
+TEST_CASE("a process that dies in the middle leaves the others waiting only until they are told") {
+  const auto phase = GENERATE(local_phase::pack, local_phase::reduce, local_phase::unpack);
+  auto layout = small_layout();
+  layout.members = 2;
+  auto made = shm_segment::create(layout);
+  std::shared_ptr<shm_segment> own = std::move(*made);
+  const int shared = own->shared_descriptor();
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    // The parent's mapping is not here: the child maps the window for itself, as another member does.
+    auto adopted = shm_segment::adopt(descriptor(dup(shared)), layout);
+    if (!adopted)
+      _exit(2);
+    shm_path path(std::move(*adopted), 1, patient, [&](local_phase at, std::uint64_t step) {
+      if (at == phase && step == 3)
+        _exit(7);
+    });
+    bytes tensor(100'000);
+    work bundle;
+    bundle.dtype = dtype::uint8;
+    bundle.parts.push_back({tensor.data(), tensor.data(), tensor.size(), {}});
+    abort_token never;
+    path.run(bundle, {never, far(), "test deadline"});
+    _exit(3);
+  }
+  abort_token abort;
+  shm_path path(own, 0, patient);
+  load tensor(operation::allreduce, 100'000, 0);
+  auto end = std::async(std::launch::async, [&] {
+    return path.run(tensor.bundle, {abort, far(), "test deadline"}).error;
+  });
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(WEXITSTATUS(status) == 7);
+  abort.raise();
+  CHECK(end.get().kind == error_kind::disconnected);
+}

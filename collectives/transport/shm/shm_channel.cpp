@@ -1,0 +1,17 @@
+#include "collectives/transport/shm/shm_channel.hpp"
+
+namespace farandole {
+
+arrival shm_channel::await_all(counter which, std::uint64_t reached) {
+  for (std::uint32_t i = 1; i < members_; ++i)
+    if (const auto came = await(which, (rank_ + i) % members_, reached); came != arrival::there)
+      return came;
+  return arrival::there;
+}
+
+arrival shm_channel::await_slot(std::uint64_t step) {
+  // Before the slots have gone round once, the number is below zero, which every counter has reached.
+  return await_all(&member_progress::released, step + 1 - slots());
+}
+
+} // namespace farandole

@@ -1,0 +1,20 @@
+// The path of a set of one: nothing moves, but scales apply and outputs are filled.
+#pragma once
+
+#include <memory>
+
+#include "collectives/transport/path.hpp"
+
+namespace farandole {
+
+struct path_setup;
+
+class solo_path : public path {
+public:
+  std::string_view name() const override { return "solo"; }
+  outcome run(const work& bundle, const deadline_and_abort& deadline) override;
+};
+
+expected<std::unique_ptr<path>> open_solo(const path_setup& setup);
+
+} // namespace farandole

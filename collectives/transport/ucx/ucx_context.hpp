@@ -1,0 +1,53 @@
+// A UCX context with its one worker: made with the settings that this process needs, driven by one thread,
+// and slept on until there is news of the network.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "collectives/transport/ucx/ucx_library.hpp"
+#include "collectives/transport/ucx/ucx_path.hpp"
+
+namespace farandole {
+
+class ucx_context {
+public:
+  using clock = std::chrono::steady_clock;
+
+  static expected<std::unique_ptr<ucx_context>> open(const ucx_options& options);
+  /// All endpoints must be closed. Requests that are left end here, by their callbacks.
+  ~ucx_context();
+  ucx_context(const ucx_context&) = delete;
+  ucx_context& operator=(const ucx_context&) = delete;
+
+  const ucx_library& ucx() const { return ucx_; }
+  ucp_worker_h worker() const { return worker_; }
+  std::string address() const;
+
+  /// Takes in and sends what goes without waiting; calls the callbacks of requests and endpoints. Whether
+  /// anything moved.
+  bool progress() { return ucx_.worker_progress(worker_) != 0; }
+  /// Sleeps until UCX has news, or for a slice, which grows from call to call. False: there is news already.
+  bool sleep(clock::time_point deadline);
+  /// The next sleep takes the shortest slice.
+  void reset_sleep() { slice_ms_ = 1; }
+  /// Drives the worker until then, or until this is done.
+  void progress_until(clock::time_point deadline, const std::function<bool()>& done);
+  /// Drives the worker until all requests are done or the time has come, then forgets them.
+  void await_and_free(std::span<void* const> requests, clock::time_point deadline);
+
+private:
+  explicit ucx_context(const ucx_library& ucx) : ucx_(ucx) {}
+  error start(const ucx_options& options);
+
+  const ucx_library& ucx_;
+  ucp_context_h context_ = nullptr;
+  ucp_worker_h worker_ = nullptr;
+  int event_ = -1; ///< owned by the worker
+  int slice_ms_ = 1;
+};
+
+} // namespace farandole

@@ -1,0 +1,183 @@
+#include "collectives/transport/ucx/ucx_worker.hpp"
+
+#include <sched.h>
+
+#include <cassert>
+
+namespace farandole {
+namespace {
+
+constexpr unsigned yields_before_sleep = 8;
+constexpr std::chrono::microseconds spin{50};
+
+} // namespace
+
+expected<std::unique_ptr<ucx_worker>> ucx_worker::open(const ucx_options& options) {
+  auto context = ucx_context::open(options);
+  if (!context)
+    return context.error();
+  return std::unique_ptr<ucx_worker>{new ucx_worker(std::move(*context), options)};
+}
+
+ucx_worker::ucx_worker(std::unique_ptr<ucx_context> context, const ucx_options& options)
+    : generation_(options.generation), set_(options.set), spins_(options.spins),
+      trusted_network_(options.trusted_network), departure_("ucx", options.global_ranks),
+      greeting_(generation_, set_), context_(std::move(context)), endpoints_(*context_, departure_),
+      requests_(*context_, endpoints_, departure_, ucx_tag{.generation = generation_, .set = set_}) {}
+
+ucx_worker::~ucx_worker() {
+  tear_down();
+}
+
+/// A failure here closes nothing yet: UCX 1.13 aborts a process that makes an endpoint to a peer whose own
+/// connection to it has come and gone (an assertion in uct_tcp_ep_destroy_progress), and others may still be
+/// making theirs. They miss nothing: everybody connects to everybody, so each sees for itself who is dead.
+error ucx_worker::connect(std::span<const std::string> addresses, std::int32_t rank,
+                          const deadline_and_abort& deadline) {
+  assert(members_ == 0 && "a worker connects once");
+  assert(rank >= 0 && static_cast<std::size_t>(rank) < addresses.size());
+  rank_ = rank;
+  members_ = static_cast<std::int32_t>(addresses.size());
+  departure_.meet(rank_, members_);
+  requests_.meet(rank_, members_);
+  connecting_ = true;
+  error problem = endpoints_.create(addresses, rank_);
+  // A silent peer is not noticed when it dies before anything was sent to it, so both ends speak first.
+  if (!problem)
+    problem = with_remedy(greeting_.exchange(*this, departure_, deadline));
+  // An endpoint has a connection for each device, and each becomes one only while both ends are driven. So
+  // nobody stops driving its worker before all others have said that theirs are made.
+  if (!problem)
+    problem = flush(deadline);
+  if (!problem)
+    problem = greeting_.exchange(*this, departure_, deadline);
+  if (problem) {
+    departure_.fail(problem);
+    return problem;
+  }
+  connecting_ = false;
+  return flush(deadline);
+}
+
+error ucx_worker::with_remedy(error problem) const {
+  if (!trusted_network_ && problem.kind == error_kind::disconnected)
+    problem.text +=
+        "; without FARANDOLE_TRUSTED_NETWORK=1, UCX needs a fabric with RDMA (rc, dc, ud) between the "
+        "hosts and does not use TCP";
+  return problem;
+}
+
+// ---- messages ------------------------------------------------------------------------------------
+
+ucx_tag ucx_worker::tag(message_phase phase, std::int32_t source) const {
+  return {generation_, set_, sequence_, phase, source};
+}
+
+void ucx_worker::send(std::int32_t peer, message_phase phase, std::span<const std::byte> bytes,
+                      message_ticket& ticket) {
+  requests_.send(peer, tag(phase, rank_), bytes, ticket);
+}
+
+void ucx_worker::receive(std::int32_t peer, message_phase phase, std::span<std::byte> bytes,
+                         message_ticket& ticket) {
+  requests_.receive(peer, tag(phase, peer), bytes, ticket);
+}
+
+void ucx_worker::look() {
+  while (context_ && !departure_.failure() && context_->progress())
+    requests_.listen();
+}
+
+error ucx_worker::wait(const message_ticket& ticket, const deadline_and_abort& deadline) {
+  return wait_for([&] { return ticket.pending == 0; }, deadline);
+}
+
+error ucx_worker::flush(const deadline_and_abort& deadline) {
+  if (!context_)
+    return departure_.failure();
+  ucp_request_param_t params{};
+  void* request = context_->ucx().worker_flush_nbx(context_->worker(), &params);
+  if (!UCS_PTR_IS_PTR(request))
+    return {}; // done, or an endpoint is broken, which its error handler has told
+  error problem = wait_for(
+      [&] { return !context_ || context_->ucx().request_check_status(request) != UCS_INPROGRESS; }, deadline);
+  if (context_)
+    context_->ucx().request_free(request);
+  return problem;
+}
+
+error ucx_worker::wait_for(const std::function<bool()>& done, const deadline_and_abort& deadline) {
+  if (done())
+    return {};
+  if (!context_)
+    return departure_.failure();
+  context_->reset_sleep();
+  unsigned idle = 0;
+  clock::time_point idle_since{};
+  for (unsigned round = 0;; ++round) {
+    const bool moved = context_->progress();
+    requests_.listen();
+    if (moved && round % 64 != 0 && !departure_.failure() && !deadline.abort.raised()) {
+      idle = 0;
+      if (done())
+        return {};
+      continue;
+    }
+    if (done())
+      return {};
+    if (departure_.guessed())
+      hear_out();
+    if (error problem = departure_.reason_to_stop(deadline)) {
+      departure_.fail(problem);
+      if (!connecting_)
+        tear_down();
+      return problem;
+    }
+    if (moved)
+      continue;
+    if (idle == 0)
+      idle_since = clock::now();
+    ++idle;
+    if (spins_ ? clock::now() - idle_since < spin : idle <= yields_before_sleep) {
+      if (!spins_)
+        sched_yield();
+      continue;
+    }
+    if (!context_->sleep(deadline.deadline))
+      idle = 0;
+  }
+}
+
+void ucx_worker::hear_out() {
+  context_->progress_until(clock::now() + departure_.hearing(), [&] {
+    requests_.listen();
+    return !departure_.guessed();
+  });
+  departure_.settle();
+}
+
+// ---- the end -------------------------------------------------------------------------------------
+
+void ucx_worker::give_up(const error& reason) {
+  departure_.fail(reason);
+  tear_down();
+}
+
+/// Receives are cancelled and waited for, endpoints closed, the worker destroyed, in this order; from here on
+/// neither UCX nor anybody on the network can reach the buffers.
+void ucx_worker::tear_down() {
+  if (!context_)
+    return;
+  const goodbye_round parting = departure_.leave();
+  const auto end = clock::now() + parting.patience;
+  requests_.say(parting, end);
+  // A send is done when UCX has the bytes; closing by force would drop what it has not passed on.
+  endpoints_.flush(end);
+  requests_.cancel_receives();
+  if (parting.message.culprit == goodbye::in_order)
+    endpoints_.close(end);
+  endpoints_.break_all();
+  context_.reset();
+}
+
+} // namespace farandole

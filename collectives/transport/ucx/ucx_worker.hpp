@@ -1,0 +1,84 @@
+// A messenger over UCX, for one lane and one generation: messages out of and into the caller's memory, and
+// waits that end by themselves. A wait that fails (a peer is gone, the abort token was raised, the deadline
+// passed) first tears everything down; only then does it return, so no memory is touched behind its back.
+//
+// Its endpoints and requests report what they see to the departure protocol, which decides whom to blame.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "collectives/transport/p2p/departure_protocol.hpp"
+#include "collectives/transport/p2p/peer_greeting.hpp"
+#include "collectives/transport/p2p/peer_messenger.hpp"
+#include "collectives/transport/path.hpp"
+#include "collectives/transport/ucx/ucx_context.hpp"
+#include "collectives/transport/ucx/ucx_endpoints.hpp"
+#include "collectives/transport/ucx/ucx_path.hpp"
+#include "collectives/transport/ucx/ucx_requests.hpp"
+
+namespace farandole {
+
+class ucx_worker : public peer_messenger {
+public:
+  static expected<std::unique_ptr<ucx_worker>> open(const ucx_options& options);
+  /// Says goodbye, then closes. Bounded by half a second.
+  ~ucx_worker() override;
+  ucx_worker(const ucx_worker&) = delete;
+  ucx_worker& operator=(const ucx_worker&) = delete;
+
+  std::string address() const override { return context_ ? context_->address() : std::string{}; }
+  /// Makes an endpoint to each member and proves it with messages each way.
+  error connect(std::span<const std::string> addresses, std::int32_t rank,
+                const deadline_and_abort& deadline) override;
+
+  std::int32_t rank() const override { return rank_; }
+  std::int32_t members() const override { return members_; }
+
+  void begin(std::uint64_t sequence) override { sequence_ = sequence; }
+  void send(std::int32_t peer, message_phase phase, std::span<const std::byte> bytes,
+            message_ticket& ticket) override;
+  void receive(std::int32_t peer, message_phase phase, std::span<std::byte> bytes,
+               message_ticket& ticket) override;
+
+  /// Takes in what has come, without waiting. Before sending, lest a write to a closed connection be all that
+  /// is seen of a member that had said why it closed it.
+  void look() override;
+  /// Blocks until all messages of the ticket are done. After an error nothing of this worker exists any more.
+  error wait(const message_ticket& ticket, const deadline_and_abort& deadline) override;
+  error flush(const deadline_and_abort& deadline) override;
+  void give_up(const error& reason) override;
+
+private:
+  using clock = std::chrono::steady_clock;
+
+  ucx_worker(std::unique_ptr<ucx_context> context, const ucx_options& options);
+  /// What failed while members met may be for want of a fabric that UCX may use.
+  error with_remedy(error problem) const;
+  ucx_tag tag(message_phase phase, std::int32_t source) const;
+
+  error wait_for(const std::function<bool()>& done, const deadline_and_abort& deadline);
+  /// Listens a little: perhaps a member says why connections were closed.
+  void hear_out();
+  void tear_down();
+
+  const std::uint64_t generation_;
+  const std::uint32_t set_;
+  const bool spins_;
+  const bool trusted_network_;
+  departure_protocol departure_;
+  peer_greeting greeting_;
+  std::unique_ptr<ucx_context> context_; ///< null once torn down
+  ucx_endpoints endpoints_;
+  ucx_requests requests_;
+  std::int32_t rank_ = 0;
+  std::int32_t members_ = 0;
+  std::uint64_t sequence_ = 0;
+  bool connecting_ = false;
+};
+
+} // namespace farandole

@@ -1,0 +1,132 @@
+#include "collectives/transport/wait/futex_wait.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <catch2/catch.hpp>
+#include <future>
+#include <thread>
+
+#include "collectives/transport/path.hpp"
+#include "collectives/transport/paths_testing.hpp"
+
+using namespace farandole;
+using farandole::testing::far;
+
+namespace {
+
+/// Every way to wait: giving way, spinning, and a kernel that cannot watch two words.
+const futex_wait policies[] = {
+    {futex_wait::look::giving_way, std::chrono::microseconds(20), yield_policy(true)},
+    {futex_wait::look::spinning, std::chrono::microseconds(50), yield_policy(true)},
+    {futex_wait::look::giving_way, std::chrono::microseconds(0), yield_policy(false), false}};
+
+} // namespace
+
+TEST_CASE("a sleeper wakes for the number it waits for, not for smaller ones") {
+  for (const auto& policy : policies) {
+    shared_counter counter;
+    abort_token abort;
+    auto end = std::async(std::launch::async, [&] {
+      const auto outcome = policy.until_reached(counter, 20'000, abort.word(), far());
+      return std::pair(outcome, counter.value.load());
+    });
+    for (std::uint32_t i = 1; i <= 20'000; ++i)
+      counter.publish(i);
+    const auto [outcome, observed] = end.get();
+    CHECK(outcome == wait_end::reached);
+    CHECK(observed == 20'000);
+    CHECK(counter.waiters.load() == 0);
+  }
+}
+
+TEST_CASE("two members that wait for each other in turn never miss a wake") {
+  for (const auto& policy : policies) {
+    shared_counter own, theirs;
+    abort_token abort;
+    std::thread other([&] {
+      for (std::uint32_t i = 1; i <= 2000; ++i) {
+        policy.until_reached(own, i, abort.word(), far());
+        theirs.publish(i);
+      }
+    });
+    unsigned reached = 0;
+    for (std::uint32_t i = 1; i <= 2000; ++i) {
+      own.publish(i);
+      reached += policy.until_reached(theirs, i, abort.word(), far()) == wait_end::reached;
+    }
+    other.join();
+    CHECK(reached == 2000);
+  }
+}
+
+TEST_CASE("counters may wrap around") {
+  CHECK(has_reached(5, 5));
+  CHECK(has_reached(6, 5));
+  CHECK_FALSE(has_reached(4, 5));
+  CHECK(has_reached(3, 0xffff'fff0u));
+  CHECK_FALSE(has_reached(0xffff'fff0u, 3));
+  CHECK(has_reached(0, 0u + 1 - 4)); // before the first round of a window
+}
+
+TEST_CASE("a raised token ends a sleep that has no other end") {
+  for (const auto& policy : policies) {
+    shared_counter counter;
+    abort_token abort;
+    auto end = std::async(std::launch::async, [&] {
+      return policy.until_reached(counter, 1, abort.word(), std::chrono::steady_clock::time_point::max());
+    });
+    // Once it is among the waiters it sleeps, or is about to: both must see the raise.
+    while (counter.waiters.load() == 0 && !policy.spins())
+      std::this_thread::yield();
+    abort.raise();
+    abort.raise();
+    CHECK(end.get() == wait_end::noticed);
+    CHECK(abort.raised());
+  }
+}
+
+TEST_CASE("a wait ends at its deadline") {
+  for (const auto& policy : policies) {
+    shared_counter counter;
+    abort_token abort;
+    const auto soon = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
+    CHECK(policy.until_reached(counter, 1, abort.word(), soon) == wait_end::expired);
+    CHECK(std::chrono::steady_clock::now() >= soon);
+    CHECK(policy.until_reached(counter, 1, abort.word(), {}) == wait_end::expired);
+  }
+}
+
+TEST_CASE("an interruptible wait comes back for signals without having reached anything") {
+  struct sigaction quiet {};
+  struct sigaction before {};
+  quiet.sa_handler = [](int) {};
+  REQUIRE(sigaction(SIGUSR1, &quiet, &before) == 0);
+  for (const auto& policy : policies) {
+    shared_counter counter;
+    abort_token news;
+    std::promise<pthread_t> thread;
+    auto end = std::async(std::launch::async, [&] {
+      thread.set_value(pthread_self());
+      return policy.until(watched{&counter.value, counter.waiters, news.word(), 0, far(), true},
+                          [&] { return counter.value.load() != 0; });
+    });
+    const pthread_t sleeper = thread.get_future().get();
+    // Most often the signal meets the sleep; before or after it, the sleep's own 100 ms end the wait.
+    const auto over = [&] { return end.wait_for(std::chrono::seconds(0)) == std::future_status::ready; };
+    while (counter.waiters.load() == 0 && !policy.spins() && !over())
+      std::this_thread::yield();
+    pthread_kill(sleeper, SIGUSR1);
+    CHECK(end.get() == wait_end::interrupted);
+  }
+  sigaction(SIGUSR1, &before, nullptr);
+}
+
+TEST_CASE("what is there already is reached, even past the deadline and with the token raised") {
+  shared_counter counter;
+  counter.publish(3);
+  abort_token abort;
+  abort.raise();
+  for (const auto& policy : policies)
+    CHECK(policy.until_reached(counter, 3, abort.word(), {}) == wait_end::reached);
+}

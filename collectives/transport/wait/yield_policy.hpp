@@ -1,0 +1,100 @@
+// Whether giving way pays, learnt from what it cost so far.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace farandole {
+
+/// As long as a sleeper takes to be woken and to run on another core.
+inline constexpr std::chrono::microseconds wake_up_time{50};
+
+/// Yielding is the quickest way to meet a peer on another core, and harms in two cases:
+///
+/// - Where other processes have work, they run for a whole time slice, while a sleeper would have been woken
+///   at once. After a time slice lost, the next waits sleep at once: as many as wake-ups fit into the time
+///   lost, and twice as many each time in a row. Members that share cores do not learn this: they lose time
+///   slices to late members, for which everybody has to wait anyway, and once some of them sleep, the others
+///   lose time by their wake-ups, and all go on sleeping (4 B at 4 members on 2 cores: 17 µs, not 6).
+/// - Where the peer shares this core although another is idle, each meeting takes two switches, and both
+///   stay there as long as neither sleeps. So one sleep now and then, for a woken thread is put on an idle
+///   core.
+///
+/// Threads that share a ledger may lose each other's updates: it is only a guess.
+class yield_policy {
+public:
+  /// On one core, before one moves. A time slice lost to the peer counts for as many.
+  static constexpr std::uint32_t least_meetings = 16;
+
+  /// What one look by giving way was like.
+  struct report {
+    std::chrono::nanoseconds all{0};     ///< the whole look
+    std::chrono::nanoseconds longest{0}; ///< the longest time away from the core
+    bool found = false;                  ///< else the thread sleeps now
+  };
+
+  /// `core_each`: whether there is a core for every member on the host. `meetings`: how many on one core are
+  /// enough; members should not all have the same number, or they move together.
+  explicit constexpr yield_policy(bool core_each, std::uint32_t meetings = least_meetings)
+      : core_each_(core_each), enough_(meetings) {}
+  /// A copy starts afresh.
+  constexpr yield_policy(const yield_policy& other) : yield_policy(other.core_each_, other.enough_) {}
+  yield_policy& operator=(const yield_policy&) = delete;
+
+  /// Asked once a wait.
+  bool pays() {
+    const auto left = to_skip_.load(std::memory_order_relaxed);
+    if (left > 0)
+      to_skip_.store(left - 1, std::memory_order_relaxed);
+    return left == 0;
+  }
+
+  enum class advice : std::uint8_t { stay, move };
+
+  advice saw(const report& look) {
+    if (!core_each_)
+      return advice::stay;
+    const auto lost = look.all >= slice_lost;
+    const auto in_a_row = losses_.load(std::memory_order_relaxed);
+    losses_.store(lost ? std::min(in_a_row + 1, most_doublings) : 0, std::memory_order_relaxed);
+    if (lost)
+      to_skip_.store(worth(look.all, in_a_row), std::memory_order_relaxed);
+    if (!look.found)
+      return advice::stay;
+    return met(lost ? least_meetings : look.longest >= a_switch ? 1 : 0);
+  }
+
+private:
+  advice met(std::uint32_t times) {
+    const auto meetings = times > 0 ? meetings_.load(std::memory_order_relaxed) + times : 0;
+    const auto moves = moves_.load(std::memory_order_relaxed);
+    const auto move = meetings >= enough_ << moves;
+    meetings_.store(move ? 0 : meetings, std::memory_order_relaxed);
+    if (move)
+      moves_.store(std::min(moves + 1, most_doublings), std::memory_order_relaxed);
+    else if (times == 0 && moves > 0)
+      moves_.store(0, std::memory_order_relaxed);
+    return move ? advice::move : advice::stay;
+  }
+
+  static std::uint32_t worth(std::chrono::nanoseconds lost, std::uint32_t doublings) {
+    const auto waits = std::min<std::int64_t>(lost / wake_up_time, most_skipped);
+    return static_cast<std::uint32_t>(std::min<std::int64_t>(waits << doublings, most_skipped));
+  }
+
+  static constexpr std::chrono::microseconds slice_lost{200};
+  static constexpr std::chrono::microseconds a_switch{3};
+  static constexpr std::uint32_t most_doublings = 12;
+  static constexpr std::int64_t most_skipped = 4096;
+
+  const bool core_each_;
+  const std::uint32_t enough_;
+  std::atomic<std::uint32_t> to_skip_{0};
+  std::atomic<std::uint32_t> losses_{0};   ///< in a row
+  std::atomic<std::uint32_t> meetings_{0}; ///< in a row, by a switch
+  std::atomic<std::uint32_t> moves_{0};    ///< since the last meeting without a switch
+};
+
+} // namespace farandole

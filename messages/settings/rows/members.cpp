@@ -1,0 +1,112 @@
+// Settings about how members find each other.
+#include "messages/settings/rows/setting_rows.hpp"
+
+namespace farandole {
+
+namespace {
+
+using enum setting_type;
+
+constexpr setting_row rows[] = {
+    {.id = setting::rank,
+     .name = "rank",
+     .type = integer,
+     .built_in = "0",
+     .limit = 65535,
+     .environment = "HOROVOD_RANK",
+     .doc = "Number of this process in the job. Set by the launcher."},
+    {.id = setting::size,
+     .name = "size",
+     .type = integer,
+     .built_in = "1",
+     .minimum = 1,
+     .limit = 65536,
+     .environment = "HOROVOD_SIZE",
+     .doc = "How many processes the job has. Set by the launcher."},
+    {.id = setting::local_rank,
+     .name = "local rank",
+     .type = integer,
+     .built_in = "0",
+     .limit = 65535,
+     .environment = "HOROVOD_LOCAL_RANK",
+     .doc = "Number of this process on its host. Set by the launcher."},
+    {.id = setting::local_size,
+     .name = "local size",
+     .type = integer,
+     .built_in = "1",
+     .minimum = 1,
+     .limit = 65536,
+     .environment = "HOROVOD_LOCAL_SIZE",
+     .doc = "How many processes this host has. Set by the launcher."},
+    {.id = setting::cross_rank,
+     .name = "cross rank",
+     .type = integer,
+     .built_in = "0",
+     .limit = 65535,
+     .environment = "HOROVOD_CROSS_RANK",
+     .doc = "Number of this host among the hosts that have this local rank. Set by the launcher."},
+    {.id = setting::cross_size,
+     .name = "cross size",
+     .type = integer,
+     .built_in = "1",
+     .minimum = 1,
+     .limit = 65536,
+     .environment = "HOROVOD_CROSS_SIZE",
+     .doc = "How many hosts have this local rank. Set by the launcher."},
+    {.id = setting::host_name,
+     .name = "host name",
+     .type = text,
+     .built_in = "localhost",
+     .environment = "HOROVOD_HOSTNAME",
+     .doc = "Name of this host, as the host list gives it. Set by the launcher."},
+    {.id = setting::rendezvous_address,
+     .name = "rendezvous address",
+     .type = text,
+     .built_in = "",
+     .environment = "HOROVOD_GLOO_RENDEZVOUS_ADDR",
+     .doc = "Where the rendezvous listens. Unset: the process is a job of its own. Set by the launcher."},
+    {.id = setting::rendezvous_port,
+     .name = "rendezvous port",
+     .type = integer,
+     .built_in = "-1",
+     .minimum = -1,
+     .limit = 65535,
+     .environment = "HOROVOD_GLOO_RENDEZVOUS_PORT",
+     .doc = "Port of the rendezvous. Set by the launcher."},
+    {.id = setting::interface,
+     .name = "interface",
+     .type = text,
+     .built_in = "",
+     .environment = "HOROVOD_GLOO_IFACE",
+     .doc = "Network interface that sockets are bound to. Unset: any."},
+    {.id = setting::secret_descriptor,
+     .name = "secret descriptor",
+     .type = integer,
+     .built_in = "-1",
+     .minimum = -1,
+     .limit = largest_int,
+     .environment = "FARANDOLE_SECRET_FD",
+     .doc = "Inherited descriptor from which the job's secret is read, at offset 0. Set by the launcher."},
+    {.id = setting::secret_file,
+     .name = "secret file",
+     .type = text,
+     .built_in = "",
+     .environment = "FARANDOLE_SECRET_FILE",
+     .doc = "File that holds the job's secret, for launchers that pass no descriptor."},
+    {.id = setting::host_id,
+     .name = "host id",
+     .type = text,
+     .built_in = "",
+     .environment = "FARANDOLE_HOST_ID",
+     .doc = "Stands in for the host's identity: processes share memory only where it is equal. Unset: boot "
+            "id, IPC "
+            "and network namespace."},
+};
+
+} // namespace
+
+std::span<const setting_row> members_settings() {
+  return rows;
+}
+
+} // namespace farandole

@@ -1,0 +1,419 @@
+#include "messages/settings/settings.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+
+#include "messages/values/nearest_name.hpp"
+
+namespace farandole {
+
+namespace {
+
+std::string_view trimmed(std::string_view text) {
+  const auto first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos)
+    return {};
+  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  for (char& c : result)
+    if (c >= 'A' && c <= 'Z')
+      c = static_cast<char>(c - 'A' + 'a');
+  return result;
+}
+
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem == std::errc() && end == text.data() + text.size())
+    return value;
+  return std::nullopt;
+}
+
+/// Any finite or overflowing number; "nan", "inf" and hexadecimal are words.
+std::optional<double> real_number(std::string_view text) {
+  if (text.find_first_not_of("+-.0123456789eE") != std::string_view::npos)
+    return std::nullopt;
+  if (text.starts_with('+'))
+    text.remove_prefix(1);
+  double value = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (end != text.data() + text.size())
+    return std::nullopt;
+  if (problem == std::errc::result_out_of_range)
+    return text.starts_with('-') ? -std::numeric_limits<double>::infinity()
+                                 : std::numeric_limits<double>::infinity();
+  return problem == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+bool only_digits(std::string_view text) {
+  if (text.starts_with('-') || text.starts_with('+'))
+    text.remove_prefix(1);
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
+double nanoseconds_per(std::string_view unit) {
+  return unit == "ms" ? 1e6 : 1e9;
+}
+
+bool is_choice(std::string_view choices, std::string_view value) {
+  while (!choices.empty()) {
+    const auto bar = choices.find('|');
+    if (choices.substr(0, bar) == value)
+      return true;
+    choices.remove_prefix(bar == std::string_view::npos ? choices.size() : bar + 1);
+  }
+  return false;
+}
+
+std::string range_of(const setting_row& row, double factor) {
+  if (!row.choices.empty()) {
+    std::string words(row.choices);
+    for (auto at = words.find('|'); at != std::string::npos; at = words.find('|', at + 2))
+      words.replace(at, 1, ", ");
+    return words;
+  }
+  const std::string unit = factor == 1 && !row.unit.empty() ? " " + std::string(row.unit) : "";
+  return shown_number(row.minimum / factor) + " to " + shown_number(row.limit / factor) + unit;
+}
+
+std::string_view wanted(const setting_row& row) {
+  switch (row.type) {
+  case setting_type::flag:
+    return "a switch (0, 1, true, false, yes, no, on, off)";
+  case setting_type::integer:
+    return "a whole number";
+  default:
+    return "a number";
+  }
+}
+
+/// What reading a text came to. `garbage` and `outside` differ in what the caller does about them.
+enum class reading_kind { good, garbage, outside };
+struct reading {
+  reading_kind kind;
+  setting_content content{};
+};
+
+reading read_flag(const setting_row& row, std::string_view text) {
+  const std::string word = lower(text);
+  if (word == "true" || word == "yes" || word == "on")
+    return {reading_kind::good, true};
+  if (word.empty() || word == "false" || word == "no" || word == "off")
+    return {reading_kind::good, false};
+  const auto value = real_number(word);
+  if (!value)
+    return {reading_kind::garbage};
+  return {reading_kind::good, row.nonzero_is_on ? *value != 0 : *value > 0};
+}
+
+reading read_number(const setting_row& row, std::string_view text, double factor) {
+  const auto value = real_number(text);
+  if (!value || (row.type == setting_type::integer && !only_digits(text)))
+    return {reading_kind::garbage};
+  const double in_unit = *value * factor;
+  if (in_unit < row.minimum || in_unit > row.limit)
+    return {reading_kind::outside};
+  switch (row.type) {
+  case setting_type::integer: {
+    const auto exact = whole_number(text.starts_with('+') ? text.substr(1) : text);
+    assert(exact); // the range lies within 64 bits
+    return {reading_kind::good, *exact * static_cast<std::int64_t>(factor)};
+  }
+  case setting_type::duration:
+    return {reading_kind::good, std::chrono::nanoseconds(std::llround(in_unit * nanoseconds_per(row.unit)))};
+  default:
+    return {reading_kind::good, in_unit};
+  }
+}
+
+reading read_text(const setting_row& row, std::string_view text) {
+  if (row.choices.empty())
+    return {reading_kind::good, std::string(text)};
+  std::string word = lower(trimmed(text));
+  if (is_choice(row.choices, word) || word == row.built_in)
+    return {reading_kind::good, std::move(word)};
+  return {row.forgiving ? reading_kind::garbage : reading_kind::outside};
+}
+
+reading read(const setting_row& row, std::string_view text, double factor) {
+  switch (row.type) {
+  case setting_type::flag:
+    return read_flag(row, trimmed(text));
+  case setting_type::text:
+    return read_text(row, text);
+  default:
+    return read_number(row, trimmed(text), factor);
+  }
+}
+
+std::string complaint(const setting_row& row, std::string_view name, std::string_view text, double factor,
+                      reading_kind kind) {
+  std::string line = std::string(row.name) + " (" + std::string(name) + ") = '" + std::string(text) + "' ";
+  if (!row.choices.empty())
+    return line + "is none of " + range_of(row, factor);
+  if (kind == reading_kind::garbage)
+    return line + "is not " + std::string(wanted(row));
+  return line + "is out of range: " + range_of(row, factor);
+}
+
+} // namespace
+
+std::string shown_number(double value) {
+  char buffer[64];
+  const auto end = std::abs(value) < 1e18 && value == std::floor(value)
+                       ? std::to_chars(buffer, buffer + sizeof buffer, static_cast<std::int64_t>(value)).ptr
+                       : std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  return {buffer, end};
+}
+
+std::string_view to_string(setting_source source) {
+  switch (source) {
+  case setting_source::built_in:
+    return "default";
+  case setting_source::environment:
+    return "environment";
+  case setting_source::file:
+    return "config file";
+  case setting_source::flag:
+    return "command line";
+  case setting_source::rendezvous:
+    return "rendezvous";
+  }
+  assert(false);
+  return "";
+}
+
+environment_lookup process_environment() {
+  return [](std::string_view name) -> std::optional<std::string> {
+    const char* value = std::getenv(std::string(name).c_str());
+    return value ? std::optional<std::string>(value) : std::nullopt;
+  };
+}
+
+settings settings::built_in() {
+  settings result;
+  for (const auto& row : setting_table()) {
+    auto value = read(row, row.built_in, 1);
+    assert(value.kind == reading_kind::good);
+    result.values_.push_back(std::move(value.content));
+    result.sources_.push_back(setting_source::built_in);
+  }
+  return result;
+}
+
+expected<settings> settings::load(const setting_sources& sources) {
+  settings result = built_in();
+  // Strongest last, so that what comes later replaces what came before.
+  if (auto problem = result.load_environment(sources.environment))
+    return problem;
+  if (auto problem = result.load_file(sources.file))
+    return problem;
+  if (auto problem = result.load_flags(sources.flags))
+    return problem;
+  return result;
+}
+
+error settings::load_environment(const environment_lookup& lookup) {
+  if (!lookup)
+    return {};
+  for (const auto& row : setting_table()) {
+    const auto text = lookup(row.environment);
+    if (!text)
+      continue;
+    auto value = read(row, *text, 1);
+    if (value.kind == reading_kind::garbage) {
+      warnings_.push_back(complaint(row, row.environment, *text, 1, value.kind) + "; using the default, " +
+                          shown(row.id));
+      continue;
+    }
+    if (value.kind == reading_kind::outside)
+      return {error_kind::invalid_argument, complaint(row, row.environment, *text, 1, value.kind)};
+    values_[static_cast<std::size_t>(row.id)] = std::move(value.content);
+    sources_[static_cast<std::size_t>(row.id)] = setting_source::environment;
+  }
+  return {};
+}
+
+error settings::load_file(const std::map<std::string, std::string>& file) {
+  const auto table = setting_table();
+  for (const auto& [key, text] : file) {
+    const auto row = std::find_if(table.begin(), table.end(), [&key = key](const setting_row& candidate) {
+      return !candidate.yaml_key.empty() && candidate.yaml_key == key;
+    });
+    if (row == table.end()) {
+      std::vector<std::string_view> keys;
+      for (const auto& candidate : table)
+        if (!candidate.yaml_key.empty())
+          keys.push_back(candidate.yaml_key);
+      warnings_.push_back("config file: there is no setting '" + key + "'" + did_you_mean(key, keys));
+      continue;
+    }
+    if (auto problem = assign_typed(*row, setting_source::file, key, text, row->flag_factor))
+      return problem;
+    if (row->yaml_negated) {
+      auto& value = std::get<bool>(values_[static_cast<std::size_t>(row->id)]);
+      value = !value;
+    }
+  }
+  return {};
+}
+
+error settings::load_flags(const std::map<std::string, std::string>& flags) {
+  const auto table = setting_table();
+  for (const auto& [name, text] : flags) {
+    const auto row = std::find_if(table.begin(), table.end(), [&name = name](const setting_row& candidate) {
+      return !name.empty() && (candidate.flag == name || candidate.flag_off == name);
+    });
+    if (row == table.end())
+      return {error_kind::invalid_argument, "there is no setting with the flag '" + name + "'"};
+    if (auto problem = assign_typed(*row, setting_source::flag, name, text, row->flag_factor))
+      return problem;
+    if (row->flag_off == name) {
+      auto& value = std::get<bool>(values_[static_cast<std::size_t>(row->id)]);
+      value = !value;
+    }
+  }
+  return {};
+}
+
+error settings::assign(setting id, std::string_view text, setting_source source) {
+  const auto& row = row_of(id);
+  return assign_typed(row, source, row.environment, text, 1);
+}
+
+error settings::assign_typed(const setting_row& row, setting_source source, std::string_view name,
+                             std::string_view text, double factor) {
+  auto value = read(row, text, factor);
+  if (value.kind != reading_kind::good)
+    return {error_kind::invalid_argument, complaint(row, name, text, factor, value.kind)};
+  values_[static_cast<std::size_t>(row.id)] = std::move(value.content);
+  sources_[static_cast<std::size_t>(row.id)] = source;
+  return {};
+}
+
+bool settings::flag(setting id) const {
+  return std::get<bool>(values_[static_cast<std::size_t>(id)]);
+}
+
+std::int64_t settings::integer(setting id) const {
+  return std::get<std::int64_t>(values_[static_cast<std::size_t>(id)]);
+}
+
+double settings::number(setting id) const {
+  return std::get<double>(values_[static_cast<std::size_t>(id)]);
+}
+
+const std::string& settings::text(setting id) const {
+  return std::get<std::string>(values_[static_cast<std::size_t>(id)]);
+}
+
+std::chrono::nanoseconds settings::duration(setting id) const {
+  return std::get<std::chrono::nanoseconds>(values_[static_cast<std::size_t>(id)]);
+}
+
+setting_source settings::source(setting id) const {
+  return sources_[static_cast<std::size_t>(id)];
+}
+
+std::string settings::plain(setting id) const {
+  const auto& row = row_of(id);
+  switch (row.type) {
+  case setting_type::flag:
+    return flag(id) ? "1" : "0";
+  case setting_type::integer:
+    return std::to_string(integer(id));
+  case setting_type::number:
+    return shown_number(number(id));
+  case setting_type::text:
+    return text(id);
+  case setting_type::duration:
+    return shown_number(static_cast<double>(duration(id).count()) / nanoseconds_per(row.unit));
+  }
+  assert(false);
+  return {};
+}
+
+std::string settings::shown(setting id) const {
+  const auto& row = row_of(id);
+  if (row.type == setting_type::flag)
+    return flag(id) ? "on" : "off";
+  std::string value = plain(id);
+  if (value.empty())
+    return "unset";
+  return row.unit.empty() ? value : value + " " + std::string(row.unit);
+}
+
+std::string settings::cited(setting id) const {
+  const auto& row = row_of(id);
+  return std::string(row.name) + " (" + std::string(row.environment) + ") = " + shown(id);
+}
+
+std::vector<std::string> settings::given_without_effect() const {
+  const auto defaults = built_in();
+  std::vector<std::string> names;
+  for (const auto& row : setting_table()) {
+    const auto from = source(row.id);
+    const bool default_switch = row.type == setting_type::flag && flag(row.id) == defaults.flag(row.id);
+    if (row.has_effect || default_switch)
+      continue;
+    if (from == setting_source::flag)
+      names.emplace_back(row.type != setting_type::flag || flag(row.id) ? row.flag : row.flag_off);
+    else if (from == setting_source::file)
+      names.push_back(std::string(row.yaml_key) + " (config file)");
+    else if (from == setting_source::environment)
+      names.emplace_back(row.environment);
+  }
+  return names;
+}
+
+std::string no_effect_warning(std::span<const std::string> names) {
+  std::string text;
+  for (std::size_t at = 0; at < names.size(); ++at)
+    text += (at == 0 ? "" : at + 1 == names.size() ? " and " : ", ") + names[at];
+  if (names.empty())
+    return text;
+  return text + (names.size() == 1 ? " has" : " have") + " no effect in this build";
+}
+
+std::vector<std::pair<std::string, std::string>> settings::job_wide() const {
+  std::vector<std::pair<std::string, std::string>> values;
+  for (const auto& row : setting_table())
+    if (row.job_wide)
+      values.emplace_back(row.name, plain(row.id));
+  return values;
+}
+
+std::vector<std::string>
+settings::override_with(std::span<const std::pair<std::string, std::string>> values) {
+  std::vector<std::string> lines;
+  const auto table = setting_table();
+  for (const auto& [name, text] : values) {
+    const auto row = std::find_if(table.begin(), table.end(), [&name = name](const setting_row& candidate) {
+      return candidate.job_wide && candidate.name == name;
+    });
+    if (row == table.end()) {
+      lines.push_back("the rendezvous hands out '" + name + "', which is no job-wide setting here; ignored");
+      continue;
+    }
+    const std::string before = shown(row->id);
+    const bool chosen_here = is_set(row->id);
+    if (auto problem = assign(row->id, text, setting_source::rendezvous)) {
+      lines.push_back("the rendezvous hands out a value that cannot be used; ignored: " + problem.text);
+      continue;
+    }
+    // A default that gives way is no surprise to anyone; a value that somebody chose is.
+    if (chosen_here && before != shown(row->id))
+      lines.push_back(std::string(row->name) + " is " + shown(row->id) + " in this job; " + before +
+                      " was set here and is not used");
+  }
+  return lines;
+}
+
+} // namespace farandole

@@ -1,0 +1,56 @@
+// What is said when members of an elastic job leave by plan, as plain values; their meaning is told in
+// drain.capnp. Decoding checks everything, as for membership.hpp.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "messages/values/error.hpp"
+#include "messages/wire/envelope.hpp"
+#include "messages/wire/negotiation.hpp"
+
+namespace farandole {
+
+struct leaving {
+  std::uint64_t generation = 0;
+  std::int32_t slot = -1; ///< only to the launcher; else the sender's own
+
+  friend bool operator==(const leaving&, const leaving&) = default;
+};
+
+struct drain {
+  std::uint32_t wire_version = farandole::wire_version;
+  std::vector<std::int32_t> ranks;
+  std::vector<std::string> hosts; ///< as the launcher names them
+  std::uint64_t caller = 0;       ///< who is to have the answer, in the rendezvous' own numbers
+
+  friend bool operator==(const drain&, const drain&) = default;
+};
+
+struct leaver {
+  std::int32_t rank = -1; ///< -1: no member yet
+  std::int32_t slot = 0;
+  std::string host;
+
+  friend bool operator==(const leaver&, const leaver&) = default;
+};
+
+struct draining {
+  std::string problem; ///< why nobody leaves; empty otherwise
+  std::vector<leaver> leavers;
+  bool all_out = false;     ///< their processes have ended
+  std::uint64_t caller = 0; ///< as in the question
+
+  friend bool operator==(const draining&, const draining&) = default;
+};
+
+envelope encode(const address& from, const leaving& value);
+envelope encode(const address& from, const drain& value);
+envelope encode(const address& from, const draining& value);
+
+expected<leaving> decode_leaving(const envelope& message);
+expected<drain> decode_drain(const envelope& message);
+expected<draining> decode_draining(const envelope& message);
+
+} // namespace farandole

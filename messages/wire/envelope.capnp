@@ -1,0 +1,67 @@
+@0xc3f1a6d2b8e04971;
+# Everything that crosses between processes is one Envelope.
+#
+# Ids and their lifetimes
+# -----------------------
+# generation  Counts memberships of a job, from 1 up. The rendezvous alone makes generations. A message of an
+#             older generation than the receiver's is dropped; one of a later generation is held, in a bounded
+#             queue, until the receiver enters it. Messages that belong to no generation (hello) carry 0.
+# set         A process set within the generation, by the number that it never shares; 0 is the global set.
+# source      The sender's global rank in `generation`; -1 for the rendezvous and before ranks are known.
+# target      On its way down the tree of relays: the rank it is for; -1 where it is for all of the set, and on
+#             every message that goes up.
+#
+# The two processes at the ends of a link compare wire versions in their hello and close the link when they
+# differ: within one job, both ends are the same build of this schema.
+
+using Cxx = import "/capnp/c++.capnp";
+$Cxx.namespace("farandole::wire");
+
+using Drain = import "drain.capnp";
+using Heartbeat = import "heartbeat.capnp";
+using Membership = import "membership.capnp";
+using Reunion = import "rendezvous_recovery.capnp";
+using Negotiation = import "negotiation.capnp";
+
+struct Envelope {
+  generation @0 :UInt64;
+  set @1 :UInt32;
+  source @2 :Int32;
+  target @15 :Int32 = -1;
+
+  body :union {
+    none @3 :Void;
+
+    # Between a member and the rendezvous.
+    hello @4 :Membership.Hello;
+    welcome @5 :Membership.Welcome;
+    lost @6 :Membership.Lost;
+    farewell @7 :Membership.Farewell;
+    refused @8 :Membership.Refused;
+    changed @16 :Membership.Changed;
+    returning @17 :Reunion.Returning;
+    resumed @18 :Reunion.Resumed;
+    superseded @19 :Reunion.Superseded;
+    leaving @22 :Drain.Leaving;
+    awaited @25 :Membership.Awaited;
+
+    # Between a launcher and a rendezvous that runs apart from it.
+    slots @20 :Reunion.Slots;
+    formed @21 :Reunion.Formed;
+
+    # Between a tool and the rendezvous.
+    drain @23 :Drain.Drain;
+    draining @24 :Drain.Draining;
+
+    # Between a member and the leader of a process set.
+    greeting @9 :Membership.Greeting;
+    introduction @10 :Membership.Introduction;
+    introductions @11 :Membership.Introductions;
+    requests @12 :Negotiation.Requests;
+    schedule @13 :Negotiation.Schedule;
+    gathered @14 :Negotiation.Gathered;
+
+    # Between the two members at the ends of a link.
+    heartbeat @26 :Heartbeat.Heartbeat;
+  }
+}

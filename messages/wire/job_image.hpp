@@ -1,0 +1,62 @@
+// All that a rendezvous must not forget of its job, as one value: who is in, since which generation, with
+// which rank; who has ended; how many changes wait. Links are no part of it: members that were in come back
+// by new ones, and who was waiting says hello again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "messages/values/error.hpp"
+
+namespace farandole {
+
+struct seat_image {
+  std::int32_t slot = 0;
+  bool in_generation = false;
+  bool awaited = false;
+  bool retired = false;
+  bool ended = false;
+  std::int32_t last_rank = -1;
+  std::string end_reason;
+  // Of a seat that is in; empty otherwise.
+  std::string host;
+  std::string host_name;
+  std::string address;
+  std::int64_t process = 0;
+
+  friend bool operator==(const seat_image&, const seat_image&) = default;
+};
+
+struct job_image {
+  std::uint64_t epoch = 0;
+  std::uint64_t launcher = 0; ///< whose slots these are; 0: not known, or nobody else's
+  std::int32_t size = 1;
+  std::int32_t minimum = 1;
+  std::int32_t limit = 1;
+  bool elastic = false;
+  bool running = false;
+  bool removals_only = true;
+  bool lost_somebody = true;
+  std::uint64_t state_generation =
+      0; ///< of the newest training state when the last generation began; 0: none
+  std::uint64_t generation = 0;
+  std::uint64_t changes = 0;
+  std::vector<std::int32_t> slots_by_rank;
+  std::vector<seat_image> seats; ///< by slot, ascending
+
+  friend bool operator==(const job_image&, const job_image&) = default;
+};
+
+/// `now`, but of the seats only those that `before` has not, or has otherwise.
+job_image difference(const job_image& before, const job_image& current);
+/// The other way: what was before, with this change made.
+void apply(const job_image& change, job_image& to);
+
+std::vector<std::byte> encode(const job_image& value);
+/// Checks what an image promises: slots ascend, ranks are in range.
+expected<job_image> decode_job_image(std::span<const std::byte> bytes);
+
+} // namespace farandole

@@ -1,0 +1,178 @@
+// Requests and schedules as plain values, and their way onto the wire and back. What they mean is told in
+// negotiation.capnp. Decoding checks everything: numbers in range, lists bounded, text not too long; what it
+// returns may be believed as far as form goes.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "messages/values/error.hpp"
+#include "messages/values/signature.hpp"
+#include "messages/wire/departure.hpp"
+#include "messages/wire/envelope.hpp"
+#include "messages/wire/set_change.hpp"
+
+namespace farandole {
+
+/// Longest tensor name in bytes.
+inline constexpr std::size_t name_limit_bytes = 4096;
+/// Most dimensions of a tensor.
+inline constexpr std::size_t rank_limit = 64;
+/// Largest tensor that travels inside a message of the negotiation, in bytes.
+inline constexpr std::size_t inline_limit_bytes = std::size_t{64} << 10;
+/// Most buckets of a process set at a time.
+inline constexpr std::size_t bucket_limit = 64;
+
+/// Where a message belongs.
+struct address {
+  std::uint64_t generation = 0;
+  std::uint32_t set = 0;
+  std::int32_t source = -1;
+  std::int32_t target = -1; ///< of what is for one member alone
+
+  friend bool operator==(const address&, const address&) = default;
+};
+
+struct request {
+  std::string name;
+  farandole::signature signature;
+  std::uint32_t group = 0;
+  std::uint32_t group_size = 0;
+  bool no_fast_path = false; ///< this member wants no place on the board for it
+
+  friend bool operator==(const request&, const request&) = default;
+};
+
+/// A round on the board of an id.
+struct fast_path_round {
+  std::uint32_t id = 0;
+  std::uint64_t round = 0;
+
+  friend bool operator==(const fast_path_round&, const fast_path_round&) = default;
+};
+
+/// The bytes of a tensor that travels inside a message of the negotiation.
+struct inline_value {
+  std::uint32_t id = 0;
+  std::vector<std::byte> bytes;
+
+  friend bool operator==(const inline_value&, const inline_value&) = default;
+};
+
+/// Member → leader.
+struct requests {
+  std::vector<std::uint32_t> ids;
+  std::vector<request> full;
+  std::vector<fast_path_round> left;
+  bool join = false;
+  std::optional<departure> leaves = {}; ///< in the global set
+  std::vector<std::string> withdraw;
+  std::optional<set_change> change = {}; ///< in the global set
+  std::uint64_t finished = 0;            ///< bundles; 0: nothing to say
+  std::vector<set_fault> faults = {};    ///< in the global set
+  std::vector<std::uint32_t> buckets = {};
+  std::vector<inline_value> values = {}; ///< of some of `ids`
+
+  /// Whether it would come to another end if it went ahead of what waits for the rest of its bucket.
+  bool must_not_overtake() const {
+    return !left.empty() || join || leaves || !withdraw.empty() || change || !faults.empty();
+  }
+  bool empty() const {
+    return ids.empty() && buckets.empty() && full.empty() && left.empty() && !join && !leaves &&
+           withdraw.empty() && !change && finished == 0 && faults.empty();
+  }
+  friend bool operator==(const requests&, const requests&) = default;
+};
+
+/// A name gets an id; `cell` is its offset in every member's board area, or -1; `cell_bytes` is what one
+/// member's tensor has there (the cell takes board::footprint of it).
+struct assignment {
+  std::uint32_t id = 0;
+  std::string name;
+  std::int64_t cell = -1;
+  std::uint32_t cell_bytes = 0;
+  /// Of rank 0 of the set (allgather, alltoall: only the first extent may differ elsewhere).
+  farandole::signature signature;
+
+  friend bool operator==(const assignment&, const assignment&) = default;
+};
+
+struct bundle_entry {
+  std::uint32_t id = 0; ///< 0: known by `name`
+  std::string name;
+  std::int64_t elements = 0;
+  std::vector<std::int64_t> first_dims; ///< allgather, by rank
+  std::int64_t row_elements = 0;        ///< allgather
+
+  friend bool operator==(const bundle_entry&, const bundle_entry&) = default;
+};
+
+/// What moves together, in one run of a path.
+struct bundle {
+  std::uint64_t sequence = 0;
+  farandole::operation operation = farandole::operation::allreduce;
+  farandole::dtype dtype = farandole::dtype::float32;
+  farandole::reduce_op reduce_op = farandole::reduce_op::sum;
+  std::int32_t root = -1; ///< global rank
+  double prescale = 1.0;
+  double postscale = 1.0;
+  std::vector<bundle_entry> entries;
+
+  friend bool operator==(const bundle&, const bundle&) = default;
+};
+
+/// Ids that members ask for together, and how long relays let them wait for each other.
+struct bucket {
+  std::uint32_t id = 0;
+  std::vector<std::uint32_t> ids;
+  std::chrono::microseconds patience{0};
+
+  friend bool operator==(const bucket&, const bucket&) = default;
+};
+
+/// A tensor that failed, on every rank, and why.
+struct failure {
+  std::string name;
+  error reason;
+
+  friend bool operator==(const failure&, const failure&) = default;
+};
+
+/// Leader → members. Its parts are applied in the order of schedule_order.hpp.
+struct schedule {
+  std::vector<assignment> assignments;
+  std::vector<std::uint32_t> forget;
+  std::vector<fast_path_round> retract;
+  std::vector<failure> failures;
+  std::vector<std::uint32_t> ask;
+  std::vector<bundle> bundles;
+  std::int32_t joined = -1;
+  bool changed = false; ///< what all had asked of the process sets is done; `sets` tells it
+  std::vector<set_event> sets = {};
+  std::vector<set_restart> restarts = {};    ///< sets that have failed on some member
+  std::vector<std::uint32_t> dissolved = {}; ///< buckets
+  std::vector<bucket> buckets = {};          ///< new ones
+  bool end = false;
+  std::optional<departed_member> departed = {}; ///< of the global set, with `end`: who left first
+  std::vector<inline_value> results = {};       ///< of tensors that every member has sent inline
+
+  bool empty() const {
+    return assignments.empty() && results.empty() && forget.empty() && retract.empty() && failures.empty() &&
+           ask.empty() && bundles.empty() && joined < 0 && !changed && restarts.empty() &&
+           dissolved.empty() && buckets.empty() && !end;
+  }
+  friend bool operator==(const schedule&, const schedule&) = default;
+};
+
+envelope encode(const address& from, const requests& value);
+envelope encode(const address& from, const schedule& value);
+
+/// `invalid_argument` when the envelope holds something else or breaks a rule; the text says which.
+expected<requests> decode_requests(const envelope& message);
+/// `members`: size of the set; lists by rank must have this length, ranks must be below it.
+expected<schedule> decode_schedule(const envelope& message, std::int32_t members);
+
+} // namespace farandole
