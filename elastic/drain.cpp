@@ -25,12 +25,14 @@ std::string names_of(const std::vector<drain_candidate>& workers) {
 /// Empty: each rank and each host is there.
 std::string unknown(const drain& asked, const std::vector<drain_candidate>& workers, std::int32_t members) {
   for (const auto rank : asked.ranks)
-    if (std::none_of(workers.begin(), workers.end(), [&](auto& entry) { return entry.departing.rank == rank; }))
+    if (std::none_of(workers.begin(), workers.end(),
+                     [&](auto& entry) { return entry.departing.rank == rank; }))
       return "there is no rank " + std::to_string(rank) +
              (members == 1 ? ": the job has rank 0 only"
                            : ": the job has ranks 0 to " + std::to_string(members - 1));
   for (const auto& host : asked.hosts)
-    if (std::none_of(workers.begin(), workers.end(), [&](auto& entry) { return entry.departing.host == host; }))
+    if (std::none_of(workers.begin(), workers.end(),
+                     [&](auto& entry) { return entry.departing.host == host; }))
       return "there is no worker on host '" + host + "': the job has workers on " + names_of(workers);
   return {};
 }

@@ -21,7 +21,7 @@ struct drain_candidate {
 /// than `fewest` members would remain, or one is named that is not there.
 draining plan_drain(const drain& asked, const std::vector<drain_candidate>& workers, std::int32_t fewest);
 
-/// Who waits for whose end. A ticket is whatever the caller calls those who wait.
+/// Who waits for whose end. A ticket is whatever the caller calls those that wait.
 class drain_watch {
 public:
   using ticket = std::uint64_t;

@@ -151,7 +151,7 @@ std::string formation::shortage_refusal(const seat_table& seats) const {
          std::to_string(left) + (left == 1 ? " is left" : " are left");
 }
 
-// The first generation is to have as many as were asked for. Where one of them has ended before, those who
+// The first generation is to have as many as were asked for. Where one of them has ended before, those that
 // are left do not wait for others, if they are enough.
 bool formation::may_start(std::size_t present, const seat_table& seats, const generation_record& last) const {
   const auto wanted = [&](std::int32_t count) { return present >= static_cast<std::size_t>(count); };
@@ -163,7 +163,7 @@ bool formation::may_start(std::size_t present, const seat_table& seats, const ge
          std::none_of(seats.begin(), seats.end(), may_come);
 }
 
-// Where enough have come, the generation waits only for those who were in the one before.
+// Where enough have come, the generation waits only for those that were in the one before.
 awaited formation::missing(const seat_table& seats, const generation_record& last) const {
   awaited found;
   if (!last.running())

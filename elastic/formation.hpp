@@ -24,10 +24,10 @@ struct next_generation {
   std::uint64_t state_generation; ///< of the newest training state that a member has; 0: none has any
 };
 
-/// Neither: those who are present wait.
+/// Neither: those that are present wait.
 struct formation_decision {
   std::optional<next_generation> start;
-  std::string refusal; ///< not empty: those who are present wait in vain, for this reason
+  std::string refusal; ///< not empty: those that are present wait in vain, for this reason
 };
 
 class formation {
@@ -51,7 +51,7 @@ private:
   bool may_start(std::size_t present, const seat_table& seats, const generation_record& last) const;
 
   membership_rules rules_;
-  bool nobody_comes_ = false; ///< but those who are known
+  bool nobody_comes_ = false; ///< but those that are known
 };
 
 } // namespace farandole

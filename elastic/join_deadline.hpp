@@ -1,6 +1,6 @@
 // How long may a process wait in init() until it is a member? As long as the start timeout says, or in an
 // elastic job the elastic timeout. There the time in which the others train does not count: a process that
-// comes late joins at their next commit, however far off that is. The rendezvous tells those who wait when
+// comes late joins at their next commit, however far off that is. The rendezvous tells those that wait when
 // members come together (messages/wire/membership.hpp, awaited); as long as it says nothing, they may be training.
 #pragma once
 

@@ -23,7 +23,7 @@ public:
   static constexpr std::chrono::seconds update_interval{1};
 
   struct step {
-    bool update = false; ///< tell those who wait who is missing
+    bool update = false; ///< tell those that wait who is missing
     bool report = false; ///< one of them tells the user
     std::chrono::seconds waited{};
     std::optional<time_point> call_next; ///< call due() then

@@ -1,6 +1,6 @@
 // When to look again for somebody who went away: soon at first, so that a short absence costs little, then
 // every two seconds, and not for ever.
-// Anybody may take the address of one who is away, and answer there without knowing the job's secret. Only
+// Anybody may take the address of one that is away, and answer there without knowing the job's secret. Only
 // before the first contact does that mean that the address or the secret is wrong.
 #pragma once
 

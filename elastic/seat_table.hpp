@@ -74,7 +74,7 @@ public:
 
   /// The slot's process has ended, for good.
   void end_process(std::int32_t slot, const std::string& reason);
-  /// The next generation does not wait for those who have no link; `in_generation_only`: of them, for those
+  /// The next generation does not wait for those that have no link; `in_generation_only`: of them, for those
   /// who are in the generation that runs. Returns their slots.
   std::vector<std::int32_t> give_up_missing(bool in_generation_only);
   /// A generation starts with these. `elastic`: the next one does not wait for others.

@@ -3,7 +3,7 @@
 //
 // A change of sets that was under way when somebody was lost may have come about for some members and not for
 // others. So a set goes on if every survivor has it: an addition that not all have seen has not happened, a
-// removal that one has seen has. Then all who go on have an object for each set that goes on.
+// removal that one has seen has. Then all that go on have an object for each set that goes on.
 #pragma once
 
 #include <cstdint>

@@ -35,7 +35,7 @@ std::string change_text(const host_pool::change& change) {
 } // namespace
 
 std::string reset_limit_text(std::int32_t limit) {
-  // bindings/python/farandole/runner/elastic/constants.py has the same words, for those who look for them.
+  // bindings/python/farandole/runner/elastic/constants.py has the same words, for those that look for them.
   return "The job was ended because its reset limit is exceeded: its workers changed (failed, joined or "
          "left) or started over after an error more often than --reset-limit " +
          std::to_string(limit) +

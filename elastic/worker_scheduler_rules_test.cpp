@@ -1,4 +1,4 @@
-// The crew's rules at their edges: what each condition of a rule is there for.
+// The worker scheduler's rules at their edges: what each condition of a rule is there for.
 #include "elastic/worker_scheduler_testing.hpp"
 
 #include <catch2/catch.hpp>
@@ -171,7 +171,7 @@ TEST_CASE("fixed hosts with a cooldown are waited for, and a job that ends start
   CHECK(step.starts.empty());
 }
 
-TEST_CASE("the crew asks for the earliest time at which something is due, and once") {
+TEST_CASE("the worker scheduler asks for the earliest time at which something is due, and once") {
   auto options = between(2, 2, 2);
   options.timeout = 30s;
   options.cooldown = {{60s, 60s}};

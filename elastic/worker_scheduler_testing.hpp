@@ -1,4 +1,4 @@
-// What the tests of the crew begin with.
+// What the tests of the worker scheduler begin with.
 #pragma once
 
 #include <cstdint>

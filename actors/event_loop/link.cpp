@@ -2,8 +2,8 @@
 
 #include "actors/event_loop/clock.hpp"
 #include "actors/event_loop/framing.hpp"
+#include "actors/event_loop/link_messages.hpp"
 #include "actors/event_loop/link_parts.hpp"
-#include "actors/interfaces/link.hpp"
 #include "collectives/transport/connections/sockets.hpp"
 
 #include "elastic/reconnect_backoff.hpp"
@@ -195,7 +195,7 @@ public:
     if (owner_knows)
       self_->send(start_.owner, link_closed{start_.id, wanted ? std::string{} : reason, untrusted_});
     watch_.stop();
-    self_->demonitor(start_.owner); // whoever is monitored remembers all who do
+    self_->demonitor(start_.owner); // whoever is monitored remembers all that do
     self_->quit();
   }
 

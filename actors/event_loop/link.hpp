@@ -1,6 +1,6 @@
 // A link carries envelopes between two processes: TCP, TLS with the job's secret, frames. It is an actor on
 // the loop; its owner sends it envelopes and hears link_opened, link_received and link_closed
-// (actors/interfaces/link.hpp). What was sent within one turn of the loop leaves in one write. Each link
+// (actors/event_loop/link_messages.hpp). What was sent within one turn of the loop leaves in one write. Each link
 // states once, in the log, why it ended: for information where its owner is told that the peer is gone, as a
 // warning where something is wrong.
 #pragma once

@@ -10,8 +10,8 @@
 
 #include "actors/event_loop/framing.hpp"
 #include "actors/event_loop/link.hpp"
+#include "actors/event_loop/link_messages.hpp"
 #include "actors/event_loop/loop.hpp"
-#include "actors/interfaces/link.hpp"
 #include "collectives/transport/connections/sockets.hpp"
 #include "collectives/transport/connections/stranger_testing.hpp"
 #include "messages/wire/membership.hpp"

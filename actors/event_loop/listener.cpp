@@ -1,7 +1,7 @@
 // The listening half of kit/link.hpp: does what connections/handshake_table.hpp decides.
 #include "actors/event_loop/clock.hpp"
+#include "actors/event_loop/link_messages.hpp"
 #include "actors/event_loop/link_parts.hpp"
-#include "actors/interfaces/link.hpp"
 #include "collectives/transport/connections/handshake_table.hpp"
 #include "collectives/transport/connections/sockets.hpp"
 

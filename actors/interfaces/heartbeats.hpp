@@ -5,8 +5,8 @@
 
 #include <vector>
 
+#include "actors/event_loop/atoms.hpp"
 #include "actors/event_loop/envelope_actor.hpp"
-#include "actors/interfaces/atoms.hpp"
 #include "messages/wire/heartbeat.hpp"
 
 namespace farandole {

@@ -1,12 +1,12 @@
-// A process set's lane and the mover before it: they run bundles on the data paths (actors/process_set/path_connector.hpp).
+// A process set's lane and the path connector before it: they run bundles on the data paths (actors/process_set/path_connector.hpp).
 #pragma once
 
 #include <caf/all.hpp>
 
 #include <memory>
 
+#include "actors/event_loop/atoms.hpp"
 #include "actors/event_loop/envelope_actor.hpp"
-#include "actors/interfaces/atoms.hpp"
 #include "messages/values/error.hpp"
 #include "messages/wire/membership.hpp"
 
@@ -18,11 +18,11 @@ struct generation_over {
 };
 
 struct lane_job;
-/// A bundle for the lane. Shared only because messages are copied; the mover takes what is inside.
+/// A bundle for the lane. Shared only because messages are copied; the path connector takes what is inside.
 using lane_job_ptr = std::shared_ptr<std::unique_ptr<lane_job>>;
 
 using path_connector_actor = caf::typed_actor<
-    /// Everybody's introductions.
+    /// Everybody's path addresses.
     caf::reacts_to<envelope>,
     /// Run this bundle.
     caf::reacts_to<lane_job_ptr>,

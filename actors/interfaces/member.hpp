@@ -3,8 +3,8 @@
 
 #include <caf/all.hpp>
 
+#include "actors/event_loop/atoms.hpp"
 #include "actors/event_loop/envelope_actor.hpp"
-#include "actors/interfaces/atoms.hpp"
 
 namespace farandole {
 
@@ -21,7 +21,7 @@ struct rendezvous_gone;
 using member_actor = caf::typed_actor<
     /// Welcome, refused or lost, from the rendezvous.
     caf::reacts_to<envelope>, caf::reacts_to<rendezvous_gone>, caf::reacts_to<peer_gone>,
-    /// The mover's paths are connected: this member is in.
+    /// The path connector's paths are connected: this member is in.
     caf::reacts_to<ready_atom>,
     /// Where this member leads: another one sent what cannot be (from the negotiator).
     caf::reacts_to<member_fault>,

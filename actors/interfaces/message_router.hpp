@@ -1,4 +1,4 @@
-// The post: it owns the links of a member, and sends and routes every envelope (actors/member/message_router.hpp).
+// The message router: it owns the links of a member, and sends and routes every envelope (actors/member/message_router.hpp).
 #pragma once
 
 #include <caf/all.hpp>
@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/event_loop/atoms.hpp"
 #include "actors/event_loop/envelope_actor.hpp"
-#include "actors/interfaces/atoms.hpp"
 #include "collectives/relay/relay_tree.hpp"
 #include "messages/wire/welcome.hpp"
 
@@ -29,9 +29,9 @@ struct set_entered {
   std::uint32_t number = 0; ///< of envelopes; 0 for the global set
   std::vector<std::int32_t> ranks;
   envelope_actor worker;           ///< schedules
-  envelope_actor mover;            ///< introductions of all
+  envelope_actor mover;            ///< path addresses of all
   envelope_actor negotiator;       ///< requests
-  envelope_actor address_exchange; ///< each member's introduction
+  envelope_actor address_exchange; ///< each member's path addresses
   envelope_actor relay;            ///< where members are below this one: requests, and schedules as well
 };
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "actors/event_loop/atoms.hpp"
 #include "actors/event_loop/envelope_actor.hpp"
-#include "actors/interfaces/atoms.hpp"
 #include "collectives/negotiation/negotiation_result.hpp"
 
 namespace farandole {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "actors/interfaces/atoms.hpp"
+#include "actors/event_loop/atoms.hpp"
 #include "actors/submission/operation_state.hpp"
 #include "messages/values/error.hpp"
 #include "messages/wire/set_change.hpp"
@@ -53,7 +53,7 @@ using process_set_manager_actor = caf::typed_actor<
     caf::reacts_to<sets_changed>,
     /// End these at once and start them anew.
     caf::reacts_to<sets_restarted>,
-    /// From the mover or the lane of one set, and INTERNAL: a while ago.
+    /// From the path connector or the lane of one set, and INTERNAL: a while ago.
     caf::reacts_to<set_broken>,
     /// From the actors of one set.
     caf::reacts_to<set_told>,
@@ -63,7 +63,7 @@ using process_set_manager_actor = caf::typed_actor<
     caf::reacts_to<generation_over>,
     /// Ask all sets whether their operations wait for these.
     caf::reacts_to<processes_silent>,
-    /// INTERNAL: a door was busy; try again.
+    /// INTERNAL: a submission queue was busy; try again.
     caf::reacts_to<retry_atom>>;
 
 } // namespace farandole

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
+#include "actors/event_loop/atoms.hpp"
 #include "actors/event_loop/link_id.hpp"
-#include "actors/interfaces/atoms.hpp"
 #include "messages/wire/membership.hpp"
 
 namespace farandole {

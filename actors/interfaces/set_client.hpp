@@ -6,8 +6,8 @@
 
 #include <chrono>
 
+#include "actors/event_loop/atoms.hpp"
 #include "actors/event_loop/envelope_actor.hpp"
-#include "actors/interfaces/atoms.hpp"
 
 namespace farandole {
 
@@ -30,7 +30,7 @@ using set_client_watcher_actor = caf::typed_actor<
     caf::reacts_to<operations_held_up>>;
 
 using set_client_actor = caf::typed_actor<
-    /// A framework thread has queued operations at the door.
+    /// A framework thread has queued operations at the submission queue.
     caf::reacts_to<doorbell_atom>,
     /// The leader's schedule.
     caf::reacts_to<envelope>,
@@ -38,9 +38,9 @@ using set_client_actor = caf::typed_actor<
     caf::reacts_to<leave_request>,
     /// Fail everything that no lane has started; answer later submissions with the reason.
     caf::reacts_to<generation_over>,
-    /// INTERNAL: the door was busy; try again.
+    /// INTERNAL: the submission queue was busy; try again.
     caf::reacts_to<retry_atom>,
-    /// INTERNAL: look after what sits on the board with a callback.
+    /// INTERNAL: look after what sits on the fast path with a callback.
     caf::reacts_to<look_atom>,
     /// INTERNAL: something may have waited long enough for the rest of its bucket.
     caf::reacts_to<tick_atom>,
@@ -48,7 +48,7 @@ using set_client_actor = caf::typed_actor<
     caf::reacts_to<processes_silent>,
     /// From the lane of the member that tells the leader how far it is.
     caf::reacts_to<bundle_finished>,
-    /// What has waited on the board longer than this, and for whom? Answered by the first of those who wait.
+    /// What has waited on the fast path longer than this, and for whom? Answered by the first of those that wait.
     caf::replies_to<stalled_atom, std::chrono::nanoseconds>::with<stall_list>>;
 
 } // namespace farandole

@@ -236,7 +236,7 @@ int elastic_driver_state::summarise() {
   }
   for (const auto& line : failure_summary(report))
     say(line);
-  // A rule of the crew's, or a signal, may have given the job another code.
+  // A rule of the worker scheduler's, or a signal, may have given the job another code.
   return ending_->code() == first->code ? report.code : ending_->code();
 }
 

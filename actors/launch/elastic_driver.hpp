@@ -1,5 +1,5 @@
 // The host driver of an elastic job: the hosts may change while it runs, and so may the processes. What is to
-// be done about it is decided by the crew (elastic/worker_scheduler.hpp); here it is done.
+// be done about it is decided by the worker scheduler (elastic/worker_scheduler.hpp); here it is done.
 #pragma once
 
 #include <caf/all.hpp>
@@ -95,7 +95,7 @@ private:
   void follow(const worker_scheduler::step& step);
   void start_worker(const worker_scheduler::start& start);
   void retire(std::int32_t slot);
-  /// The job ends with this code, by no rule of the crew's.
+  /// The job ends with this code, by no rule of the worker scheduler's.
   void give_up(int code);
   void follow(const job_ending::step& step);
   void stop_discovery();

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "actors/event_loop/clock.hpp"
-#include "actors/interfaces/link.hpp"
+#include "actors/event_loop/link_messages.hpp"
 #include "actors/launch/host_driver.hpp"
 #include "messages/wire/membership.hpp"
 

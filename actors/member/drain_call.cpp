@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "actors/event_loop/link.hpp"
+#include "actors/event_loop/link_messages.hpp"
 #include "actors/event_loop/loop.hpp"
-#include "actors/interfaces/link.hpp"
 #include "messages/wire/membership.hpp"
 
 namespace farandole {

@@ -30,7 +30,7 @@ struct job {
   ~job() { caf::anon_send(service.actor, close_atom::value); }
 };
 
-/// Plays the elastic driver: everybody who is named leaves, and is out after this time.
+/// Plays the elastic driver: everybody that is named leaves, and is out after this time.
 generation_watcher_actor::behavior_type obliging(generation_watcher_actor::pointer self,
                                                  const rendezvous_actor& rendezvous,
                                                  std::chrono::nanoseconds out_after) {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "actors/interfaces/heartbeats.hpp"
-#include "actors/member/shared_state.hpp"
+#include "actors/process_set/shared_state.hpp"
 #include "elastic/heartbeat_monitor.hpp"
 #include "elastic/stuck_rules.hpp"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "actors/interfaces/link.hpp"
+#include "actors/event_loop/link_messages.hpp"
 #include "actors/interfaces/member_watcher.hpp"
 #include "actors/member/message_router.hpp"
 #include "actors/member/object_key.hpp"
@@ -241,7 +241,7 @@ void member_state::broke(const std::string& reason, error_kind kind) {
     return;
   if (setup_.log)
     setup_.log->error(reason);
-  // Whoever could not be reached is lost, or about to be: those who can be are in the next generation.
+  // Whoever could not be reached is lost, or about to be: those that can be are in the next generation.
   const bool lost_another = kind == error_kind::disconnected || kind == error_kind::timed_out;
   const lost own{generation_, setup_.shared->rank, "cannot go on: " + reason};
   if (stage_ == stage::joining && elastic() && tree_ && lost_another) {

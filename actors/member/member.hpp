@@ -24,7 +24,7 @@
 #include "actors/interfaces/message_router.hpp"
 #include "actors/interfaces/process_sets.hpp"
 #include "actors/interfaces/set_client.hpp"
-#include "actors/member/shared_state.hpp"
+#include "actors/process_set/shared_state.hpp"
 #include "elastic/join_deadline.hpp"
 #include "elastic/reconnect_backoff.hpp"
 #include "elastic/stuck_rules.hpp"

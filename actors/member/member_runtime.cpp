@@ -12,7 +12,7 @@
 #include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/member_watcher.hpp"
 #include "actors/member/member.hpp"
-#include "actors/member/this_host.hpp"
+#include "actors/rendezvous/this_host.hpp"
 #include "collectives/negotiation/set_registry.hpp"
 #include "collectives/transport/connections/sockets.hpp"
 #include "collectives/transport/mpi/mpi_path.hpp"

@@ -16,7 +16,7 @@
 #include "actors/event_loop/loop.hpp"
 #include "actors/event_loop/process_guard.hpp"
 #include "actors/member/mpi_start.hpp"
-#include "actors/member/shared_state.hpp"
+#include "actors/process_set/shared_state.hpp"
 #include "elastic/join_deadline.hpp"
 #include "elastic/known_sets.hpp"
 #include "messages/settings/settings.hpp"

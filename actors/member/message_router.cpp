@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/interfaces/link.hpp"
+#include "actors/event_loop/link_messages.hpp"
 #include "messages/wire/membership.hpp"
 
 namespace farandole {
@@ -76,7 +76,7 @@ void message_router_state::send_up(const envelope& message) {
     for_parent_.push_back(message);
 }
 
-// To all that it concerns, or towards the one whom it is for.
+// To all that it concerns, or towards the one that it is for.
 void message_router_state::send_down(const envelope& message) {
   if (message.target() >= 0)
     return send_down(tree_->branch(rank_, message.target()), message);

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "actors/interfaces/link.hpp"
+#include "actors/event_loop/link_messages.hpp"
 #include "messages/wire/heartbeat.hpp"
 #include "messages/wire/membership.hpp"
 #include "tests/world/simulation.hpp"

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "actors/interfaces/link.hpp"
+#include "actors/event_loop/link_messages.hpp"
 #include "messages/wire/gathered.hpp"
 #include "messages/wire/membership.hpp"
 #include "messages/wire/negotiation.hpp"
@@ -107,7 +107,7 @@ private:
   std::map<link_id, caf::actor> links_;
 };
 
-constexpr link_id from_above = 2; ///< as the post numbers its own call
+constexpr link_id from_above = 2; ///< as the message router numbers its own call
 
 requests ask(const std::string& name = "a") {
   requests asked;
@@ -142,7 +142,7 @@ const std::vector<hostile> all_hostile{
      "has no place between members"},
     {"a schedule in the leader's name", 0, 1, [] { return encode(from(0), schedule{}); },
      "came by the link of rank 1"},
-    {"introductions from below", 0, 1, [] { return encode(from(1), member_path_addresses{}); },
+    {"path addresses from below", 0, 1, [] { return encode(from(1), member_path_addresses{}); },
      "has no place between members"},
     {"a second greeting", 0, 1,
      [] {

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "actors/member/this_host.hpp"
+#include "actors/rendezvous/this_host.hpp"
 #include "collectives/transport/mpi/mpi_path.hpp"
 #include "collectives/transport/registry/forced_path.hpp"
 

@@ -1,5 +1,5 @@
 // Gathers how the data paths of a process set's members can be reached and, once all have told, tells
-// everyone of them. One for each set, on the leader, who need not be a member.
+// everyone of them. One for each set, on the leader, which need not be a member.
 #pragma once
 
 #include <cstdint>

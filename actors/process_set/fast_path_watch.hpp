@@ -1,4 +1,4 @@
-// Operations on the board that the loop has been asked to look after: those whose callers left a callback
+// Operations on the fast path that the loop has been asked to look after: those whose callers left a callback
 // instead of waiting, and those whose callers have waited for long. Decides nothing about time: the worker
 // says when to look. One thread, the loop.
 #pragma once

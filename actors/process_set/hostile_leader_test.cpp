@@ -91,7 +91,7 @@ TEST_CASE("a process set that starts by a number that has been used ends the gen
   CHECK(keeper_bench.shared->sets.ranks().count(3) == 0);
 }
 
-TEST_CASE("introductions that come a second time break the set, and the paths stay as they are",
+TEST_CASE("path addresses that come a second time break the set, and the paths stay as they are",
           "[hostile]") {
   loop_system system;
   caf::scoped_actor post(system.get());

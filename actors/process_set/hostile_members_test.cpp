@@ -10,7 +10,7 @@ using namespace farandole::testing;
 
 namespace {
 
-// ---- the introducer ------------------------------------------------------------------------------
+// ---- the address exchange ------------------------------------------------------------------------------
 
 /// Of ranks 0, 2 and 5.
 envelope_actor an_address_exchange(caf::actor_system& system, const caf::actor& ear) {
@@ -31,17 +31,17 @@ constexpr const char* not_its_place = "in a process set where that is not its pl
 
 std::vector<hostile> false_member_path_addresses() {
   return {
-      {"an introduction of a rank beside the set", 1, [] { return introduces(1, 1); }, not_its_place},
-      {"an introduction as another member", 2, [] { return introduces(2, 5); }, not_its_place},
-      {"an introduction as the leader", 2, [] { return introduces(2, 0); }, not_its_place},
-      {"an introduction as rank -1", 2, [] { return introduces(2, -1); }, "a rank is out of range"},
-      {"an introduction as the greatest rank", 2, [] { return introduces(2, INT32_MAX); },
+      {"path addresses of a rank beside the set", 1, [] { return introduces(1, 1); }, not_its_place},
+      {"path addresses as another member", 2, [] { return introduces(2, 5); }, not_its_place},
+      {"path addresses as the leader", 2, [] { return introduces(2, 0); }, not_its_place},
+      {"path addresses as rank -1", 2, [] { return introduces(2, -1); }, "a rank is out of range"},
+      {"path addresses as the greatest rank", 2, [] { return introduces(2, INT32_MAX); },
        "a rank is out of range"},
-      {"an introduction of rank -1", -1, [] { return introduces(-1, 2); }, not_its_place},
-      {"a second introduction", 0, [] { return introduces(0, 0, "another"); }, "introduced itself twice"},
+      {"path addresses of rank -1", -1, [] { return introduces(-1, 2); }, not_its_place},
+      {"a second path addresses", 0, [] { return introduces(0, 0, "another"); }, "introduced itself twice"},
       {"an endless address of a path", 2, [] { return introduces(2, 2, std::string(1 << 20, 'x')); },
        "too long"},
-      {"an introduction of another set", 2,
+      {"path addresses of another set", 2,
        [] {
          path_addresses value;
          value.rank = 2;
@@ -125,7 +125,7 @@ std::vector<hostile> false_requests_to_the_leader() {
 
 } // namespace
 
-TEST_CASE("an introducer: what no member sends names its sender, and the others meet", "[hostile]") {
+TEST_CASE("an address exchange: what no member sends names its sender, and the others meet", "[hostile]") {
   withstands(
       an_address_exchange, foreign_messages(2) + false_member_path_addresses(),
       [](bench& table) { table.hear(introduces(0, 0)); },

@@ -111,7 +111,7 @@ inline std::vector<hostile> foreign_messages(std::int32_t rank) {
        },
        "holds something else"},
       {"a refusal", rank, [=] { return encode(from(rank), refused{"go away"}); }, "holds something else"},
-      {"introductions of all", rank, [=] { return encode(from(rank), member_path_addresses{}); },
+      {"path addresses of all", rank, [=] { return encode(from(rank), member_path_addresses{}); },
        "holds something else"},
       {"a message of the generation before", rank,
        [=] {

@@ -32,11 +32,11 @@ envelope_actor* route_of(const std::string& actor, set_entered& routes) {
     return &routes.negotiator;
   if (actor == "introducer")
     return &routes.address_exchange;
-  if (actor == "gatherer")
+  if (actor == "relay")
     return &routes.relay;
   if (actor == "worker")
     return &routes.worker;
-  return actor == "mover" ? &routes.mover : nullptr;
+  return actor == "path_connector" ? &routes.mover : nullptr;
 }
 
 template <class Number>

@@ -162,7 +162,7 @@ void lane_thread::execute(lane_job& job) {
   wiring_.finished(sequence, bytes, cause);
 }
 
-// A member whose process makes no progress holds up those who wait for it, and they those who wait for them:
+// A member whose process makes no progress holds up those that wait for it, and they those that wait for them:
 // each names it, whether it waited too long itself or a neighbour left it for that reason.
 error lane_thread::explained(error reason) const {
   const bool late = reason.kind == error_kind::timed_out;

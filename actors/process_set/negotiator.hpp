@@ -1,5 +1,5 @@
 // The leader's ear: takes what the members ask for, lets collectives/negotiation/negotiation decide, and passes the
-// verdict on to the fusion scheduler of the same set. One for each (generation, set), on the set's leader.
+// result on to the fusion scheduler of the same set. One for each (generation, set), on the set's leader.
 #pragma once
 
 #include <chrono>

@@ -31,11 +31,11 @@ void path_connector_state::hear(const envelope& message) {
   if (connecting_)
     return setup_.broke(
         {error_kind::unknown, "the leader (rank " + std::to_string(setup_.leader) +
-                                  ") broke the protocol: introductions came from it a second time"});
+                                  ") broke the protocol: path addresses came from it a second time"});
   auto all = decode_member_path_addresses(message);
   if (!all || all->members.size() != setup_.set.members.size())
     setup_.broke(
-        all ? error{error_kind::unknown, "introductions of another number of members came from the leader"}
+        all ? error{error_kind::unknown, "path addresses of another number of members came from the leader"}
             : all.error());
   else
     connect(std::move(all->members));
@@ -65,7 +65,7 @@ void path_connector_state::connect(std::vector<path_addresses> all) {
     run(job);
 }
 
-// The other members may be quick: what they are ready for can come before the introductions.
+// The other members may be quick: what they are ready for can come before the path addresses.
 void path_connector_state::run(const lane_job_ptr& job) {
   if (!connecting_)
     early_.push_back(job);

@@ -33,7 +33,7 @@ struct path_connector_setup {
 };
 
 struct path_connector_state {
-  static inline const char* name = "mover";
+  static inline const char* name = "path_connector";
 
   explicit path_connector_state(path_connector_actor::pointer owner) : self(owner) {}
   void begin(path_connector_setup setup);

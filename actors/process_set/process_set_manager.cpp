@@ -260,7 +260,7 @@ void process_set_manager_state::down(const caf::down_msg& down_message) {
   fail_queues();
 }
 
-// Doors first: nobody comes back to what is pending behind them.
+// Submission queues first: nobody comes back to what is pending behind them.
 void process_set_manager_state::take_down(const caf::error& reason) {
   end(shut_down());
   taken_down_ = reason;

@@ -57,7 +57,7 @@ private:
     bool stopped = false;    ///< its tree has died
     bool failed = false;     ///< the leader has been told that a part of it failed here
   };
-  /// Of a set that failed: the door still has to fail what is pending.
+  /// Of a set that failed: the submission queue still has to fail what is pending.
   struct remains {
     std::shared_ptr<shared_set_state> place;
     caf::actor_addr tree;
@@ -90,7 +90,7 @@ private:
   bool retrying_ = false;
   bool leaving_ = false;
   bool left_ = false;
-  caf::error taken_down_; ///< why, while doors still have to fail what is pending
+  caf::error taken_down_; ///< why, while submission queues still have to fail what is pending
   error over_;            ///< why the generation ended
 };
 

@@ -32,7 +32,7 @@ public:
   relay_actor_state(relay_actor::pointer self) : self_(self) {}
   relay_actor::behavior_type start(relay_actor_setup setup);
 
-  static inline const char* name = "gatherer";
+  static inline const char* name = "relay";
 
 private:
   void take(const envelope& message);

@@ -90,7 +90,7 @@ std::vector<hostile> false_requests_below_a_relay() {
 
 } // namespace
 
-TEST_CASE("a gatherer: what no member sends names its sender, and what the others ask for goes up",
+TEST_CASE("a relay actor: what no member sends names its sender, and what the others ask for goes up",
           "[hostile]") {
   withstands(
       a_relay, foreign_messages(5) + false_requests_below_a_relay(),

@@ -20,7 +20,7 @@ struct set_actors {
   set_client_actor worker;
   relay_actor relay;
 
-  /// What the post has to know.
+  /// What the message router has to know.
   set_entered entered(std::uint32_t number, std::vector<std::int32_t> ranks) const;
 };
 

@@ -18,7 +18,7 @@ namespace farandole {
 
 namespace {
 
-// How often the loop looks at operations on the board whose callers left a callback instead of waiting: soon
+// How often the loop looks at operations on the fast path whose callers left a callback instead of waiting: soon
 // after the last one came, for the others are about to come too, then ever less often.
 constexpr std::chrono::microseconds shortest_look_interval{20};
 constexpr std::chrono::microseconds longest_look_interval{1000};
@@ -35,7 +35,7 @@ void append(requests& batch, const bucket_accumulator::ids& ids) {
   batch.ids.insert(batch.ids.end(), ids.begin(), ids.end());
 }
 
-/// Asks for an id: with its bucket, if the shelf takes it.
+/// Asks for an id: with its bucket, if the accumulator takes it.
 void ask(bucket_accumulator& shelf, std::uint32_t id, std::chrono::nanoseconds current_time,
          requests& batch) {
   // It is asked for again, so what was asked before has been answered some other way.
@@ -53,7 +53,7 @@ void set_client_state::begin(set_client_setup setup) {
   setup_ = std::move(setup);
 }
 
-// ---- from the door to the leader -----------------------------------------------------------------
+// ---- from the submission queue to the leader -----------------------------------------------------------------
 
 void set_client_state::drain_queue() {
   auto queued = setup_.queue->take_queue();
@@ -77,7 +77,7 @@ void set_client_state::drain_queue() {
   arm();
 }
 
-// Settles what nobody may come to wait for; looks again until none of it is on the board.
+// Settles what nobody may come to wait for; looks again until none of it is on the fast path.
 void set_client_state::look() {
   if (self->clock().now() < next_look_)
     return;
@@ -273,13 +273,13 @@ std::shared_ptr<fast_path_slot> set_client_state::seat_for(const assignment& ass
   auto cell = fast_path->open(assignment.id, assignment.cell,
                               farandole::shm_fast_path::footprint(assignment.cell_bytes), task);
   if (!cell) {
-    self->send(setup_.member, generation_broken{"the board has no such cell: " + cell.error().text});
+    self->send(setup_.member, generation_broken{"the fast path has no such cell: " + cell.error().text});
     return nullptr;
   }
   return std::make_shared<fast_path_slot>(std::move(fast_path), *cell, setup_.results);
 }
 
-// Takes our cell back if we wait on the board in just that round; the tensor then goes to the leader in full.
+// Takes our cell back if we wait on the fast path in just that round; the tensor then goes to the leader in full.
 void set_client_state::retract(fast_path_round round) {
   operation_state_ptr taken;
   if (setup_.queue->retract(round, taken) == submission_queue::attempt::busy) {
@@ -334,7 +334,7 @@ void set_client_state::run_bundles(const schedule& plan) {
 
 // ---- the end -------------------------------------------------------------------------------------
 
-// Needs the door, which may be busy: then it is tried again soon.
+// Needs the submission queue, which may be busy: then it is tried again soon.
 void set_client_state::finish_generation() {
   departure_report report;
   if (setup_.queue->pending_names(report.pending) == submission_queue::attempt::busy)

@@ -1,5 +1,5 @@
-// A member's worker for one process set: it carries what framework threads queued at the door to the leader,
-// keeps every operation until the schedule says what becomes of it, and hands bundles to the mover. Whatever
+// A member's worker for one process set: it carries what framework threads queued at the submission queue to the leader,
+// keeps every operation until the schedule says what becomes of it, and hands bundles to the path connector. Whatever
 // the worker holds when the generation ends, it settles.
 #pragma once
 
@@ -37,7 +37,7 @@ struct set_client_setup {
   std::vector<std::int32_t> ranks; ///< of a process set: global ranks of its members; none for the global set
   envelope_actor post;
   path_connector_actor connector;
-  std::shared_ptr<farandole::lane> lane; ///< that the mover feeds; may be null in tests
+  std::shared_ptr<farandole::lane> lane; ///< that the path connector feeds; may be null in tests
   set_client_watcher_actor
       member; ///< hears of an orderly end of the global set, and of who holds operations up;
               ///< may be null in tests
@@ -54,9 +54,9 @@ struct set_client_setup {
   std::function<std::string(std::int32_t)> name_of;
   std::function<std::shared_ptr<farandole::shm_fast_path>()>
       fast_path;                          ///< of this generation, once connected; null where there is none
-  std::size_t fast_path_limit_bytes = 0;  ///< of tensors that a cell of the board holds whole
-  std::shared_ptr<result_memory> results; ///< with a board: for outputs of what sits there
-  /// With a board: goes on with a collective of callers that may not come back, on a thread that may block.
+  std::size_t fast_path_limit_bytes = 0;  ///< of tensors that a cell of the fast path holds whole
+  std::shared_ptr<result_memory> results; ///< with a fast path: for outputs of what sits there
+  /// With a fast path: goes on with a collective of callers that may not come back, on a thread that may block.
   std::function<void(operation_state_ptr)> move;
   logger* log = nullptr;
 };
@@ -103,7 +103,7 @@ private:
   announced_operations operations_;                       ///< that have been announced
   bucket_accumulator shelf_;                              ///< of these, what the leader has not heard yet
   std::optional<caf::actor_clock::time_point> next_tick_; ///< what comes before is void
-  std::vector<fast_path_round> retractions_;              ///< the door was busy
+  std::vector<fast_path_round> retractions_;              ///< the submission queue was busy
   bool joined_ = false;                                   ///< zeros stand in for this member
   error over_;                                            ///< why the generation ended
   std::optional<departed_member> departed_; ///< who ended it in order, until that has been told here

@@ -20,7 +20,7 @@ namespace farandole::testing {
 /// A member of two; its lane settles at once what it is given.
 class worker_bench {
 public:
-  /// `setup` says what is particular; the other actors and the door are made here.
+  /// `setup` says what is particular; the other actors and the submission queue are made here.
   explicit worker_bench(set_client_setup setup) : world_(1) {
     auto& system = world_.system();
     post_ = system.spawn([this](caf::event_based_actor*) -> caf::behavior {

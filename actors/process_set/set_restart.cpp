@@ -1,4 +1,4 @@
-// The keeper's part that starts sets anew.
+// The process-set manager's part that starts sets anew.
 #include <chrono>
 #include <string>
 #include <utility>
@@ -94,7 +94,7 @@ void process_set_manager_state::restart(const set_restart& set_to_restart) {
 
 // ---- the old goes --------------------------------------------------------------------------------
 
-// At once. The door is told when the tree is gone: until then the worker may settle what it holds.
+// At once. The submission queue is told when the tree is gone: until then the worker may settle what it holds.
 void process_set_manager_state::abandon(std::uint32_t number, const error& reason) {
   if (leaving_ && !over_)
     say_last(number);

@@ -51,7 +51,7 @@ fast_path_options fast_path_of(const set_setup& setup) {
   const auto forced = find_forced_path(values).name;
   auto members = members_of(setup);
   auto same_host = [&](const member& member_info) { return member_info.host == members.front().host; };
-  // A set of one has nobody to meet on a board.
+  // A set of one has nobody to meet on a fast path.
   fast_path.one_host = members.size() > 1 && std::all_of(members.begin(), members.end(), same_host);
   fast_path.on = values.flag(setting::fast_path) && (forced == "auto" || forced == "local");
   fast_path.limit_bytes = static_cast<std::size_t>(values.integer(setting::fast_path_limit));
@@ -92,7 +92,7 @@ std::map<std::string, std::int32_t> local_sizes(const std::vector<member>& membe
   return sizes;
 }
 
-// Tensors travel inline between hosts, where there is no board, and where all members speak with the leader
+// Tensors travel inline between hosts, where there is no fast path, and where all members speak with the leader
 // themselves. A path that was asked for by name carries all tensors.
 inline_rules inline_of(const set_setup& setup) {
   const auto members = members_of(setup);
@@ -132,8 +132,8 @@ path_options paths_of(const set_setup& setup) {
   path_options options;
   auto fast_path = fast_path_of(setup);
   options.secret = setup.secret;
-  options.chunk_bytes = static_cast<std::size_t>(setup.settings.integer(setting::window_chunk));
-  options.slots = static_cast<std::uint32_t>(setup.settings.integer(setting::window_slots));
+  options.chunk_bytes = static_cast<std::size_t>(setup.settings.integer(setting::segment_chunk));
+  options.slots = static_cast<std::uint32_t>(setup.settings.integer(setting::segment_slots));
   if (fast_path.on && fast_path.one_host) {
     const auto area = static_cast<std::size_t>(setup.settings.integer(setting::fast_path_area));
     options.fast_path_bytes = fast_path.area_bytes;
@@ -418,9 +418,9 @@ supervisor_spec set_tree(const set_setup& setup, std::function<void(const set_ac
     child("introducer", &growing_tree::start_address_exchange);
   }
   if (setup.relays())
-    child("gatherer", &growing_tree::start_relay);
+    child("relay", &growing_tree::start_relay);
   if (setup.takes_part()) {
-    child("mover", &growing_tree::start_connector);
+    child("path_connector", &growing_tree::start_connector);
     child("worker", &growing_tree::start_worker);
   }
   if (!setup.settings.flag(setting::stall_check_disable) && stalls_of(setup).warning.count() > 0 &&

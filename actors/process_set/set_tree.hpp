@@ -1,6 +1,6 @@
 // The actors of one process set on one member, as a tree under one supervisor: on the leader of the job, who
-// leads every set, the negotiator, the fusion scheduler and the introducer; on a relay above members of the
-// set the gatherer; on every member of the set the mover and the worker. They stand and fall together
+// leads every set, the negotiator, the fusion scheduler and the address exchange; on a relay above members of the
+// set the relay actor; on every member of the set the path connector and the worker. They stand and fall together
 // (all-for-one). The global set's tree is the generation's.
 #pragma once
 
@@ -16,7 +16,7 @@
 #include "actors/interfaces/member.hpp"
 #include "actors/interfaces/message_router.hpp"
 #include "actors/interfaces/process_sets.hpp"
-#include "actors/member/shared_state.hpp"
+#include "actors/process_set/shared_state.hpp"
 #include "messages/settings/settings.hpp"
 
 namespace farandole {
@@ -42,7 +42,7 @@ struct set_setup {
 
   /// A bundle of this number and size has ended so.
   using bundle_ended = std::function<void(std::uint64_t sequence, std::uint64_t bytes, const error& reason)>;
-  /// Makes the mover where there is to be no lane thread and no data path: in the simulated world.
+  /// Makes the path connector where there is to be no lane thread and no data path: in the simulated world.
   std::function<path_connector_actor(caf::event_based_actor* parent, const set_setup& setup,
                                      bundle_ended ended)>
       simulated_connector = {};

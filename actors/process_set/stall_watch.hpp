@@ -1,6 +1,6 @@
 // Looks, every so often, for operations of one process set that wait for ranks which have not submitted them,
 // and says so; where they may not wait for ever, it ends the generation. What goes by the leader is asked of
-// its negotiator; what sits on the board, of the worker here. One for each set on each member, unless the
+// its negotiator; what sits on the fast path, of the worker here. One for each set on each member, unless the
 // stall check is off.
 #pragma once
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "actors/event_loop/clock.hpp"
-#include "actors/interfaces/link.hpp"
+#include "actors/event_loop/link_messages.hpp"
 #include "actors/interfaces/slots.hpp"
 
 namespace farandole {

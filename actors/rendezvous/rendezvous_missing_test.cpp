@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "actors/interfaces/link.hpp"
+#include "actors/event_loop/link_messages.hpp"
 #include "actors/interfaces/slots.hpp"
 #include "actors/rendezvous/rendezvous.hpp"
 #include "tests/world/simulation.hpp"

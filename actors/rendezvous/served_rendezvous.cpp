@@ -2,9 +2,9 @@
 
 #include "actors/event_loop/log.hpp"
 #include "actors/event_loop/loop.hpp"
-#include "actors/member/job_secret.hpp"
-#include "actors/member/this_host.hpp"
+#include "actors/rendezvous/job_secret.hpp"
 #include "actors/rendezvous/rendezvous.hpp"
+#include "actors/rendezvous/this_host.hpp"
 
 namespace farandole {
 

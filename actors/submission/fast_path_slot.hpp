@@ -1,5 +1,5 @@
-// A known tensor's place on the board: the board of this generation and its cell there. Shared by the door
-// and by the operations that sit there, so the window stays mapped while a framework thread reads it.
+// A known tensor's place on the fast path: the fast path of this generation and its cell there. Shared by the submission queue
+// and by the operations that sit there, so the segment stays mapped while a framework thread reads it.
 #pragma once
 
 #include <algorithm>

@@ -57,11 +57,11 @@ struct operation_state : operation_request, phase_word {
   /// For who holds it alone.
   void renew();
 
-  // How it reaches the leader; the door writes these before it queues the operation.
+  // How it reaches the leader; the submission queue writes these before it queues the operation.
   std::uint32_t id = 0;              ///< 0: by full request
-  std::vector<fast_path_round> left; ///< board rounds given up with it
+  std::vector<fast_path_round> left; ///< fast path rounds given up with it
 
-  // Where it sits on the board; valid from phase boarded on, until it is queued.
+  // Where it sits on the fast path; valid from phase boarded on, until it is queued.
   std::shared_ptr<fast_path_slot> seat;
   std::uint64_t round = 0;
   std::unique_ptr<caller_collective> collective; ///< where its callers run it themselves
@@ -96,23 +96,23 @@ struct operation_state : operation_request, phase_word {
 
   /// Who may do more than look.
   enum class runner : std::uint8_t { nobody, caller };
-  /// Settles the operation if it sits on the board and its round is complete. True when it is settled. A
+  /// Settles the operation if it sits on the fast path and its round is complete. True when it is settled. A
   /// collective that callers run goes on here where `who` is the caller, on a thread that may be busy for as
   /// long as its bytes take.
   bool try_settle(runner runner = runner::caller);
   /// Whether try_settle() would go on with such a collective now.
   bool can_move() const;
-  /// The generation ends: settles what sits on the board, well if its round is complete, else with `why`. All
+  /// The generation ends: settles what sits on the fast path, well if its round is complete, else with `why`. All
   /// members come to the same of the two (board::give_up).
   /// False while a thread moves its bytes: ask again.
   bool end_on_fast_path(const error& reason);
-  /// What of its round it waits for; empty when it waits for nothing on the board.
+  /// What of its round it waits for; empty when it waits for nothing on the fast path.
   std::optional<round_need> awaited() const;
 
-  /// What became of a try to take an operation off the board.
+  /// What became of a try to take an operation off the fast path.
   enum class leaving : std::uint8_t {
     left,  ///< it is queued, and this member takes no part in its round any more
-    stays, ///< it is not on the board, or its round is complete: it ends, or has ended, as that says
+    stays, ///< it is not on the fast path, or its round is complete: it ends, or has ended, as that says
     busy   ///< a thread moves its bytes: ask again
   };
   /// Gives its round up and takes this member's cell back, unless the round is complete. Whoever gets `left`
@@ -136,7 +136,7 @@ private:
   void end_damaged();
   bool settle_shown();
   bool go_on();
-  /// Settles what sits on the board; its caller has claimed it.
+  /// Settles what sits on the fast path; its caller has claimed it.
   void end_round(error reason);
 
   friend class operation_state_ptr;
@@ -184,7 +184,7 @@ private:
   operation_state* raw_ = nullptr;
 };
 
-/// What a framework thread hands to the loop through the door's queue: an operation that travels by the
+/// What a framework thread hands to the loop through the submission queue's queue: an operation that travels by the
 /// leader, or one of these.
 struct set_change_request {
   operation_state_ptr operation; ///< ends when the change has been made
@@ -194,7 +194,7 @@ struct set_change_request {
 struct withdrawal_request {
   std::string name;
 };
-/// The loop is to look after an operation on the board.
+/// The loop is to look after an operation on the fast path.
 struct watch_request {
   operation_state_ptr operation;
   bool slow; ///< somebody waits for it already, and it only takes long

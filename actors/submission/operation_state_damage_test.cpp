@@ -1,4 +1,4 @@
-// Random words in the cells of the board while two members have an operation there: each ends with an error
+// Random words in the cells of the fast path while two members have an operation there: each ends with an error
 // or with the right result. Only the tensors that cells hold carry no checksum, and are left alone.
 #include <cstring>
 #include <optional>
@@ -76,7 +76,7 @@ private:
   bool came(std::uint32_t rank) const { return pair_.result(rank) == pair_.wanted(rank); }
 
   void write_somewhere(std::mt19937_64& random) {
-    constexpr std::size_t header = 24; // of a half; then comes the tensor, or the notice
+    constexpr std::size_t header = 24; // of a half; then comes the tensor, or the row descriptor
     const auto& cell = pair_.seats[0]->cell();
     const std::size_t all = shm_fast_path::footprint(cell.task().bytes);
     const std::size_t size = random() % 2 == 0 ? 4 : 8;

@@ -1,4 +1,4 @@
-// How an operation that sits on the board comes to its end there: what is shown whole is read; a collective
+// How an operation that sits on the fast path comes to its end there: what is shown whole is read; a collective
 // that callers run goes on as far as it can, on the thread of whoever waits for it.
 #include <cassert>
 #include <numeric>

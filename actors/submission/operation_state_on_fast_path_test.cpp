@@ -12,7 +12,7 @@ const error over{error_kind::disconnected, "the generation is over"};
 
 TEST_CASE("callers run every collective, round after round", "[pending]") {
   for (const auto& shape : all_collectives()) {
-    INFO(row_of(shape.kind).name << " of " << shape.floats << ", arena " << shape.heap_bytes);
+    INFO(row_of(shape.kind).name << " of " << shape.floats << ", result heap " << shape.heap_bytes);
     pair_of_members both(shape);
     for (std::uint64_t round = 0; round < 20; ++round) {
       const auto first = static_cast<std::uint32_t>(round % 2);
@@ -62,7 +62,7 @@ TEST_CASE("an operation whose bytes are being moved is not ended by another thre
   CHECK(both.operations[0]->problem.text == over.text);
 }
 
-TEST_CASE("a member that leaves the board and one that waits there leave it together, or both succeed",
+TEST_CASE("a member that leaves the fast path and one that waits there leave it together, or both succeed",
           "[pending]") {
   auto shapes = all_collectives();
   shapes.push_back({operation::allreduce, 1, true});
@@ -191,7 +191,7 @@ TEST_CASE("a place that is too small is left, and the next is large enough", "[p
     both.operations[0]->let_go();
     both.operations[1]->let_go();
   }
-  CHECK(both.heaps[0]->own->offset_of(places[0]) >= heap_bytes); // not in the arena
+  CHECK(both.heaps[0]->own->offset_of(places[0]) >= heap_bytes); // not in the result heap
   CHECK(both.heaps[0]->own->offset_of(places[1]) < heap_bytes);
 }
 

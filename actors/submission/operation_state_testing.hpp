@@ -1,4 +1,4 @@
-// Two members of one process, each with an operation of the same name on the board.
+// Two members of one process, each with an operation of the same name on the fast path.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -19,7 +19,7 @@ struct pair_shape {
   operation kind = operation::alltoall; ///< of one row for each; any operation that has board_use
   std::int64_t floats = 1;
   bool in_cells = false;                             ///< an allreduce or a broadcast of a small tensor
-  std::size_t heap_bytes = 0;                        ///< 0: members have no arena
+  std::size_t heap_bytes = 0;                        ///< 0: members have no result heap
   std::size_t staging_bytes = std::size_t{64} << 10; ///< a slot has a sixteenth of it
   bool in_place = false;
 };

@@ -30,7 +30,7 @@ enum class phase : std::uint32_t {
   stranded = 5
 };
 
-/// Whether an operation in this phase takes part in a round on the board.
+/// Whether an operation in this phase takes part in a round on the fast path.
 constexpr bool is_on_fast_path(phase current) {
   return current == phase::on_fast_path || current == phase::moving || current == phase::stranded;
 }

@@ -144,7 +144,7 @@ submission_queue::arrival submission_queue::admit(known_tensor& entry, const sub
   return {entry, std::move(operation)};
 }
 
-// One operation, or all of a group: on the board together, or all by the leader.
+// One operation, or all of a group: on the fast path together, or all by the leader.
 void submission_queue::enter(std::span<const arrival> together) {
   const bool seated = std::all_of(together.begin(), together.end(), [](const arrival& arrival_state) {
     return arrival_state.entry.seat && arrival_state.entry.matches(*arrival_state.operation) &&
@@ -170,7 +170,7 @@ void submission_queue::withdraw(operation_state& operation) {
   if (operation.name == set_change_name)
     return; // the others may count on it already
   std::lock_guard guard(mutex_);
-  // On the board, this member would have to take back a round that others may have read already: it stays.
+  // On the fast path, this member would have to take back a round that others may have read already: it stays.
   if (operation.now() == phase::queued && !ended_)
     enqueue(withdrawal_request{operation.name});
 }

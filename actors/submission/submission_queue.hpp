@@ -1,4 +1,4 @@
-// Where framework threads enter: submit, and the board. The loop's side takes what was queued and tells what
+// Where framework threads enter: submit, and the fast path. The loop's side takes what was queued and tells what
 // ids mean.
 //
 // Framework threads share one mutex here. The loop never waits for it: it posts news (ids learnt and
@@ -27,7 +27,7 @@
 
 namespace farandole {
 
-/// A wait on the board that is longer than this is told to the loop.
+/// A wait on the fast path that is longer than this is told to the loop.
 inline constexpr std::chrono::seconds slow_wait{1};
 
 /// One process set's door.
@@ -36,14 +36,14 @@ public:
   /// `ring` tells the loop that the queue is no longer empty; called from framework threads.
   /// At most `capacity` operations may be in flight.
   /// `ranks`, `epoch`: a process set's members, by global rank, and its epoch; none for the global set.
-  /// `board_limit_bytes`: of tensors that a cell of the board holds whole.
+  /// `board_limit_bytes`: of tensors that a cell of the fast path holds whole.
   submission_queue(std::uint32_t set, std::int32_t size, std::size_t capacity, std::function<void()> ring,
                    std::vector<std::int32_t> ranks = {}, set_epoch epoch = {},
                    std::size_t fast_path_limit_bytes = std::size_t{64} << 10);
 
   // ---- framework threads ----
 
-  /// `what.set` is not looked at: the caller has chosen the door by it.
+  /// `what.set` is not looked at: the caller has chosen the submission queue by it.
   expected<operation_state_ptr> submit(const submission& request);
   /// All or none; they become ready together.
   expected<std::vector<operation_state_ptr>> submit_group(std::span<const submission> requests);
@@ -51,10 +51,10 @@ public:
   expected<operation_state_ptr> submit(const set_change& change);
   /// Takes an operation back if it has not been scheduled.
   void withdraw(operation_state& operation);
-  /// Nobody may come to wait for this operation, yet its end must be told: on the board, the loop looks after
+  /// Nobody may come to wait for this operation, yet its end must be told: on the fast path, the loop looks after
   /// it.
   void look_after(operation_state& operation);
-  /// Its caller has waited on the board for `slow_wait`: the loop may have to tell for whom.
+  /// Its caller has waited on the fast path for `slow_wait`: the loop may have to tell for whom.
   void takes_long(operation_state& operation);
   /// The runtime is going: nothing enters any more, and the loop is not rung again. Waits for the lock.
   void close();
@@ -64,17 +64,17 @@ public:
   /// Everything queued since the last call, oldest first.
   std::vector<submission_message> take_queue();
   /// What `own` asked for is known as an id from now on: the same name, signature and group may go by it; on
-  /// the board if `where` is given.
+  /// the fast path if `where` is given.
   void learn(std::uint32_t id, const operation_state& own, std::shared_ptr<fast_path_slot> slot);
   void forget(std::uint32_t id);
 
   /// What became of a try that must not wait.
   enum class attempt { done, busy };
-  /// Adds the names of operations that no lane has started, and of those on the board.
+  /// Adds the names of operations that no lane has started, and of those on the fast path.
   attempt pending_names(std::vector<std::string>& names);
-  /// Forgets the id; an operation that waits on the board in just this round is taken back into `taken`.
+  /// Forgets the id; an operation that waits on the fast path in just this round is taken back into `taken`.
   attempt retract(fast_path_round round, operation_state_ptr& taken);
-  /// No operation enters any more: submit answers `why`. What sits on the board is settled: well if its round
+  /// No operation enters any more: submit answers `why`. What sits on the fast path is settled: well if its round
   /// is complete, else with `why`.
   attempt end(const error& reason);
   /// As end(), when the worker is gone: what it had been given, or was to be given, fails with `why` too.

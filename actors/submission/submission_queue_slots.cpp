@@ -1,4 +1,4 @@
-// Who sits down on the board, who stands up again, and who is taken off.
+// Who sits down on the fast path, who stands up again, and who is taken off.
 #include "actors/submission/submission_queue.hpp"
 #include "collectives/operation.hpp"
 
@@ -19,7 +19,7 @@ bool leave_fast_path(operation_state& operation) {
 
 } // namespace
 
-// Where nobody waits the loop would have to look at the board from time to time, which takes longer than to
+// Where nobody waits the loop would have to look at the fast path from time to time, which takes longer than to
 // ask the leader; and a caller that does not go on with its collective at once keeps the others waiting.
 bool submission_queue::wants_no_seat(const known_tensor& entry, const operation_state& operation,
                                      completion_mode told) const {
@@ -31,7 +31,7 @@ bool submission_queue::wants_no_seat(const known_tensor& entry, const operation_
   return use == fast_path_use::collective && told != completion_mode::waiting;
 }
 
-// Publishes on the board, where the tensors have seats. False, and none is published, when there is no memory
+// Publishes on the fast path, where the tensors have seats. False, and none is published, when there is no memory
 // for one of them now.
 bool submission_queue::sit_down(std::span<const arrival> together) {
   for (std::size_t taken = 0; taken < together.size(); ++taken)
@@ -49,7 +49,7 @@ bool submission_queue::sit_down(std::span<const arrival> together) {
 }
 
 // A member that has joined publishes nothing any more. What it had published before, in a round that is not
-// complete, it takes off the board as well: members that publish later will not do so there. The leader is
+// complete, it takes off the fast path as well: members that publish later will not do so there. The leader is
 // told before it hears of the join, and counts this member as one that asked.
 void submission_queue::leave_all_seats(operation_state& join) {
   for (auto& [name, entry] : table_) {

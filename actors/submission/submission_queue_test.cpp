@@ -24,7 +24,7 @@ struct doorway {
     return *operation;
   }
 
-  /// Submits, and settles what comes out as the lane would; null when it went by the board.
+  /// Submits, and settles what comes out as the lane would; null when it went by the fast path.
   operation_state_ptr moved(completion_mode told) {
     auto operation = submit(told);
     const auto queued = queue->take_queue();
@@ -45,7 +45,7 @@ struct doorway {
     return *operation;
   }
 
-  /// A place on the board of a host with so many members, of which this one is the first.
+  /// A place on the fast path of a host with so many members, of which this one is the first.
   std::shared_ptr<fast_path_slot> seat(std::uint32_t id, std::uint32_t members = 1) const {
     segment_layout layout;
     layout.members = members;
@@ -96,7 +96,7 @@ TEST_CASE("what is left to a callback leaves the seat that its name has", "[door
   CHECK(leaving->no_fast_path);
   CHECK(leaving->left == std::vector<fast_path_round>{{1, 3}});
 
-  // Who waits again is not kept from the board by this member.
+  // Who waits again is not kept from the fast path by this member.
   entry.queue->learn(2, *leaving, nullptr);
   const auto last = entry.moved(source);
   REQUIRE(last);

@@ -1,5 +1,5 @@
 // What one member knows of the tensors of a process set, by name: the last operation of each, and what the
-// leader has assigned: an id, and perhaps a cell of the board. The caller holds the lock.
+// leader has assigned: an id, and perhaps a cell of the fast path. The caller holds the lock.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct assigned_id {
   farandole::signature signature;
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
-  std::shared_ptr<fast_path_slot> seat; ///< null: it does not go by the board
+  std::shared_ptr<fast_path_slot> seat; ///< null: it does not go by the fast path
 };
 
 struct known_tensor {
@@ -41,7 +41,7 @@ struct known_tensor {
            signature == operation.signature;
   }
   /// Whether its name is taken. The name is free again as soon as its last operation is settled; one that is
-  /// complete on the board is settled here.
+  /// complete on the fast path is settled here.
   bool in_flight() const {
     return last && !last->settled() && !last->try_settle(operation_state::runner::nobody);
   }
@@ -60,7 +60,7 @@ public:
   known_tensor& at(std::string_view name);
 
   void apply(assigned_id change);
-  /// The tensor has no id, and no cell of the board, any more.
+  /// The tensor has no id, and no cell of the fast path, any more.
   void forget(known_tensor& entry);
   void forget(std::uint32_t id);
 

@@ -1,4 +1,4 @@
-// What the C interface's opaque types are, for those who make them from something that they have already, and
+// What the C interface's opaque types are, for those that make them from something that they have already, and
 // how an error becomes a status and a text.
 #pragma once
 

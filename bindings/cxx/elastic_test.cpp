@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "actors/event_loop/link.hpp"
+#include "actors/event_loop/link_messages.hpp"
 #include "actors/event_loop/loop.hpp"
-#include "actors/interfaces/link.hpp"
 #include "bindings/cxx/elastic_testing.hpp"
 #include "messages/wire/membership.hpp"
 

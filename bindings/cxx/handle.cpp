@@ -31,7 +31,7 @@ void sleep(const operation_state& operation, clock::time_point deadline) {
   const auto need = operation.awaited();
   if (!need)
     return;
-  // The other members' cells and our own word, for the loop may take the operation off the board.
+  // The other members' cells and our own word, for the loop may take the operation off the fast path.
   operation_state::watcher watching(operation);
   auto& seat = *operation.seat;
   seat.fast_path().wait(seat.cell(), operation.round, operation.word(), static_cast<std::uint32_t>(current),
@@ -71,7 +71,7 @@ bool handle::settled() const {
 }
 
 error handle::wait(clock::time_point deadline, const std::function<bool()>& interrupted) const {
-  clock::time_point slow_at = clock::time_point::max(); // when the wait on the board is a long one
+  clock::time_point slow_at = clock::time_point::max(); // when the wait on the fast path is a long one
   bool told = false;
   while (!pending_->try_settle()) {
     auto current_time = clock::now();
@@ -105,7 +105,7 @@ const result& handle::result() const {
 
 void handle::on_settled(std::function<void()> callback) {
   pending_->on_settled(std::move(callback));
-  // What sits on the board is settled by whoever waits; here nobody may.
+  // What sits on the fast path is settled by whoever waits; here nobody may.
   if (pending_->awaited())
     if (auto home = pending_->home.lock())
       home->look_after(*pending_);

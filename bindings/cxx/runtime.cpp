@@ -4,10 +4,10 @@
 #include <thread>
 #include <utility>
 
-#include "actors/member/job_secret.hpp"
 #include "actors/member/member_runtime.hpp"
-#include "actors/member/this_host.hpp"
 #include "actors/process_set/injected_fault.hpp"
+#include "actors/rendezvous/job_secret.hpp"
+#include "actors/rendezvous/this_host.hpp"
 #include "bindings/cxx/setting_warnings.hpp"
 #include "collectives/transport/mpi/mpi_library.hpp"
 #include "elastic/join_deadline.hpp"

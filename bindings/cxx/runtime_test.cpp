@@ -159,7 +159,7 @@ TEST_CASE("rows are dealt out anew in every step, between reductions, under one 
 
 namespace {
 
-/// Both members exchange two rows, until that goes by the board; the last time rank 1 does as `last` says.
+/// Both members exchange two rows, until that goes by the fast path; the last time rank 1 does as `last` says.
 std::vector<std::string> exchanged(const std::function<void(handle& asked)>& last) {
   job together(2);
   std::vector<std::string> said(2);
@@ -189,7 +189,7 @@ std::vector<std::string> exchanged(const std::function<void(handle& asked)>& las
     if (problem.empty())
       problem = allreduce_rounds(member, "at the end", 8, 1);
     if (problem.empty() && member.count().on_fast_path == 0)
-      problem = "never on the board";
+      problem = "never on the fast path";
   });
   return said;
 }
@@ -280,8 +280,8 @@ TEST_CASE("shutdown of one member fails what is pending on the others") {
     tensor.in = {1};
     auto asked = member.submit(tensor.ask("never"));
     pending_end = asked ? asked->wait() : asked.error(); // the other may have left already
-    auto late =
-        member.submit(tensor.ask("late")); // refused, or let in just before the door closed, and failed
+    auto late = member.submit(
+        tensor.ask("late")); // refused, or let in just before the submission queue closed, and failed
     later = late ? late->wait(std::chrono::steady_clock::now() + std::chrono::seconds{20}) : late.error();
   });
   CHECK(pending_end.kind == error_kind::shut_down);
@@ -310,7 +310,7 @@ TEST_CASE("a caller's deadline passes while the operation goes on") {
   CHECK(second.kind == error_kind::none);
 }
 
-TEST_CASE("a callback comes although nobody waits, on the board too") {
+TEST_CASE("a callback comes although nobody waits, on the fast path too") {
   job together(2);
   std::vector<std::string> said(2);
   std::vector<std::uint64_t> on_fast_path(2);

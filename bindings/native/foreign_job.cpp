@@ -5,8 +5,8 @@
 #include <chrono>
 #include <utility>
 
-#include "actors/member/job_secret.hpp"
-#include "actors/member/this_host.hpp"
+#include "actors/rendezvous/job_secret.hpp"
+#include "actors/rendezvous/this_host.hpp"
 #include "bindings/native/raise.hpp"
 #include "elastic/foreign_launch.hpp"
 

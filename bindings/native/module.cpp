@@ -108,7 +108,7 @@ nb::dict count(const python_runtime& self) {
   const runtime::counters current = self.running->core().count();
   nb::dict counted;
   counted["submitted"] = current.submitted;
-  counted["on_board"] = current.on_fast_path;
+  counted["on_fast_path"] = current.on_fast_path;
   counted["bundles"] = current.bundles;
   counted["loop_wakeups"] = current.loop_wakeups;
   counted["bytes_moved"] = current.bytes_moved;
@@ -364,7 +364,7 @@ void define_retry_delay(nb::module_& module) {
 NB_MODULE(_native, module) {
   // Handles of a program that ends in the middle of things are no leak worth a message.
   nb::set_leak_warnings(false);
-  module.doc() = "The door between Python and Farandole's core.";
+  module.doc() = "The submission queue between Python and Farandole's core.";
   farandole::native::define_request(module);
   farandole::native::define_handle(module);
   farandole::native::define_runtime(module);

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "messages/values/member_mask.hpp"
+#include "collectives/relay/member_mask.hpp"
 
 namespace farandole {
 

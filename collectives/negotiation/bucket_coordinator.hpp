@@ -13,7 +13,7 @@
 #include "collectives/negotiation/bucket_planner.hpp"
 #include "collectives/negotiation/request_table.hpp"
 #include "collectives/relay/dissolved_buckets.hpp"
-#include "messages/values/member_mask.hpp"
+#include "collectives/relay/member_mask.hpp"
 #include "messages/wire/negotiation.hpp"
 
 namespace farandole {
@@ -42,7 +42,7 @@ public:
             std::chrono::nanoseconds current_time);
 
   // ---- in rows. While somebody waits in a bucket, others below relays are missing, so no row becomes
-  // complete by those who are counted in it here.
+  // complete by those that are counted in it here.
 
   /// Who has waited in a bucket for longer than `limit` waits in rows from now on, as only rows can say who
   /// is missing.
@@ -69,7 +69,7 @@ private:
   struct open_bucket {
     bucket_coordinator::ids ids;
     std::vector<request_table::row_id> rows; ///< of the ids
-    /// Relayed members who have asked for all of it. While there is anyone, no relayed member stands in its
+    /// Relayed members that have asked for all of it. While there is anyone, no relayed member stands in its
     /// rows.
     member_mask asked;
     std::chrono::nanoseconds since{0}; ///< with `asked`

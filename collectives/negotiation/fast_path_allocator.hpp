@@ -1,4 +1,4 @@
-// Who gets a cell on the board. Cells are given out once and never again within a generation: a member that
+// Who gets a cell on the fast path. Cells are given out once and never again within a generation: a member that
 // was stopped for a while may still read the cell of a round that is long over for the others, and there is
 // no message by which it could be known not to. The next generation has another window, and a ledger of its
 // own.

@@ -34,8 +34,8 @@ TEST_CASE("the last cell may fill the area") {
   CHECK(ledger.used_bytes() == 400);
 }
 
-TEST_CASE(
-    "a cell is only for what is small, comes again and can be done on the board, by members on one host") {
+TEST_CASE("a cell is only for what is small, comes again and can be done on the fast path, by members on one "
+          "host") {
   fast_path_allocator ledger(options());
   CHECK(!ledger.grant({}, 101, 2));
   CHECK(!ledger.grant({}, 100, 1));

@@ -1,4 +1,4 @@
-// Which ids take the fast path: a tensor that has come again by way of the leader gets a cell on the board if
+// Which ids take the fast path: a tensor that has come again by way of the leader gets a cell on the fast path if
 // the ledger has one for it. The granter knows every id that has a cell, because a member that joins takes
 // all of them back.
 #pragma once

@@ -1,5 +1,5 @@
 // How members may speak of a tensor that comes again: the id that stands for it, and for the id a cell on the
-// board, or a bucket that it comes in. An id ends with all that hangs on it: its cell is taken back, its
+// fast path, or a bucket that it comes in. An id ends with all that hangs on it: its cell is taken back, its
 // bucket is dissolved, and who waits in its row is asked for the tensor in full.
 #pragma once
 
@@ -17,11 +17,11 @@
 
 namespace farandole {
 
-/// `rows` is the tally that the ids are tied to, always the same; what members are to hear goes into
+/// `rows` is the request table that the ids are tied to, always the same; what members are to hear goes into
 /// `result`.
 class id_registry {
 public:
-  /// `capacity`: of ids at a time, without those on the board; 0: everything travels by name.
+  /// `capacity`: of ids at a time, without those on the fast path; 0: everything travels by name.
   id_registry(std::size_t capacity, const fast_path_options& fast_path, bucket_coordinator buckets);
 
   /// Null when the id is unknown or forgotten. Valid until the next assign or forget.
@@ -45,7 +45,7 @@ public:
 
   // ---- cells
 
-  /// Puts the tensor on the board, if there is a cell for it.
+  /// Puts the tensor on the fast path, if there is a cell for it.
   void grant(cached_tensor& tensor, request_table& rows, negotiation_result& result);
   /// All of a group have come together: the same for all of them, or for none. Not for one that came by name.
   void grant_group(std::span<const ready_tensor> group, request_table& rows, negotiation_result& result);

@@ -128,7 +128,7 @@ TEST_CASE("all cells are taken back together, and other ids stay") {
   CHECK(play.ids.find(2));
 }
 
-TEST_CASE("a bucket ends with any of its ids: asked for alone, put on the board, or forgotten") {
+TEST_CASE("a bucket ends with any of its ids: asked for alone, put on the fast path, or forgotten") {
   const auto dissolved_by = [](auto disturb) {
     job play;
     play.plan();

@@ -93,7 +93,7 @@ TEST_CASE("where one member's value is missing, as after a join, the tensor goes
   CHECK(values.kept() == 0);
 }
 
-TEST_CASE("the tensors of one verdict that are not inline stay in their order") {
+TEST_CASE("the tensors of one result that are not inline stay in their order") {
   auto values = three();
   for (const auto rank : {2, 5, 7})
     CHECK_FALSE(values.take(rank, asks(4, {1})));

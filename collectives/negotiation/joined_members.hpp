@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "messages/values/member_mask.hpp"
+#include "collectives/relay/member_mask.hpp"
 
 namespace farandole {
 

@@ -119,7 +119,7 @@ void negotiation::take_full(negotiation_step& step, const request& asked) {
   const auto row_id = request_table_.find(asked.name);
   if (auto* tensor = row_id ? ids_.find(request_table_.id(*row_id)) : nullptr) {
     if (tensor->cell >= 0)
-      return step.blame(rank, printable_name(asked.name) + " is on the board, and its cell was not left");
+      return step.blame(rank, printable_name(asked.name) + " is on the fast path, and its cell was not left");
     if (tensor->matches(asked, step.member)) {
       tensor->fast_path_refused |= asked.no_fast_path;
       count_known(step, *tensor);

@@ -1,5 +1,5 @@
 // When may a tensor move? When every member of the set has asked for it, with signatures that agree. This is
-// the leader's whole side of negotiation.capnp: requests go in, a verdict comes out. One object serves one
+// the leader's whole side of negotiation.capnp: requests go in, a result comes out. One object serves one
 // process set in one generation.
 //
 // What it relies on, on the members' side (links keep order, and a member has at most one request for a name
@@ -9,7 +9,7 @@
 // - it answers a question about an id with the full request of whatever it has pending that it sent under
 // that id, also
 //   after it was told to forget the id, and with nothing if nothing is pending so;
-// - it sends what is on the board only together with the `left` of that id;
+// - it sends what is on the fast path only together with the `left` of that id;
 // - when it joins, it leaves all the cells it has been told of, and has asked in full for what it had there.
 #pragma once
 
@@ -27,8 +27,8 @@
 #include "collectives/negotiation/response_builder.hpp"
 #include "collectives/negotiation/set_registry.hpp"
 #include "collectives/negotiation/stall.hpp"
+#include "collectives/relay/member_mask.hpp"
 #include "collectives/relay/relay_branches.hpp"
-#include "messages/values/member_mask.hpp"
 #include "messages/wire/gathered.hpp"
 #include "messages/wire/negotiation.hpp"
 

@@ -43,7 +43,7 @@ gathered whole(std::uint32_t bucket) {
   return result;
 }
 
-// All ask for these in single ids, the relay of most as the last; its verdict.
+// All ask for these in single ids, the relay of most as the last; its result.
 negotiation_result step(negotiation& leader, const std::vector<std::uint32_t>& ids,
                         std::chrono::nanoseconds current_time = 2ms) {
   leader.receive(0, some_requests(ids), current_time);

@@ -121,7 +121,7 @@ void negotiation::count_bucket(negotiation_step& step, std::uint32_t bucket, con
 // All below relays have asked for all of it; members beside them may be missing here and there.
 void negotiation::complete_bucket(negotiation_step& step, const std::vector<std::uint32_t>& ids) {
   bool whole = true;
-  // It ends if one of them gets a cell on the board.
+  // It ends if one of them gets a cell on the fast path.
   for (const auto id : ids) {
     auto& tensor = *ids_.find(id);
     if (request_table_.add_known(tensor.row, branches_.relayed(), step.current_time) ==

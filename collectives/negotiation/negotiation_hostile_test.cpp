@@ -57,11 +57,11 @@ const std::vector<attack> attacks{
      [](requests& r) {
        r.full = {ask("x"), ask("x", {2})};
      }},
-    {"a board round of no id", outcome::alone,
+    {"a fast path round of no id", outcome::alone,
      [](requests& r) {
        r.left = {{99, 1}};
      }},
-    {"the last board round of an id without a board", outcome::alone,
+    {"the last fast path round of an id without a fast path", outcome::alone,
      [](requests& r) {
        r.left = {{1, UINT64_MAX}};
      }},

@@ -34,7 +34,7 @@ struct negotiation_result {
   std::vector<assignment> assignments;
   std::vector<std::uint32_t> forget;
   std::vector<fast_path_round> retract;
-  std::vector<failure> failures;           ///< everybody who takes part has asked for these
+  std::vector<failure> failures;           ///< everybody that takes part has asked for these
   std::vector<refusal> refusals;           ///< sent as a schedule to one member
   std::vector<question> questions;         ///< sent as a schedule to one member
   std::vector<ready_tensor> ready;         ///< in the order in which they became ready

@@ -58,7 +58,7 @@ inline gathered together(std::uint32_t id, rank_runs ranks = {}) {
   return result;
 }
 
-// All ask for `what`; the verdict of the last.
+// All ask for `what`; the result of the last.
 template <class What>
 negotiation_result all_ask(negotiation& leader, const What& value) {
   CHECK(leader.receive(0, alone(value), std::chrono::nanoseconds(0)).empty());

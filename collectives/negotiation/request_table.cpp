@@ -103,7 +103,7 @@ request_table::count request_table::add_known(row_id row, const member_mask& mem
 }
 
 std::vector<std::int32_t> request_table::take_out(row_id row) {
-  // Who asked for what was taken back has its answer; it only counts as one who has asked.
+  // Who asked for what was taken back has its answer; it only counts as one that has asked.
   if (!busy(row) || written(row) || withdrawn(row))
     return {};
   auto ranks = ranks_in(row);
@@ -121,7 +121,7 @@ error request_table::disagreement(row_id row, const signature* entry) const {
   std::vector<std::int32_t> compared;
   for (std::int32_t member = 0; member < members_.count(); ++member) {
     const bool asked = asked_.has(row, member);
-    // One stands for all who asked for the same.
+    // One stands for all that asked for the same.
     if (asked && (compared.empty() || requests.differ()))
       compared.push_back(member);
     if (!asked && joined_.has(member))

@@ -19,8 +19,8 @@
 #include "collectives/negotiation/stall.hpp"
 #include "collectives/negotiation/withdrawal.hpp"
 #include "collectives/negotiation/written_requests.hpp"
+#include "collectives/relay/member_mask.hpp"
 #include "messages/values/error.hpp"
-#include "messages/values/member_mask.hpp"
 #include "messages/wire/negotiation.hpp"
 
 namespace farandole {

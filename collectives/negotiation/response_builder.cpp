@@ -77,7 +77,7 @@ void response_builder::complete_known(cached_tensor& tensor, request_table& rows
   const auto since = rows.since(tensor.row);
   rows.clear(tensor.row);
   ids.use(tensor, since, step.current_time);
-  // Zeros stand in for who has joined, and nobody can do that on the board.
+  // Zeros stand in for who has joined, and nobody can do that on the fast path.
   if (rows.joined().none() && !step.joins)
     ids.grant(tensor, rows, step.result);
   auto& ready = step.result.ready;

@@ -1,6 +1,6 @@
 // What becomes of a row that all members have filled: its tensor fails, or is ready, alone or with its group.
 // A tensor that is ready for the first time gets an id if it can, and one that comes again by its id a cell
-// on the board. The builder itself remembers only the groups that wait for company.
+// on the fast path. The builder itself remembers only the groups that wait for company.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Ids for tensors that come again. An id stands for a name, the signature that all members agreed on and the
 // group it came in; it is given once, counts from 1 and means nothing else within its generation, so an id
 // that is not found was forgotten and its sender is asked. The cache is bounded: the least recently used id
-// makes way. Those on the board, whose users no longer show up here, stay and do not count: the board's area
+// makes way. Those on the fast path, whose users no longer show up here, stay and do not count: the fast path's area
 // is their bound.
 #pragma once
 
@@ -20,8 +20,8 @@ namespace farandole {
 struct cached_tensor {
   // What every use touches comes first.
   std::uint32_t id = 0;
-  std::uint32_t row = 0;    ///< of the tally
-  std::int64_t cell = -1;   ///< on the board when not negative; then it is pinned
+  std::uint32_t row = 0;    ///< of the request table
+  std::int64_t cell = -1;   ///< on the fast path when not negative; then it is pinned
   std::uint64_t uses = 0;   ///< times it has gone by the leader
   std::uint32_t bucket = 0; ///< that relays keep it for; 0: none
   std::uint32_t group = 0;
@@ -56,7 +56,7 @@ public:
   /// Marks as the most recently used.
   void touch(const cached_tensor& tensor);
 
-  /// It is on the board: never evict it, and make room for another in its place.
+  /// It is on the fast path: never evict it, and make room for another in its place.
   void seat(const cached_tensor& tensor);
   /// Do not evict it: it is ready and not yet handed on.
   void pin(const cached_tensor& tensor);
@@ -70,7 +70,7 @@ public:
   /// Takes an id out and returns what it stood for.
   cached_tensor forget(std::uint32_t id);
 
-  /// What is touched from now on is not evicted before the next mark: a verdict must not forget what it
+  /// What is touched from now on is not evicted before the next mark: a result must not forget what it
   /// schedules.
   void mark() { marked_ = clock_; }
 
@@ -90,7 +90,7 @@ private:
     std::uint32_t newer = none;
     std::uint32_t older = none;
     bool pinned = false; ///< then in no list
-    bool seated = false; ///< on the board; then pinned
+    bool seated = false; ///< on the fast path; then pinned
     cached_tensor tensor;
   };
 

@@ -90,7 +90,7 @@ TEST_CASE("what is pinned stays, and takes its place") {
   CHECK(cache.insert(named("e"), evicted)->id == 5);
 }
 
-TEST_CASE("what sits on the board stays, and leaves its place to another") {
+TEST_CASE("what sits on the fast path stays, and leaves its place to another") {
   response_cache cache(2);
   std::vector<cached_tensor> evicted;
   for (const auto* name : {"a", "b"})

@@ -48,7 +48,7 @@ struct check {
   bool (*equal)(const signature&, const signature&);
   std::string (*value)(const signature&);
   std::string_view subject; ///< "shapes"
-  std::string_view wish; ///< "every rank must …"
+  std::string_view wish;    ///< "every rank must …"
 };
 
 bool always(const operation_row&) {

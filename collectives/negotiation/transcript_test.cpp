@@ -46,7 +46,7 @@ request full_request(std::istringstream& words) {
       result.signature.postscale = std::stod(value);
     else if (key == "root")
       result.signature.root = std::stoi(value);
-    else if (key == "seatless")
+    else if (key == "no-fast-path")
       result.no_fast_path = true;
     else if (key == "group") {
       result.group = static_cast<std::uint32_t>(std::stoul(value));
@@ -148,7 +148,7 @@ negotiation_options options_of(std::istringstream& words) {
         options.members.push_back(std::stoi(rank));
     } else if (key == "cache")
       options.cache_capacity = std::stoul(value);
-    else if (key == "board") {
+    else if (key == "fast-path") {
       options.fast_path.on = options.fast_path.one_host = true;
       options.fast_path.limit_bytes = 256;
       options.fast_path.area_bytes = std::stoul(value);

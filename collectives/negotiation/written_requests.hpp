@@ -22,7 +22,7 @@ public:
   bool empty() const { return groups_.empty(); }
   /// Of the member that asked first.
   const signature& reference() const { return reference_; }
-  /// Whether any member wants no cell on the board for it.
+  /// Whether any member wants no cell on the fast path for it.
   bool no_fast_path() const { return no_fast_path_; }
   /// First extents by member, where they are free.
   const std::vector<std::int64_t>& first_dims() const { return first_dims_; }

@@ -1,6 +1,6 @@
 // Where a member keeps what is ready, and a relay what is ready below it, until the rest of its bucket is.
-// What comes off the shelf goes up: a whole bucket by its number, or single ids, because they have waited too
-// long or something must not overtake them. A bucket that came off in pieces is used no more: the leader, who
+// What comes off the accumulator goes up: a whole bucket by its number, or single ids, because they have waited too
+// long or something must not overtake them. A bucket that came off in pieces is used no more: the leader, which
 // sees the pieces, dissolves it for all.
 #pragma once
 

@@ -114,7 +114,7 @@ error relay::unknown_bucket(std::int32_t sender, const std::vector<std::uint32_t
 void relay::ask_for_all(const std::vector<std::uint32_t>& buckets, const member_mask& members,
                         std::chrono::nanoseconds current_time) {
   for (const auto bucket : buckets)
-    // What happens here may end the bucket, and make the shelf forget another one that the same message
+    // What happens here may end the bucket, and make the accumulator forget another one that the same message
     // names. No member sends that; who does is not heard.
     if (const auto* entry = outbox_.find(bucket))
       for (const auto ids = *entry; auto id : ids)

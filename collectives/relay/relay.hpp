@@ -17,10 +17,10 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/relay/member_mask.hpp"
 #include "collectives/relay/relay_branches.hpp"
 #include "collectives/relay/relay_outbox.hpp"
 #include "messages/values/error.hpp"
-#include "messages/values/member_mask.hpp"
 #include "messages/wire/gathered.hpp"
 #include "messages/wire/negotiation.hpp"
 

@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "messages/values/member_mask.hpp"
+#include "collectives/relay/member_mask.hpp"
 #include "messages/wire/gathered.hpp"
 
 namespace farandole {

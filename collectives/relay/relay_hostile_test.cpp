@@ -91,7 +91,7 @@ const std::vector<attack> attacks{
                 r.leaves.emplace();
                 r.withdraw = {"x", "x"};
               }),
-    of_member("leaves rounds of boards that are not there", outcome::passed_on, 5,
+    of_member("leaves rounds of fast paths that are not there", outcome::passed_on, 5,
               [](auto& r) {
                 r.left = {{99, UINT64_MAX}, {99, 0}};
                 r.buckets = {1};

@@ -39,7 +39,7 @@ void relay_outbox::put_apart(std::int32_t rank, const requests& said) {
   ready_.apart.push_back({rank, said});
 }
 
-// All below have asked for what comes off the shelf.
+// All below have asked for what comes off the accumulator.
 void relay_outbox::put_all(const bucket_accumulator::ids& ids) {
   for (auto id : ids)
     put(id, everyone_);

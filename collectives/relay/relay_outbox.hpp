@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "collectives/relay/bucket_accumulator.hpp"
-#include "messages/values/member_mask.hpp"
+#include "collectives/relay/member_mask.hpp"
 #include "messages/wire/gathered.hpp"
 #include "messages/wire/negotiation.hpp"
 

@@ -208,7 +208,7 @@ TEST_CASE("what a member takes back goes up behind what it had asked for") {
   CHECK(relay_node.due(3ms).ids == std::vector<gathered_ids>{{{7}, {}}});
 }
 
-TEST_CASE("what comes with a round of the board that is left stays together") {
+TEST_CASE("what comes with a round of the fast path that is left stays together") {
   auto relay_node = made();
   auto left = in_full(full("a", 3));
   left.left = {{7, 2}};

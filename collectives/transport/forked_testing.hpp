@@ -1,5 +1,5 @@
 // Members of a set as real processes, for tests of paths that must be: each is a forked child that opens the
-// set's data paths; the parent passes introductions and words between them and loads no library itself.
+// set's data paths; the parent passes path addresses and words between them and loads no library itself.
 #pragma once
 
 #include <signal.h>

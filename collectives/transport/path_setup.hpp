@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/transport/hierarchical/hierarchy.hpp"
+#include "collectives/transport/hierarchy.hpp"
 #include "collectives/transport/path.hpp"
-#include "collectives/transport/registry/path_routes.hpp"
+#include "collectives/transport/path_routes.hpp"
 #include "collectives/transport/wait/futex_wait.hpp"
 #include "messages/wire/membership.hpp"
 
@@ -39,12 +39,12 @@ struct path_options {
   std::string secret;
   std::size_t chunk_bytes = std::size_t{1} << 20;
   std::uint32_t slots = 4;
-  std::size_t fast_path_bytes = 0; ///< of each member's board area; 0: no board
-  std::size_t staging_bytes = 0;   ///< of each member, where there is a board
+  std::size_t fast_path_bytes = 0; ///< of each member's fast path area; 0: no fast path
+  std::size_t staging_bytes = 0;   ///< of each member, where there is a fast path
   std::size_t adasum_message_bytes = std::size_t{1} << 30;
   path_wishes wishes;
   bool trusted_network = false;       ///< the user allows paths that do not authenticate
-  std::string outside_library;        ///< full path; for who forces the outside path. ccl finds its own
+  std::string outside_library;        ///< full path; for who forces the plugin path. ccl finds its own
   std::shared_ptr<const mpi_job> mpi; ///< null where the job has no MPI
   /// Told, from the lane's thread, which member is not connected yet and why; empty: none. May be null.
   std::function<void(const std::string& missing)> meeting_news = {};

@@ -1,7 +1,7 @@
 // A service that embeds Farandole: replicas that answer requests by one model and keep their books together.
 //
 //     ./embed                        one replica, no launcher needed
-//     horovodrun -np 2 ./embed       two; the launcher tells each who it is
+//     horovodrun -np 2 ./embed       two; the launcher tells each that it is
 //
 // Replica 0 loads the model and hands it to the others; each answers some requests; then all add up what they
 // did. Here a "model" is a version and a weight, and a "request" a number.

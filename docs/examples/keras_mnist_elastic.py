@@ -23,7 +23,7 @@ def parse_arguments():
 
 @hvd.elastic.run  # (elastic) called again when members have changed
 def train(state, args, callbacks):
-    (images, labels), _ = load_digits(hvd.rank(), hvd.size())  # (elastic) the shares of those who are there
+    (images, labels), _ = load_digits(hvd.rank(), hvd.size())  # (elastic) the shares of those that are there
     if args.steps:
         images, labels = (each[: args.steps * args.batch_size] for each in (images, labels))
     if hvd.rank() == 0:

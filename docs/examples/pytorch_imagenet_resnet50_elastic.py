@@ -66,7 +66,7 @@ def main():
     hvd.init()
     torch.manual_seed(args.seed + hvd.rank())
     device = device_of_worker(args)
-    # (elastic) deal out what is left of an epoch to those who are there
+    # (elastic) deal out what is left of an epoch to those that are there
     sampler = hvd.elastic.ElasticSampler(training, seed=args.seed)
     validation_sampler = hvd.elastic.ElasticSampler(validation, shuffle=False)
     per_step = args.batch_size * args.batches_per_allreduce

@@ -70,7 +70,7 @@ def main():
     model = Net()
     hvd.init()
     torch.manual_seed(args.seed + hvd.rank())  # dropout differs between workers
-    # (elastic) deals out what is left of an epoch to those who are there
+    # (elastic) deals out what is left of an epoch to those that are there
     sampler = hvd.elastic.ElasticSampler(training, seed=args.seed)
     loader = torch.utils.data.DataLoader(training, batch_size=args.batch_size, sampler=sampler)
 

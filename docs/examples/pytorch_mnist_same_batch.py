@@ -2,7 +2,7 @@
 
     horovodrun -np 4 --min-np 2 -H localhost:4 python docs/examples/pytorch_mnist_same_batch.py
 
-Each batch is cut into as many parts as there will ever be workers, and the parts are dealt out to those who are there.
+Each batch is cut into as many parts as there will ever be workers, and the parts are dealt out to those that are there.
 So the learning rate stays, and the weights are those of any other number of workers, up to the last bits of sums. The
 last line shows it: it begins with WEIGHTS, for `farandole chaos --compare`.
 """
@@ -26,7 +26,7 @@ def parse_arguments():
 
 
 def own_parts():
-    """Those of this worker: a part belongs to one of those who are there."""
+    """Those of this worker: a part belongs to one of those that are there."""
     return range(hvd.rank(), hvd.max_size(), hvd.size())
 
 

@@ -3,7 +3,7 @@
 #include <cassert>
 #include <vector>
 
-#include "messages/settings/rows/setting_rows.hpp"
+#include "messages/settings/setting_rows.hpp"
 
 namespace farandole {
 

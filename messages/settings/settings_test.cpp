@@ -106,7 +106,7 @@ TEST_CASE("garbage in the environment leaves the default and one warning that na
 
 TEST_CASE("a value out of range is refused with the setting's name, the value and the range", "[settings]") {
   const auto text = refusal({environment_of({{"FARANDOLE_SEGMENT_CHUNK", "100"}}), {}, {}});
-  CHECK(text == "window chunk (FARANDOLE_SEGMENT_CHUNK) = '100' is out of range: 4096 to 67108864 bytes");
+  CHECK(text == "segment chunk (FARANDOLE_SEGMENT_CHUNK) = '100' is out of range: 4096 to 67108864 bytes");
   CHECK(contains(refusal({environment_of({{"HOROVOD_CACHE_CAPACITY", "99999999999999999999"}}), {}, {}}),
                  "0 to 2147483647"));
   CHECK(contains(refusal({environment_of({{"HOROVOD_CYCLE_TIME", "1e999"}}), {}, {}}), "out of range"));
@@ -168,11 +168,11 @@ TEST_CASE("a citation names the setting, its variable and its value with the uni
 
 TEST_CASE("assigning what cannot be leaves the old value", "[settings]") {
   auto values = settings::built_in();
-  CHECK(values.assign(setting::window_slots, "1", setting_source::flag));
-  CHECK(values.integer(setting::window_slots) == 4);
-  CHECK_FALSE(values.is_set(setting::window_slots));
-  CHECK_FALSE(values.assign(setting::window_slots, "8", setting_source::flag));
-  CHECK(values.integer(setting::window_slots) == 8);
+  CHECK(values.assign(setting::segment_slots, "1", setting_source::flag));
+  CHECK(values.integer(setting::segment_slots) == 4);
+  CHECK_FALSE(values.is_set(setting::segment_slots));
+  CHECK_FALSE(values.assign(setting::segment_slots, "8", setting_source::flag));
+  CHECK(values.integer(setting::segment_slots) == 8);
 }
 
 TEST_CASE("what is plain can be assigned again and means the same", "[settings]") {
@@ -229,7 +229,7 @@ TEST_CASE("a job-wide value that is unknown or out of range is ignored with a li
   const std::vector<std::pair<std::string, std::string>> values = {{"moon phase", "3"},
                                                                    {"window slots", "1000"}};
   CHECK(member.override_with(values).size() == 2);
-  CHECK(member.integer(setting::window_slots) == 4);
+  CHECK(member.integer(setting::segment_slots) == 4);
 }
 
 TEST_CASE("nobody else can have this process load a library", "[settings]") {

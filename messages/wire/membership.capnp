@@ -6,8 +6,8 @@
 #                     or  Refused      this hello cannot be part of the job; says why
 #   rendezvous → member   Awaited      while a member waits for its Welcome: which members have not said hello yet
 #   member → leader       Greeting     first message on a link to a leader: which member is calling
-#   member → leader       Introduction how my data paths can be reached (ADDRESS:PORT of tcp, the name of a window)
-#   leader → members      Introductions  everyone's, once all have come
+#   member → leader       Path addresses how my data paths can be reached (ADDRESS:PORT of tcp, the name of a window)
+#   leader → members      Path addresses  everyone's, once all have come
 #   rendezvous → member   Lost         a member is gone; the generation ends for all
 #   rendezvous → member   Changed      elastic jobs: members wait to come in, or some are to leave; nothing ends until
 #                                      all members leave the generation together, at a commit
@@ -123,7 +123,7 @@ struct Awaited {
   size @2 :UInt32;
   # Members that the generation needs at least.
   report @3 :Bool;
-  # The receiver tells the user; true for one of those who wait.
+  # The receiver tells the user; true for one of those that wait.
   missing @4 :List(AwaitedMember);
   # By slot, strictly ascending; the first few of them.
 }

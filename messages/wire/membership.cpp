@@ -35,13 +35,13 @@ std::string read_address(capnp::Data::Reader bytes, verdict& so_far) {
 void read_path_addresses(wire::Introduction::Reader from, path_addresses& value, verdict& so_far) {
   value.rank = from.getRank();
   so_far.require(is_rank(value.rank), rank_rule);
-  if (!so_far.require(from.getPaths().size() <= path_limit, "an introduction names too many data paths"))
+  if (!so_far.require(from.getPaths().size() <= path_limit, "path addresses names too many data paths"))
     return;
   for (auto getPath : from.getPaths()) {
     auto path = read_label(getPath.getPath(), so_far);
     const auto is_this = [&path](const path_address& other) { return other.path == path; };
     so_far.require(std::none_of(value.paths.begin(), value.paths.end(), is_this),
-                   "an introduction names a data path twice");
+                   "path addresses names a data path twice");
     value.paths.push_back({std::move(path), read_address(getPath.getAddress(), so_far)});
   }
 }

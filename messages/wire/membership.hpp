@@ -17,7 +17,7 @@
 namespace farandole {
 
 /// Longest address of a data path.
-inline constexpr std::size_t path_limit = 16; ///< paths in an introduction
+inline constexpr std::size_t path_limit = 16; ///< paths in path addresses
 inline constexpr std::size_t path_address_limit_bytes = std::size_t{64} << 10;
 
 struct hello {

@@ -189,7 +189,7 @@ TEST_CASE("the short messages of a member's life arrive as they were sent") {
   CHECK(*call == greeting{wire_version, 65535});
 }
 
-TEST_CASE("introductions arrive as they were sent, with any bytes in an address") {
+TEST_CASE("path addresses arrive as they were sent, with any bytes in an address") {
   auto addresses =
       decode_path_addresses(travelled(encode(somewhere, sound_member_path_addresses().members[1])));
   REQUIRE(addresses);
@@ -199,7 +199,7 @@ TEST_CASE("introductions arrive as they were sent, with any bytes in an address"
   CHECK(*all == sound_member_path_addresses());
 }
 
-TEST_CASE("introductions out of order or too long are refused") {
+TEST_CASE("path addresses out of order or too long are refused") {
   auto value = sound_member_path_addresses();
   std::swap(value.members[0], value.members[1]);
   CHECK_FALSE(decode_member_path_addresses(encode(somewhere, value)));
@@ -210,7 +210,7 @@ TEST_CASE("introductions out of order or too long are refused") {
   CHECK_FALSE(refused({0, {{"ucx", std::string(path_address_limit_bytes, 'u')}}}));
 }
 
-TEST_CASE("introductions that name a path twice, or too many paths, are refused") {
+TEST_CASE("path addresses that name a path twice, or too many paths, are refused") {
   CHECK_FALSE(decode_path_addresses(encode(somewhere, path_addresses{0, {{"tcp", "a"}, {"tcp", "b"}}})));
   path_addresses many;
   for (std::size_t i = 0; i < path_limit; ++i)

@@ -13,19 +13,19 @@
 # id (nothing, if nothing is). Members drop ids told to them in `forget`: they send them no more, but still
 # answer an `ask` for what is pending. No bundle names an id after its `forget`.
 #
-# The board
+# The fast path
 # ---------
-# An assignment may grant a cell on the board (`cell` is its offset in every member's board area, -1 for none).
+# An assignment may grant a cell on the fast path (`cell` is its offset in every member's fast path area, -1 for none).
 # From then on, members on the one host publish this tensor there, in rounds counted from 0 per id, and the leader
 # hears nothing of it. A member that cannot go on so (it joined, or its signature changed) says in `left` which round
-# it will not publish; the leader answers everyone with `retract`, and a member that waits on the board in just that
+# it will not publish; the leader answers everyone with `retract`, and a member that waits on the fast path in just that
 # round takes its cell back and sends a full request. An id that was retracted is forgotten. A member that joins while
-# it waits on the board in a round that is not complete gives that round up itself: it takes its cell back, says so in
+# it waits on the fast path in a round that is not complete gives that round up itself: it takes its cell back, says so in
 # `left`, and sends the full request before `join`. So the others may come to this tensor whenever they like.
 # Of an alltoall or an allgather a member publishes a notice instead of the tensor (`cellBytes` is the notice's), and the
 # others copy what is for them out of its memory; then each publishes in its cell that it has (collectives/transport/shm/
 # notice.hpp).
-# A cell serves those who wait. A member whose callers only leave callbacks, or do not wait at once for what is copied out
+# A cell serves those that wait. A member whose callers only leave callbacks, or do not wait at once for what is copied out
 # of their memory, says `seatless` in its full request, and an id
 # that any member has asked for so is granted no cell as long as it lives. A member that has been granted one all the
 # same, because it asked otherwise before, leaves it as above.
@@ -45,7 +45,7 @@
 # or with a failure of the name "farandole.process_sets". A set has two numbers. Its id is what people see; ids of removed sets
 # are used again, the oldest first. Its number stands in envelopes; it counts up and is never used again within the
 # generation, so a late message of a removed set cannot be taken for one of its successor. Requests of every set go to
-# the leader of the global set, who answers its members only. A set that ends gets a last Schedule with `end`.
+# the leader of the global set, which answers its members only. A set that ends gets a last Schedule with `end`.
 # Where part of a set fails on a member, that member says so in `faults`, in the global set. The leader answers everyone
 # in the global set's schedule: the set ends at once on all its members, whatever is pending in it, and starts anew under
 # its id with the next number. So the number is the set's epoch: what comes for an old one is dropped. Of several members
@@ -126,7 +126,7 @@ struct Requests {
   ids @0 :List(UInt32);
   full @1 :List(Request);
   left @2 :List(Round);
-  # Board rounds that this member will not publish.
+  # Fast path rounds that this member will not publish.
   join @3 :Bool;
   # This member has no more data; zeros stand in for it until all have joined.
   leaves @4 :Departure.Departure;

@@ -41,12 +41,12 @@ struct request {
   farandole::signature signature;
   std::uint32_t group = 0;
   std::uint32_t group_size = 0;
-  bool no_fast_path = false; ///< this member wants no place on the board for it
+  bool no_fast_path = false; ///< this member wants no place on the fast path for it
 
   friend bool operator==(const request&, const request&) = default;
 };
 
-/// A round on the board of an id.
+/// A round on the fast path of an id.
 struct fast_path_round {
   std::uint32_t id = 0;
   std::uint64_t round = 0;
@@ -87,7 +87,7 @@ struct requests {
   friend bool operator==(const requests&, const requests&) = default;
 };
 
-/// A name gets an id; `cell` is its offset in every member's board area, or -1; `cell_bytes` is what one
+/// A name gets an id; `cell` is its offset in every member's fast path area, or -1; `cell_bytes` is what one
 /// member's tensor has there (the cell takes board::footprint of it).
 struct assignment {
   std::uint32_t id = 0;

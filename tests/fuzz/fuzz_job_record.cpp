@@ -1,7 +1,7 @@
 // Any bytes, as the file in which a launcher tells where its job is: reading answers with a job that drain
 // can call, or an error; what is written of it reads the same.
 #include "tests/fuzz/choices.hpp"
-#include "tools/farandole/job_record.hpp"
+#include "tools/farandole/cli/job_record.hpp"
 
 using namespace farandole;
 

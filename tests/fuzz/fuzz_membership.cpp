@@ -2,7 +2,7 @@
 // farewells, reports and returns of members that follow no rule, with what their launcher says in between,
 // and a rendezvous that ends and is started again from its journal. Whatever comes, only those are told
 // something who have said something, every message can be read by who gets it, a generation has as many
-// members as it must, and none leaves out anybody who waits and has a right to be in.
+// members as it must, and none leaves out anybody that waits and has a right to be in.
 #include <map>
 #include <set>
 

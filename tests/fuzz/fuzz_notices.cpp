@@ -36,7 +36,7 @@ void check(const row_plan& plan, std::span<const notice> notices, std::size_t ro
   require(total <= most);
   require(plan.bytes == total * row_bytes && plan.bytes == bytes);
   require(plan.gifts.size() <= (plan.placed ? members : 0));
-  // A place is where its owner says, wherever that is: the arena looks whether it has it.
+  // A place is where its owner says, wherever that is: the result heap looks whether it has it.
   for (const auto& gift : plan.gifts) {
     require(gift.member < members && gift.bytes > 0);
     const auto place = notices[gift.member].place();

@@ -1,5 +1,5 @@
 // What strangers and members send to the tcp path: a listener's handshake, the chunks of a connection whose
-// keys are known, and the address in an introduction. None may crash, and none may be taken for a member's.
+// keys are known, and the address in path addresses. None may crash, and none may be taken for a member's.
 #include <poll.h>
 #include <sys/socket.h>
 

@@ -69,7 +69,7 @@ exploration explore(const program& which, const std::optional<weakening>& change
 /// In a thread or at_end: ends the execution as failed unless `holds`.
 void require(bool holds, const char* claim);
 
-/// Sleeps while `word` has this value (FUTEX_WAIT); wakes all who sleep there (FUTEX_WAKE). As futex(2)
+/// Sleeps while `word` has this value (FUTEX_WAIT); wakes all that sleep there (FUTEX_WAKE). As futex(2)
 /// promises, these calls are totally ordered for one word, and nothing more: the kernel's own barriers are
 /// not counted on.
 class atomic_word;

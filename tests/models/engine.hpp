@@ -55,7 +55,7 @@ struct message {
 struct location {
   std::vector<message> history; ///< in modification order
   stamp newest_sc = 0;          ///< that a sequentially consistent access wrote or read
-  knowledge by_futex;           ///< of those who called the kernel to wake
+  knowledge by_futex;           ///< of those that called the kernel to wake
 };
 
 struct plain_cell {

@@ -82,7 +82,7 @@ scenario a_sleeper_is_woken() {
       });
 }
 
-/// A channel of the window: a slot is written again only when its reader has released it.
+/// A channel of the segment: a slot is written again only when its reader has released it.
 scenario a_slot_is_written_again_when_it_was_released() {
   struct shared {
     counter packed, released;
@@ -106,7 +106,7 @@ scenario a_slot_is_written_again_when_it_was_released() {
       });
 }
 
-/// Rounds on the board: no member writes a half that another still reads, and nobody reads an older round's
+/// Rounds on the fast path: no member writes a half that another still reads, and nobody reads an older round's
 /// bytes.
 scenario two_halves_are_enough() {
   struct shared {
@@ -261,7 +261,7 @@ std::vector<model> all_models() {
       {"a round has one outcome", a_round_has_one_outcome},
       {"an earlier outcome stands", an_earlier_outcome_stands},
       {"beginning and taking back exclude each other", beginning_and_taking_back_exclude_each_other},
-      {"a gift arrives whole", a_peer_write_arrives_whole},
+      {"a peer write arrives whole", a_peer_write_arrives_whole},
   };
 }
 

@@ -1,4 +1,4 @@
-"""Every mistake that the interface names, at both doors, among all ranks and in a set: it fails alone, in words that
+"""Every mistake that the interface names, at both submission queues, among all ranks and in a set: it fails alone, in words that
 name the tensor, the ranks and the values, and everything goes on afterwards.
 """
 
@@ -68,7 +68,7 @@ def party(request: pytest.FixtureRequest, sets: Dict[str, Party]) -> Party:
 
 @pytest.fixture(params=["torch all", "numpy set"])
 def place(request: pytest.FixtureRequest, sets: Dict[str, Party]) -> Tuple[Door, Party]:
-    """For what the core decides, which is the same behind both doors."""
+    """For what the core decides, which is the same behind both submission queues."""
     door, _, party = request.param.partition(" ")
     return DOORS[door], sets[party]
 

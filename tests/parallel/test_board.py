@@ -1,6 +1,6 @@
-"""A round on the board that one rank does not join is taken back: by a mismatch, by a join, by a new generation.
+"""A round on the fast path that one rank does not join is taken back: by a mismatch, by a join, by a new generation.
 
-Each test first makes sure that its tensor is on the board. What a round that was taken back leaves in the buffer of the
+Each test first makes sure that its tensor is on the fast path. What a round that was taken back leaves in the buffer of the
 rank that waited is what that rank put there.
 """
 
@@ -25,11 +25,11 @@ pytestmark = [
 
 
 def on_board() -> int:
-    return int(job.runtime.counters()["on_board"])
+    return int(job.runtime.counters()["on_fast_path"])
 
 
 def sit_down(name: str, size: int, elements: int = 8) -> None:
-    """Brings a tensor onto the board, on all ranks."""
+    """Brings a tensor onto the fast path, on all ranks."""
     for _ in range(200):
         before = on_board()
         assert hvd.allreduce(torch.ones(elements), name=name, op=hvd.Sum)[0].item() == size
@@ -41,7 +41,7 @@ def sit_down(name: str, size: int, elements: int = 8) -> None:
 
 
 def seat_barriers(name: str) -> None:
-    """Brings barriers onto the board, on all ranks."""
+    """Brings barriers onto the fast path, on all ranks."""
     for _ in range(200):
         before = on_board()
         hvd.barrier()
@@ -80,7 +80,7 @@ def test_a_mismatch_takes_the_round_back(what: str, name: str, rank: int, size: 
 def test_a_join_takes_the_round_back_and_zeros_stand_in(name: str, rank: int, size: int) -> None:
     sit_down(name, size)
     if rank == 0:
-        # The others may have joined already, or join while this rank waits on the board.
+        # The others may have joined already, or join while this rank waits on the fast path.
         tensor = torch.arange(8.0)
         hvd.allreduce_(tensor, name=name, op=hvd.Sum)
         assert torch.equal(tensor, torch.arange(8.0))
@@ -93,7 +93,7 @@ def test_a_new_generation_takes_the_round_back(name: str, rank: int, size: int) 
     if rank == 0:
         tensor = torch.arange(8.0)
         with pytest.raises(hvd.HorovodInternalError, match=r"called shutdown\(\)|shut down"):
-            # Where the others have left already the call itself fails, else the wait on the board.
+            # Where the others have left already the call itself fails, else the wait on the fast path.
             hvd.allreduce_(tensor, name=name, op=hvd.Sum)
         assert torch.equal(tensor, torch.arange(8.0))
     hvd.shutdown()

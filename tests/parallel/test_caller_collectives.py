@@ -1,6 +1,6 @@
 """Collectives that all ranks wait for are run by their callers, once their names are known.
 
-Each test first makes sure that its tensor is on the board, where callers agree on a collective.
+Each test first makes sure that its tensor is on the fast path, where callers agree on a collective.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ pytestmark = [
 
 
 def on_board() -> int:
-    return int(job.runtime.counters()["on_board"])
+    return int(job.runtime.counters()["on_fast_path"])
 
 
 def sit_down(call: Callable[..., object], name: str, *arguments: object) -> None:
-    """Calls until it has been on the board, on all ranks."""
+    """Calls until it has been on the fast path, on all ranks."""
     for _ in range(200):
         before = on_board()
         call(*arguments)

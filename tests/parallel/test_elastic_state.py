@@ -221,7 +221,7 @@ def test_gradients_of_a_job_of_one_are_reduced_too_if_it_may_grow(monkeypatch: p
 
 
 def test_the_total_batch_stays_whatever_the_number_of_members(rank: int, size: int) -> None:
-    """The recipe of docs/guides/elastic.md: the same parts of every batch, dealt out to those who are there."""
+    """The recipe of docs/guides/elastic.md: the same parts of every batch, dealt out to those that are there."""
     parts, lr = 7, 0.1
     generator = torch.Generator().manual_seed(1)
     data = torch.randn(6, parts, 2, 3, generator=generator, dtype=torch.float64)

@@ -131,7 +131,7 @@ def test_a_group_is_reduced_and_tells_when_it_has_settled():
 )
 def test_what_is_left_to_a_callback_never_goes_by_the_board():
     def rounds(name, told):
-        before = job.runtime.counters()["on_board"]
+        before = job.runtime.counters()["on_fast_path"]
         for step in range(4):
             array = np.full((3,), float(hvd.rank() + step), np.float32)
             asked = submission(name, array, output=array)
@@ -140,7 +140,7 @@ def test_what_is_left_to_a_callback_never_goes_by_the_board():
             assert door.wait(handle, 60_000, None) == 0
             door.release(handle)
             assert array.tolist() == [sum(range(hvd.size())) + step * hvd.size()] * 3
-        return job.runtime.counters()["on_board"] - before
+        return job.runtime.counters()["on_fast_path"] - before
 
     assert rounds("door.callback", TOLD_CALLBACK) == 0
     assert rounds("door.anyhow", TOLD_ANYHOW) > 0

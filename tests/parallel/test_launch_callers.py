@@ -181,7 +181,7 @@ for each in threads:
 for each in threads:
     each.join()
 assert not wrong, wrong
-assert job.runtime.counters()["on_board"] > 0
+assert job.runtime.counters()["on_fast_path"] > 0
 print("went on", flush=True)
 """
 

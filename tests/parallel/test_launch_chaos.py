@@ -124,7 +124,7 @@ def chaos(start: Callable[..., Job], tmp_path: Path) -> Callable[..., Job]:
 
 
 def trained(job: Job) -> List[int]:
-    """Process ids of all who have begun."""
+    """Process ids of all that have begun."""
     return [int(each) for each in re.findall(r"BEGIN of \d+ pid (\d+)", job.text)]
 
 

@@ -52,7 +52,7 @@ train(state)
 # Appended to the example of a path: a process meets the others for the n-th time, and dies instead.
 DIES = """
 #include <signal.h>
-static farandole_path_status dies(void* path, const void* const* introductions, const size_t* sizes,
+static farandole_path_status dies(void* path, const void* const* path addresses, const size_t* sizes,
                                   const farandole_path_limits* until, farandole_path_why* why) {
   static int meetings = 0;
   const char* mine = getenv("HOROVOD_RANK");
@@ -60,7 +60,7 @@ static farandole_path_status dies(void* path, const void* const* introductions, 
   ++meetings;
   if (mine && victim && atoi(mine) == atoi(victim) && atoi(strchr(victim, ':') + 1) == meetings)
     raise(SIGKILL);
-  return meet(path, introductions, sizes, until, why);
+  return meet(path, path addresses, sizes, until, why);
 }
 
 """

@@ -24,7 +24,7 @@ import farandole.numpy as hvd
 import numpy
 
 RANK = int(os.environ["HOROVOD_RANK"])
-ELEMENTS = 50_000  # too many for the board
+ELEMENTS = 50_000  # too many for the fast path
 
 def total(group, name):
     sums = hvd.allreduce(numpy.full(ELEMENTS, float(RANK)), op=hvd.Sum, name=name, process_set=group)
@@ -45,14 +45,14 @@ def failure(call):
 EACH_ACTOR = {
     (0, 1): "rank=0,actor=negotiator,message=1",
     (0, 2): "rank=2,actor=worker,message=3",
-    (1, 2): "rank=2,actor=mover,at=worker,message=2",
+    (1, 2): "rank=2,actor=path_connector,at=worker,message=2",
     (0, 1, 2): "rank=0,actor=scheduler,message=1",
     (0, 1, 3): "rank=0,actor=worker,message=2",
-    (0, 2, 3): "rank=0,actor=mover,at=worker,message=2",
+    (0, 2, 3): "rank=0,actor=path_connector,at=worker,message=2",
     (1, 2, 3): "rank=0,actor=introducer,message=2",
 }
 # Rank 2 speaks for rank 3.
-GATHERERS = {(0, 2, 3): "rank=2,actor=gatherer,message=1", (1, 3): "rank=2,actor=gatherer,message=1"}
+RELAYS = {(0, 2, 3): "rank=2,actor=relay,message=1", (1, 3): "rank=2,actor=relay,message=1"}
 NEIGHBOURS = [(2, 3), (1, 3), (0, 3)]
 
 ONE_AFTER_THE_OTHER = """
@@ -213,8 +213,8 @@ def run(ranks: int, script: str, tmp_path: Path, faults: str, *arguments: str, *
 
 @pytest.mark.parametrize(
     ("faults", "neighbours", "hosts"),
-    [(EACH_ACTOR, NEIGHBOURS, "aaaa"), (GATHERERS, [], "aabb")],
-    ids=["each actor", "gatherers"],
+    [(EACH_ACTOR, NEIGHBOURS, "aaaa"), (RELAYS, [], "aabb")],
+    ids=["each actor", "relays"],
 )
 def test_a_fault_in_a_set_is_its_own(
     faults: Dict[Tuple[int, ...], str], neighbours: List[Tuple[int, ...]], hosts: str, tmp_path: Path
@@ -224,7 +224,7 @@ def test_a_fault_in_a_set_is_its_own(
     run(4, ONE_AFTER_THE_OTHER, tmp_path, injected, how, FARANDOLE_RELAY_RANKS="2")
 
 
-@pytest.mark.parametrize("actor", ["negotiator,message=11", "mover,at=negotiator,message=30"])
+@pytest.mark.parametrize("actor", ["negotiator,message=11", "path_connector,at=negotiator,message=30"])
 def test_ranks_that_agree_where_to_go_on_may_fail_at_any_moment(actor: str, tmp_path: Path) -> None:
     run(4, AT_ANY_MOMENT, tmp_path, f"set=1,rank=0,actor={actor}")
 
@@ -234,7 +234,7 @@ def test_a_set_that_fails_again_and_again_ends_the_job_and_says_why(tmp_path: Pa
 
 
 @pytest.mark.parametrize("script", [REMOVED, LEFT, KILLED], ids=["removed", "left", "killed"])
-@pytest.mark.parametrize("fault", ["rank=0,actor=negotiator,message=1", "rank=1,actor=mover,at=worker,message=1"])
+@pytest.mark.parametrize("fault", ["rank=0,actor=negotiator,message=1", "rank=1,actor=path_connector,at=worker,message=1"])
 def test_a_set_may_end_while_it_starts_anew(script: str, fault: str, tmp_path: Path) -> None:
     text = run(4 if script == KILLED else 3, script, tmp_path, f"set=1,{fault},times=2")
     assert script != KILLED or text.count("told") == 3, text

@@ -50,7 +50,7 @@ def test_nothing_goes_by_the_board_when_mpi_is_asked_for(name: str) -> None:
     for _ in range(4):
         hvd.allreduce(torch.ones(2), name=name)
     forced = "mpi" in (os.environ.get("FARANDOLE_CPU_PATH"), os.environ.get("HOROVOD_CPU_OPERATIONS"))
-    assert not forced or job.runtime.counters()["on_board"] == 0
+    assert not forced or job.runtime.counters()["on_fast_path"] == 0
 
 
 def test_a_job_from_a_communicator(rank: int, size: int, afresh: None, MPI: Any) -> None:

@@ -55,7 +55,7 @@ def each_set(size: int) -> Iterator[List[int]]:
 def check_reductions(ranks: List[int], group: hvd.ProcessSet, name: str, count: int) -> None:
     own, all_of_them = sample(hvd.rank(), torch.float32), torch.stack([sample(each, torch.float32) for each in ranks])
     total = all_of_them.sum(0)
-    for turn in range(4):  # in full, by id, and from then on over the board
+    for turn in range(4):  # in full, by id, and from then on over the fast path
         assert torch.equal(hvd.allreduce(own, name=f"{name}.sum", op=hvd.Sum, process_set=group), total), turn
     assert torch.allclose(hvd.allreduce(own, name=f"{name}.mean", process_set=group), total / count)
     assert torch.equal(hvd.allreduce(own, op=hvd.Max, process_set=group), all_of_them.max(0).values)

@@ -1,4 +1,4 @@
-"""Other users of a job's own host, who have its folders for temporary files, but not its secret."""
+"""Other users of a job's own host, which have its folders for temporary files, but not its secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strangers at the doors that are open only while members meet: the listener for data, and the offer of memory that
+"""Strangers at the submission queues that are open only while members meet: the listener for data, and the offer of memory that
 members on one host share. The job makes process sets all the time, so its members meet again and again; a man in the
 middle holds one member's call back for as long as the stranger has the listener for himself.
 """

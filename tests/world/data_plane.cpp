@@ -64,7 +64,7 @@ public:
   void addresses_exchanged(const envelope& message) {
     auto all = decode_member_path_addresses(message);
     if (!all || all->members.size() != members_)
-      return plane_->watcher_.problem("introductions of another set came");
+      return plane_->watcher_.problem("path addresses of another set came");
     self_->delayed_send(self_, plane_->takes(process_, 2000), ready_atom::value);
   }
 
@@ -246,7 +246,7 @@ std::shared_ptr<shm_fast_path> data_plane::fast_path_of(const set_key& set, cons
     layout.staging_bytes = memory.staging_bytes;
     auto made = shm_segment::create(layout);
     if (!made) {
-      watcher_.problem("no memory for a board: " + made.error().text);
+      watcher_.problem("no memory for a fast path: " + made.error().text);
       return nullptr;
     }
     shared = std::move(*made);

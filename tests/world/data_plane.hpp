@@ -1,6 +1,6 @@
 // The data paths of a simulated job. A bundle moves once every member of its set has come to it; what each
 // gets is worked out from what all of them brought. Where a member has gone, the others' bundles break,
-// sooner or later, or end just before they would. Members of a set on one host share a real board where the
+// sooner or later, or end just before they would. Members of a set on one host share a real fast path where the
 // settings want one: small tensors take the fast path there.
 #pragma once
 
@@ -63,9 +63,9 @@ public:
 
   /// Makes the movers of this process' sets.
   void simulate(set_setup& pattern, process_id process);
-  /// The board of a member of this set; null: it has none.
+  /// The fast path of a member of this set; null: it has none.
   std::shared_ptr<shm_fast_path> fast_path_of(const set_key& set, const set_setup& setup, std::int32_t place);
-  /// Its heartbeat word, beside the board's; likewise.
+  /// Its heartbeat word, beside the fast path's; likewise.
   std::shared_ptr<heartbeat_words> words_of(const set_key& set, const set_setup& setup,
                                             std::int32_t place) const;
   /// The process runs no more.

@@ -124,7 +124,8 @@ void elastic_log::ended_on_fast_path(const set_key& set, const std::string& name
   on_fast_path_ += well;
   const auto [first, is_new] = rounds_[set].try_emplace({name, count}, well);
   if (!is_new && first->second != well)
-    problem(of(set.generation) + name + " has ended well on the board for one member, and not for another");
+    problem(of(set.generation) + name +
+            " has ended well on the fast path for one member, and not for another");
 }
 
 // The rendezvous would take it for lost.

@@ -57,9 +57,9 @@ public:
   /// The operation of this name, the `count`th of it in this set, ended well with this result on a member.
   void brought(const set_key& set, const std::string& name, std::uint64_t count,
                const std::vector<std::int64_t>& result);
-  /// That operation was on the board, where all members that are still there come to the same end.
+  /// That operation was on the fast path, where all members that are still there come to the same end.
   void ended_on_fast_path(const set_key& set, const std::string& name, std::uint64_t count, bool well);
-  /// Operations that ended well on the board.
+  /// Operations that ended well on the fast path.
   std::uint64_t on_fast_path() const { return on_fast_path_; }
   /// A member leaves its generation by plan; says farewell to the rendezvous; and has left.
   void leaves(std::int32_t slot) { leaving_.insert(slot); }

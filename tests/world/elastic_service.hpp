@@ -39,7 +39,7 @@ public:
   bool is_rendezvous(process_id process) const { return lives_.contains(process); }
   /// The one that was started last.
   process_id latest() const { return latest_; }
-  /// When it gives up waiting for those who were in and have not come back.
+  /// When it gives up waiting for those that were in and have not come back.
   time_point gives_up_at() const { return gives_up_at_; }
   /// One sends this: it must be in its journal.
   void sends(process_id process, const welcome& greeting);

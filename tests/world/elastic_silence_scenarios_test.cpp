@@ -48,9 +48,9 @@ struct stop_story {
 TEST_CASE(
     "elastic scenario: operations that wait for a stopped member fail after their timeout, and name it") {
   auto options = with_heartbeats(false);
-  // They wait on the board, at the leader, or there and in a lane.
+  // They wait on the fast path, at the leader, or there and in a lane.
   std::string part = "operations wait for rank 1 on host-b, which has made no progress for ";
-  SECTION("on the board") {
+  SECTION("on the fast path") {
     options.one_machine = true;
   }
   SECTION("at the leader") {}

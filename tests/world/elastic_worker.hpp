@@ -19,7 +19,7 @@
 
 #include "actors/event_loop/log.hpp"
 #include "actors/launch/process.hpp"
-#include "actors/member/shared_state.hpp"
+#include "actors/process_set/shared_state.hpp"
 #include "elastic/join_deadline.hpp"
 #include "elastic/join_retry.hpp"
 #include "messages/settings/settings.hpp"
@@ -161,7 +161,7 @@ private:
   caf::actor member_;
   std::shared_ptr<join_deadline> deadline_; ///< of this init()
   std::optional<join_retry> starts_;        ///< of this init()
-  std::int64_t looks_ = 0;                  ///< of callers at operations on the board
+  std::int64_t looks_ = 0;                  ///< of callers at operations on the fast path
   std::uint64_t incarnation_ = 0;           ///< of the runtime; what belongs to an earlier one is not heard
   std::shared_ptr<shared_set_state> set_;
   bool founding_ = false; ///< an answer about the sets of the start is owed

@@ -1,5 +1,5 @@
 // A thread that does one thing after another while whoever asks waits. What runs there has the thread's own
-// memory arena and, where cores are free, a core and its caches to itself, as a process of its own would.
+// memory result heap and, where cores are free, a core and its caches to itself, as a process of its own would.
 // Neither of the two sleeps while the other works, nor moves to the other's core: a virtual core that has
 // halted is slow for a while, and on a host that trains none halts; and a core on which thousands of members
 // were simulated has nothing in its caches that one of them would find there.

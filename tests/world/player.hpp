@@ -39,7 +39,7 @@ public:
          const caf::actor& watcher);
   /// The trainer begins.
   void start();
-  /// Closes the door and stops the actors.
+  /// Closes the submission queue and stops the actors.
   void stop();
   set_client_actor worker() const { return worker_; }
 

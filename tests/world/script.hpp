@@ -66,7 +66,7 @@ public:
   /// -1 when nobody joins.
   std::int32_t joined_step() const { return options_.joins ? options_.full_steps : -1; }
 
-  /// Whether `rank` submits tensors in this step; in the joined step, those who do not have joined.
+  /// Whether `rank` submits tensors in this step; in the joined step, those that do not have joined.
   bool takes_part(std::int32_t step, std::int32_t rank) const;
   std::string name(std::int32_t tensor) const {
     return "allreduce.layer." + std::to_string(tensor) + ".weight";

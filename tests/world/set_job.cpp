@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "actors/interfaces/link.hpp"
+#include "actors/event_loop/link_messages.hpp"
 #include "tests/world/set_player.hpp"
 #include "tests/world/simulation.hpp"
 #include "tests/world/wires.hpp"
@@ -11,7 +11,7 @@ namespace farandole::testing {
 
 namespace {
 
-constexpr link_id parent_link = 2; // as the post has it
+constexpr link_id parent_link = 2; // as the message router has it
 constexpr link_id first_child_link = 1000;
 
 std::vector<member> members_of(const set_options& options) {

@@ -54,7 +54,7 @@ path_connector_actor set_lane(caf::event_based_actor* parent, const set_setup& s
         [=, &stage](const envelope& message) {
           auto all = decode_member_path_addresses(message);
           if (!all || all->members.size() != ranks.size())
-            return stage.problem("rank " + std::to_string(rank) + ": introductions of another set");
+            return stage.problem("rank " + std::to_string(rank) + ": path addresses of another set");
           self->delayed_send(self, takes(2000), ready_atom::value);
         },
         [setup](ready_atom) { setup.ready(); },

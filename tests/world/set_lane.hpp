@@ -1,4 +1,4 @@
-// What stands in for the mover of a simulated member in one process set: it introduces itself and hears of
+// What stands in for the path connector of a simulated member in one process set: it introduces itself and hears of
 // the others as the real one does, but its bundles only take time.
 #pragma once
 

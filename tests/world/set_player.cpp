@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "actors/event_loop/link_messages.hpp"
 #include "actors/interfaces/generation.hpp"
 #include "actors/interfaces/heartbeats.hpp"
-#include "actors/interfaces/link.hpp"
 #include "actors/interfaces/member_watcher.hpp"
 #include "actors/member/message_router.hpp"
 #include "actors/process_set/process_set_manager.hpp"

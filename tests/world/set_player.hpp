@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/member/shared_state.hpp"
+#include "actors/process_set/shared_state.hpp"
 #include "tests/world/chronicle.hpp"
 #include "tests/world/dice.hpp"
 #include "tests/world/set_play.hpp"

@@ -5,7 +5,7 @@
 #include <deque>
 #include <optional>
 
-#include "actors/interfaces/link.hpp"
+#include "actors/event_loop/link_messages.hpp"
 
 namespace farandole::testing {
 

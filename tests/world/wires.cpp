@@ -4,7 +4,7 @@
 #include <deque>
 #include <utility>
 
-#include "actors/interfaces/link.hpp"
+#include "actors/event_loop/link_messages.hpp"
 #include "tests/world/dice.hpp"
 #include "tests/world/simulation.hpp"
 

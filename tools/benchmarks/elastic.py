@@ -1,4 +1,4 @@
-"""How long a change of the members holds up those who stay: a worker that is killed, that joins, that leaves."""
+"""How long a change of the members holds up those that stay: a worker that is killed, that joins, that leaves."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _times(said: str, word: str) -> list[float]:
 
 
 def _changes(said: str, size: int) -> list[Change]:
-    """Of those who were there before and came to be so many."""
+    """Of those that were there before and came to be so many."""
     found = re.findall(rf"GO [1-9]\d* {size} ([0-9.]+) ([0-9.]+) (-?\d+)", said)
     return [Change(float(last), float(first), int(lost)) for last, first, lost in found]
 

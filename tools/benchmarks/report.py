@@ -97,7 +97,7 @@ def shares_table(all_measured: list[Measured]) -> list[str]:
             share = measured.share(*ours, *theirs)
             cells.append(verdict(f"{share:.2g}", wanted.share is None or share <= wanted.share))
         if any(cells):
-            work = wanted.work if wanted.stack == OURS else f"{wanted.work}, board off"
+            work = wanted.work if wanted.stack == OURS else f"{wanted.work}, fast path off"
             rival = wanted.rival + (" in buckets" if wanted.rival_work else "")
             limit = "report" if wanted.share is None else f"≤ {wanted.share:g}"
             lines.append(row(work, rival, limit, *cells))

@@ -254,7 +254,7 @@ def copy_all(targets: Tensors, sources: Tensors) -> None:
 
 
 def stack_named(name: str) -> Stack:
-    """`farandole without board` and the like are the same library with other settings."""
+    """`farandole without fast path` and the like are the same library with other settings."""
     library = name.split()[0]
     classes = {"farandole": HorovodInterface, "horovod": HorovodInterface, "gloo": Gloo, "mpi4py": Mpi4py}
     return classes[library]()

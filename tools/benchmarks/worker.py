@@ -2,7 +2,7 @@
 
     python -m benchmarks.worker STACK SOCKET
 
-Commands and answers are lines of JSON. Between commands the process sleeps in a read, so that the crew whose turn it is
+Commands and answers are lines of JSON. Between commands the process sleeps in a read, so that the worker scheduler whose turn it is
 has the machine to itself. Nothing but the standard library and PyTorch is used, so any interpreter will do.
 """
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <iostream>
 
-#include "tools/farandole/frameworks.hpp"
+#include "tools/farandole/cli/frameworks.hpp"
 
 namespace farandole {
 

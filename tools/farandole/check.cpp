@@ -4,8 +4,8 @@
 
 #include "collectives/transport/ccl/ccl_library.hpp"
 #include "collectives/transport/mpi/mpi_library.hpp"
-#include "collectives/transport/registry/path_routes.hpp"
-#include "collectives/transport/registry/path_table.hpp"
+#include "collectives/transport/path_routes.hpp"
+#include "collectives/transport/path_table.hpp"
 #include "tools/farandole/command_line.hpp"
 
 namespace farandole {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "messages/settings/settings.hpp"
-#include "tools/farandole/frameworks.hpp"
+#include "tools/farandole/cli/frameworks.hpp"
 
 namespace farandole {
 

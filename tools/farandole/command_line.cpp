@@ -11,7 +11,7 @@
 
 #include "collectives/transport/registry/forced_path.hpp"
 #include "messages/settings/known_variables.hpp"
-#include "tools/farandole/arguments.hpp"
+#include "tools/farandole/cli/arguments.hpp"
 #include "tools/farandole/config_file.hpp"
 #include "tools/farandole/elastic_options.hpp"
 #include "tools/farandole/help_layout.hpp"

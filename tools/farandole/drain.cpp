@@ -11,8 +11,8 @@
 #include "actors/member/drain_call.hpp"
 #include "messages/values/printable.hpp"
 #include "messages/wire/membership.hpp"
-#include "tools/farandole/app_arguments.hpp"
-#include "tools/farandole/job_record.hpp"
+#include "tools/farandole/cli/app_arguments.hpp"
+#include "tools/farandole/cli/job_record.hpp"
 
 namespace farandole {
 

@@ -6,7 +6,7 @@
 
 #include "actors/submission/request_check.hpp"
 #include "collectives/operation.hpp"
-#include "collectives/transport/registry/path_table.hpp"
+#include "collectives/transport/path_table.hpp"
 
 namespace farandole {
 
@@ -68,7 +68,7 @@ std::string where_it_runs() {
   std::string text = "## Where each operation runs\n\n| operation |", reasons;
   for (const auto& path : path_table())
     text += cell(path.name);
-  text += " board |\n" + columns(path_table().size() + 2);
+  text += " fast path |\n" + columns(path_table().size() + 2);
   for (const auto& asked : operation_table) {
     text += "|" + cell(asked.name);
     for (const auto& path : path_table()) {

@@ -6,10 +6,10 @@
 #include <iostream>
 
 #include "actors/launch/launcher.hpp"
-#include "actors/member/job_secret.hpp"
+#include "actors/rendezvous/job_secret.hpp"
 #include "messages/settings/settings.hpp"
 #include "messages/values/printable.hpp"
-#include "tools/farandole/app_arguments.hpp"
+#include "tools/farandole/cli/app_arguments.hpp"
 
 namespace farandole {
 

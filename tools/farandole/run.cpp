@@ -14,11 +14,11 @@
 
 #include "actors/launch/launcher.hpp"
 #include "actors/launch/program.hpp"
-#include "actors/member/job_secret.hpp"
-#include "actors/member/this_host.hpp"
+#include "actors/rendezvous/job_secret.hpp"
+#include "actors/rendezvous/this_host.hpp"
 #include "collectives/transport/connections/interface_addresses.hpp"
 #include "messages/values/printable.hpp"
-#include "tools/farandole/job_record.hpp"
+#include "tools/farandole/cli/job_record.hpp"
 #include "tools/farandole/worker_environment.hpp"
 #include "tools/farandole/worker_threads.hpp"
 

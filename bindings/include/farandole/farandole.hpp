@@ -239,7 +239,7 @@ public:
   /// Counters for people and benchmarks.
   struct counters {
     std::uint64_t submitted = 0;
-    std::uint64_t on_fast_path = 0; ///< settled on the board
+    std::uint64_t on_fast_path = 0; ///< settled on the fast path
     std::uint64_t bundles = 0;      ///< runs of a path
     std::uint64_t loop_wakeups = 0; ///< times the event loop slept and woke
     std::uint64_t bytes_moved = 0;  ///< input bytes of finished bundles

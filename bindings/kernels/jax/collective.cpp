@@ -255,7 +255,7 @@ void settle_one(void* context) {
   }
 }
 
-/// Small tensors on one host meet on a board that whoever waits reads at once, while a callback is looked
+/// Small tensors on one host meet on a fast path that whoever waits reads at once, while a callback is looked
 /// after ever less often, up to once a millisecond. So these are waited for, but not longer than that.
 bool settles_at_once(const call& call) {
   constexpr std::size_t small_bytes = std::size_t{64} << 10;

@@ -1,6 +1,6 @@
 /// Waits for small operations of graphs on a thread of its own.
 ///
-/// Small tensors go over a board in shared memory, and are settled by whoever waits for them; where nobody
+/// Small tensors go over a fast path in shared memory, and are settled by whoever waits for them; where nobody
 /// does, the runtime's event loop looks after them ever less often. That would be long for a step of a
 /// graph in which one small tensor waits for another. So this thread waits for them, one after another in the
 /// order in which they came; if one takes long, all are left to the loop, which also sees to those that never

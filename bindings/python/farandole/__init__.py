@@ -1,6 +1,6 @@
 """Farandole keeps a group of training processes in step.
 
-Importing this package loads nothing heavy: no framework and no native library. Take the door of your framework, for
+Importing this package loads nothing heavy: no framework and no native library. Take the submission queue of your framework, for
 example ``import farandole.torch as hvd``. Lightning knows the strategy's names from then on.
 """
 

@@ -2,9 +2,9 @@
 #include <catch2/catch.hpp>
 
 #include "collectives/transport/ccl/ccl_library.hpp"
+#include "collectives/transport/path_routes.hpp"
+#include "collectives/transport/path_table.hpp"
 #include "collectives/transport/plugin/plugin_library.hpp"
-#include "collectives/transport/registry/path_routes.hpp"
-#include "collectives/transport/registry/path_table.hpp"
 
 using namespace farandole;
 

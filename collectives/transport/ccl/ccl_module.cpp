@@ -155,7 +155,8 @@ private:
     const std::size_t own = counts[static_cast<std::size_t>(set_.rank)];
     if (all == 0)
       return {};
-    const std::size_t output_offset = aligned(own + 1); // equal addresses would mean in place, even of nothing
+    const std::size_t output_offset =
+        aligned(own + 1); // equal addresses would mean in place, even of nothing
     std::byte* memory = end_.staging(output_offset + all);
     std::byte* result = memory + output_offset;
     pack(memory);
@@ -300,8 +301,8 @@ farandole_path_status connect_end(void* path, const void* const* introductions, 
   });
 }
 
-farandole_path_status run_end(void* path, const farandole_path_work* work, const farandole_path_limits* deadline,
-                              farandole_path_why* reason) {
+farandole_path_status run_end(void* path, const farandole_path_work* work,
+                              const farandole_path_limits* deadline, farandole_path_why* reason) {
   return guarded(reason, [&] { return ccl_work(*static_cast<ccl_end*>(path), *work, *deadline).run(); });
 }
 

@@ -1,6 +1,6 @@
 // Anybody can connect to a listener, and holds a descriptor there before proving anything. This table decides
 // which of the accepted connections may begin a handshake, in which order, and which must go. Every listener
-// of a job has one: those of links, of data connections and of the shared window.
+// of a job has one: those of links, of data connections and of the shared segment.
 //
 //   waiting (its first TLS record, the hello, has not come whole) ─▶ ready ─▶ shaking ─▶ removed
 //

@@ -30,7 +30,7 @@ public:
   /// Where this member expects the peer: bytes.
   virtual std::string address(int peer) const = 0;
   /// Blocks until there is a connection, or close(). Everybody connects to everybody, in the order of ranks:
-  /// then nobody waits for one who waits for him.
+  /// then nobody waits for one that waits for him.
   virtual std::string connect(int peer, const std::string& address) = 0;
   /// Null: `why` says why not. Messages of one slot between the same two members arrive in the order of
   /// sending; both must be of one length, for a shorter one is taken for a whole one.

@@ -23,8 +23,8 @@ error go_through(const piece_interludes& around) {
   return {};
 }
 
-/// Peers on this host by the one, peers of the column by the other; all members of a host, and all of a
-/// column, do the same in each swap (hierarchy::splits_by_bits).
+/// Peers on this host by the one, peers of the cross-host group by the other; all members of a host, and all of a
+/// cross-host group, do the same in each swap (hierarchy::splits_by_bits).
 class hierarchical_transport : public adasum_transport {
 public:
   hierarchical_transport(const hierarchy& topology, adasum_transport& near, adasum_transport& far)

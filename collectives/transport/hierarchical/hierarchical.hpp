@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "collectives/transport/hierarchical/hierarchical_transport.hpp"
-#include "collectives/transport/hierarchical/hierarchy.hpp"
+#include "collectives/transport/hierarchy.hpp"
 #include "collectives/transport/p2p/p2p_path.hpp"
 #include "collectives/transport/path.hpp"
 
@@ -14,7 +14,7 @@ namespace farandole {
 
 class hierarchical_path : public path {
 public:
-  /// `neighbours` moves between the members of this host, `column` between those of this member's column; it
+  /// `neighbours` moves between the members of this host, `cross-host group` between those of this member's cross-host group; it
   /// is null exactly where the member is in none. Both are connected, and nobody else uses them.
   hierarchical_path(hierarchy topology, std::unique_ptr<path> neighbours,
                     std::unique_ptr<p2p_path> cross_host_group);
@@ -22,7 +22,7 @@ public:
   std::string_view name() const override { return "hierarchical"; }
   /// allreduce and allgather; of Adasum see takes_adasum().
   outcome run(const work& bundle, const deadline_and_abort& deadline) override;
-  /// Neighbours exchange in the memory that they share, columns over the network, and the bits are those of
+  /// Neighbours exchange in the memory that they share, cross-host groups over the network, and the bits are those of
   /// the other paths; where hosts are no subcubes of the ranks there is no such order.
   bool takes_adasum() const { return takes_adasum_; }
 

@@ -1,5 +1,5 @@
-// Whatever step of an operation fails, on the host or in the column, the operation itself ends with the
-// error. One member alone: its neighbours and its column are stand-ins.
+// Whatever step of an operation fails, on the host or in the cross-host group, the operation itself ends with the
+// error. One member alone: its neighbours and its cross-host group are stand-ins.
 #include <catch2/catch.hpp>
 
 #include <cstring>

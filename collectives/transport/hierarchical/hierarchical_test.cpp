@@ -343,7 +343,7 @@ std::string interrupted(forked_member& self, operation op, const std::function<e
   return std::string(to_string(problem.kind)) + ": " + problem.text;
 }
 
-/// Passes the addresses of the columns between the members.
+/// Passes the addresses of the cross-host groups between the members.
 void exchange_addresses_across_hosts(forked_members& members, std::size_t size) {
   std::vector<std::string> addresses;
   for (std::size_t rank = 0; rank < size; ++rank)
@@ -355,8 +355,8 @@ void exchange_addresses_across_hosts(forked_members& members, std::size_t size) 
 
 } // namespace
 
-TEST_CASE(
-    "hierarchical: a host that gives up between two pieces ends the column, and no memory is touched then") {
+TEST_CASE("hierarchical: a host that gives up between two pieces ends the cross-host group, and no memory is "
+          "touched then") {
   const auto op = GENERATE(operation::allreduce, operation::allgather);
   forked_members members({"a", "b", "c"}, {}, [op](forked_member& self) {
     return interrupted(self, op, [] { return error{error_kind::disconnected, "the group has changed"}; });
@@ -372,7 +372,7 @@ TEST_CASE(
     CHECK_THAT(members.hear(other), Catch::StartsWith(disconnected) && Catch::Contains("rank 1 is lost"));
 }
 
-TEST_CASE("hierarchical: a member killed between two pieces is named by the others of its column") {
+TEST_CASE("hierarchical: a member killed between two pieces is named by the others of its cross-host group") {
   const auto op = GENERATE(operation::allreduce, operation::allgather);
   forked_members members({"a", "b", "c"}, {}, [op](forked_member& self) {
     return interrupted(self, op, [] {

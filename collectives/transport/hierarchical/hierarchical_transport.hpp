@@ -1,5 +1,5 @@
 // An allreduce or an allgather as two levels move it: for each piece of the bundle, what a member does with
-// its neighbours before its column carries the piece between the hosts, what the column carries, and what is
+// its neighbours before its cross-host group carries the piece between the hosts, what the cross-host group carries, and what is
 // done with the neighbours afterwards. Works go out, nothing is moved here. All results stand in the caller's
 // outputs from the start, so no memory is as large as the bundle.
 #pragma once
@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "collectives/transport/hierarchical/hierarchy.hpp"
+#include "collectives/transport/hierarchy.hpp"
 #include "collectives/transport/path.hpp"
 #include "collectives/transport/tensor_stream.hpp"
 
@@ -24,7 +24,7 @@ struct joined_memory {
   std::vector<std::byte> outputs; ///< of one piece, looked at by nobody
 };
 
-/// Each host reduces its members in rank order, each column its hosts in the order of hosts: the same bits on
+/// Each host reduces its members in rank order, each cross-host group its hosts in the order of hosts: the same bits on
 /// every member and in every run, though not those of one level where addition rounds. Sums of narrow floats
 /// are scaled on the host already, so that an average overflows nowhere in between.
 class hierarchical_allreduce {

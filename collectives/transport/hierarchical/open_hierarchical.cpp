@@ -15,13 +15,13 @@ namespace farandole {
 namespace {
 
 /// Between the two parts of an address: that between neighbours, in which it does not occur, and the
-/// column's.
+/// cross-host group's.
 constexpr char separator = '\n';
 
 /// A hierarchical_path, and before that its two parts.
 class opened_hierarchical_path : public path {
 public:
-  /// `column` is null exactly where the member is in none.
+  /// `cross-host group` is null exactly where the member is in none.
   opened_hierarchical_path(const hierarchy& levels, std::unique_ptr<path> neighbours,
                            std::unique_ptr<p2p_path> cross_host_group)
       : levels_(levels), neighbours_(std::move(neighbours)), cross_host_group_(std::move(cross_host_group)) {}

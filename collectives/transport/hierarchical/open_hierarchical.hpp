@@ -1,11 +1,11 @@
-// Opens the path in two levels: a path between neighbours, one between the members of this member's column,
+// Opens the path in two levels: a path between neighbours, one between the members of this member's cross-host group,
 // and a hierarchical_path over both once they are connected.
 #pragma once
 
 #include <memory>
 
 #include "collectives/transport/path.hpp"
-#include "collectives/transport/registry/path_routes.hpp"
+#include "collectives/transport/path_routes.hpp"
 
 namespace farandole {
 

@@ -1,5 +1,5 @@
 // Moves bundles between members on several hosts by messages. Every member sends its contribution to a
-// segment straight to the segment's owner, who sums all of them in rank order and sends the result back: the
+// segment straight to the segment's owner, which sums all of them in rank order and sends the result back: the
 // bytes on the wire are those of a ring, and the bits of the result are those of every other path. Large
 // bundles go in pieces, so the staging memory stays in megabytes whatever their size.
 #pragma once

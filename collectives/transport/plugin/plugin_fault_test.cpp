@@ -118,7 +118,7 @@ TEST_CASE("outside: what a library refuses fails alone") {
   CHECK(ended.running[2].text == "");
 }
 
-TEST_CASE("outside: a library that claims a longer introduction than it may write is not connected") {
+TEST_CASE("outside: a library that claims a longer path addresses than it may write is not connected") {
   abort_token abort;
   auto& plan = plan_anew();
   plan.failing = step_of_introduce;

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "collectives/transport/registry/path_routes.hpp"
+#include "collectives/transport/path_routes.hpp"
 #include "messages/values/error.hpp"
 #include <farandole/path_plugin.h>
 

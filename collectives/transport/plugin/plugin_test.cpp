@@ -9,9 +9,9 @@
 
 #include "collectives/math/reduce.hpp"
 #include "collectives/transport/forked_testing.hpp"
+#include "collectives/transport/path_table.hpp"
 #include "collectives/transport/paths_testing.hpp"
 #include "collectives/transport/plugin/plugin_path.hpp"
-#include "collectives/transport/registry/path_table.hpp"
 
 using namespace farandole;
 using namespace farandole::testing;

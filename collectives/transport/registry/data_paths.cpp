@@ -4,8 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "collectives/transport/path_table.hpp"
 #include "collectives/transport/plugin/plugin_library.hpp"
-#include "collectives/transport/registry/path_table.hpp"
 
 namespace farandole {
 

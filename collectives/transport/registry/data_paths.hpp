@@ -29,7 +29,7 @@ public:
   /// To be told to the other members.
   path_addresses introduce() const;
 
-  /// Everybody's introductions, by rank within the set. Blocks until this member is connected.
+  /// Everybody's path addresses, by rank within the set. Blocks until this member is connected.
   error connect(std::span<const path_addresses> all, const deadline_and_abort& deadline);
 
   /// What people should know of how members were connected, or could not be; mostly empty.

@@ -1,6 +1,6 @@
 #include "collectives/transport/registry/forced_path.hpp"
 
-#include "collectives/transport/registry/path_table.hpp"
+#include "collectives/transport/path_table.hpp"
 
 namespace farandole {
 

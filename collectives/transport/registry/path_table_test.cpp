@@ -1,4 +1,4 @@
-#include "collectives/transport/registry/path_table.hpp"
+#include "collectives/transport/path_table.hpp"
 
 #include <catch2/catch.hpp>
 

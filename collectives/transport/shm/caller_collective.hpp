@@ -32,7 +32,7 @@ struct caller_tensor {
   std::vector<std::int64_t> splits; ///< alltoall: rows for each member
 };
 
-/// What a caller's collective works on; board and results outlive it.
+/// What a caller's collective works on; fast path and results outlive it.
 struct caller_job {
   farandole::shm_fast_path& fast_path;
   const fast_path_cell cell;
@@ -112,7 +112,7 @@ private:
   std::size_t result_bytes_ = 0;
   std::vector<std::int64_t> first_dims_;
   bool shown_place_ = false; ///< others may write into `result_` until all have said that they are done
-  bool opened_ = false;      ///< all members are shown, and their notices read
+  bool opened_ = false;      ///< all members are shown, and their row descriptors read
   bool begun_ = false;       ///< outputs may be written: no member takes the round back any more
   bool complete_ = false;
   error problem_;

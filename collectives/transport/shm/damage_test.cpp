@@ -1,6 +1,6 @@
 // Random words in the counters of the local path while members run: each operation ends with
 // an error or with the right result, within its deadline. Tensors in slots carry no checksum and are left
-// alone. The doors' part of shared memory: actors/submission/operation_state_damage_test.cpp.
+// alone. The submission queues' part of shared memory: actors/submission/operation_state_damage_test.cpp.
 #include <catch2/catch.hpp>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// How far a member has come with a half of a board cell, as one word in shared memory. It says in one store
+// How far a member has come with a half of a fast path cell, as one word in shared memory. It says in one store
 // whose bytes stand there: the id, the round and the state. It holds the id because the leader may grant the
 // place of a forgotten id again: what the old one left there is then never taken for new.
 #pragma once
@@ -49,7 +49,7 @@ struct basic_fast_path_mark {
     return word.load(std::memory_order_relaxed) == wanted;
   }
 
-  /// Unless the word is not `published` any more. Wakes nobody: those who wait are told otherwise.
+  /// Unless the word is not `published` any more. Wakes nobody: those that wait are told otherwise.
   bool take_back(std::uint64_t published, std::uint64_t retracted) {
     return word.compare_exchange_strong(published, retracted, std::memory_order_relaxed,
                                         std::memory_order_relaxed);

@@ -31,15 +31,15 @@ constexpr std::chrono::milliseconds longest_sleep{10};
 
 error failed(const std::string& doing) {
   return {error_kind::unknown,
-          "handing over the shared window: " + doing + " failed: " + std::strerror(errno)};
+          "handing over the shared segment: " + doing + " failed: " + std::strerror(errno)};
 }
 
 std::optional<error> ended(const deadline_and_abort& deadline) {
   if (deadline.abort.raised())
-    return error{error_kind::disconnected, "the group changed while its shared window was handed over"};
+    return error{error_kind::disconnected, "the group changed while its shared segment was handed over"};
   if (steady_clock::now() >= deadline.deadline)
-    return error{error_kind::timed_out,
-                 "the shared window was not handed over before the " + deadline.deadline_setting + " passed"};
+    return error{error_kind::timed_out, "the shared segment was not handed over before the " +
+                                            deadline.deadline_setting + " passed"};
   return std::nullopt;
 }
 
@@ -256,7 +256,7 @@ expected<descriptor> ask_once(const std::string& name, const fd_passing_terms& t
   if (connect(socket.get(), address.get(), address.size) != 0)
     return descriptor(); // not there yet, or its queue is full
   if (!process_of_same_user(socket.get()))
-    return error{error_kind::precondition, "the shared window is offered by another user"};
+    return error{error_kind::precondition, "the shared segment is offered by another user"};
   const fd_receiver exchange(name, terms, member);
   if (!send_packet(socket.get(), exchange.question()) || !await_readable(socket.get(), deadline))
     return descriptor();

@@ -26,7 +26,7 @@ public:
   /// From now on peers can connect; they are answered by serve().
   static expected<std::unique_ptr<segment_offer>> open();
 
-  /// To tell the peers (introduction.window).
+  /// To tell the peers (path addresses.segment).
   const std::string& name() const { return name_; }
 
   /// Hands `shared` to members 1 … members-1, each as often as it asks, until each has it. `disconnected`

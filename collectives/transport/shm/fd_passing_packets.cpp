@@ -117,7 +117,7 @@ expected<std::vector<std::byte>> fd_receiver::answer(std::span<const std::byte> 
   if (!equal(challenge.proof, prove(offer_label, name_, terms_, member_, nonce_, challenge.nonce)))
     return error{
         error_kind::precondition,
-        "the shared window is offered by a process that does not know this job's secret or belongs to "
+        "the shared segment is offered by a process that does not know this job's secret or belongs to "
         "another generation or process set"};
   return bytes_of(prove(take_label, name_, terms_, member_, nonce_, challenge.nonce));
 }

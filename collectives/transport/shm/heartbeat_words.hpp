@@ -1,4 +1,4 @@
-// The heartbeats of the members on one host: a word each in the window that they share. A process that is
+// The heartbeats of the members on one host: a word each in the segment that they share. A process that is
 // stopped, waits for a disk or is swapped out can tell nobody; the others see that its word stands still.
 //
 // Each word is written by its member's event loop alone, again and again (actors/member/heartbeats), and read by the
@@ -19,7 +19,7 @@ namespace farandole {
 
 class heartbeat_words {
 public:
-  /// `place`: of this member among those of the window, whose ranks are `ranks`.
+  /// `place`: of this member among those of the segment, whose ranks are `ranks`.
   heartbeat_words(std::shared_ptr<shm_segment> shared, std::uint32_t place, std::vector<std::int32_t> ranks)
       : segment_(std::move(shared)), place_(place), ranks_(std::move(ranks)) {
     assert(ranks_.size() == segment_->layout().members && place_ < ranks_.size());

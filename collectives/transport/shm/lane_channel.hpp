@@ -1,4 +1,4 @@
-// The slots and counters of a window, as a lane uses them: it waits where it must, until the deadline or an
+// The slots and counters of a segment, as a lane uses them: it waits where it must, until the deadline or an
 // abort.
 #pragma once
 
@@ -21,7 +21,7 @@ public:
   /// with the number that it must reach: the seam at which tests stop a member, or its neighbours.
   using probe = std::function<void(local_phase, std::uint64_t step)>;
 
-  /// The window is fresh, and nothing else writes this member's counters and slots.
+  /// The segment is fresh, and nothing else writes this member's counters and slots.
   lane_channel(std::shared_ptr<shm_segment> shared, std::uint32_t rank, futex_wait policy, probe watch);
 
   /// From here on for this bundle. Both outlive the run.

@@ -1,4 +1,4 @@
-// Keeps the lanes of one host from crowding on some cores while others idle: each says in the window where it
+// Keeps the lanes of one host from crowding on some cores while others idle: each says in the segment where it
 // is, and goes elsewhere as core_placement tells it.
 #pragma once
 

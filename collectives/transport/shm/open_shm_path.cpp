@@ -10,7 +10,7 @@ namespace farandole {
 
 namespace {
 
-/// A local_path, and before that the window that it is made of.
+/// A local_path, and before that the segment that it is made of.
 class opened_shm_path : public path, public adasum_carrier {
 public:
   opened_shm_path(const path_setup& setup, std::unique_ptr<segment_offer> offer)

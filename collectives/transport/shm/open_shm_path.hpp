@@ -1,4 +1,4 @@
-// Opens the path in shared memory. Its members need a window in common first: the member of rank 0 makes it
+// Opens the path in shared memory. Its members need a segment in common first: the member of rank 0 makes it
 // and hands it out, the others take it, and only then is there a local_path.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Rows that members write into each other's results (arena.hpp).
+// Rows that members write into each other's results (result heap.hpp).
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 // Memory for results whose size is known only when an operation starts. Fresh memory of that size costs a
 // page fault for every page, more than the bytes take to move, so blocks that callers have let go are kept
-// warm for the next results. What neighbours write into stands in an arena instead, and is kept warm alike.
+// warm for the next results. What neighbours write into stands in an result heap instead, and is kept warm alike.
 #pragma once
 
 #include <cstddef>
@@ -31,9 +31,9 @@ public:
   result_memory(const result_memory&) = delete;
   result_memory& operator=(const result_memory&) = delete;
 
-  /// At least so many bytes, of any content, in that arena if one is given; null where there is no memory.
+  /// At least so many bytes, of any content, in that result heap if one is given; null where there is no memory.
   block take(std::size_t bytes, std::shared_ptr<shared_result_heap> heap = nullptr);
-  /// Of a block in an arena into which others may write yet: it is not given out again.
+  /// Of a block in an result heap into which others may write yet: it is not given out again.
   static void abandon(block which);
 
   /// Bytes kept that nobody uses.

@@ -86,7 +86,7 @@ TEST_CASE("blocks come back from any thread, also after everybody else has left"
   last.reset();
 }
 
-TEST_CASE("a block in an arena is kept for that arena alone", "[result_memory]") {
+TEST_CASE("a block in an result heap is kept for that result heap alone", "[result_memory]") {
   auto memory = std::make_shared<result_memory>();
   const auto heap = heap_of(64 * mib), other = heap_of(64 * mib);
   const auto* data = memory->take(4 * mib, heap).get(); // let go at once

@@ -1,4 +1,4 @@
-// How a round on the board ended. Members look at each other's cells at different times: one may find the
+// How a round on the fast path ended. Members look at each other's cells at different times: one may find the
 // last cell published just after another has stopped waiting for it. So no member concludes from the cells
 // alone that a round succeeded or failed; the outcome is one word in shared memory that is written once.
 #pragma once

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t most_bytes = std::numeric_limits<std::ptrdiff_t>::max();
 
-/// All notices, read as who gives what to whom.
+/// All row descriptors, read as who gives what to whom.
 struct dealing {
   operation op;
   std::span<const row_descriptor> all;
@@ -69,7 +69,7 @@ std::size_t all_for(const dealing& deal, std::uint32_t member) {
   return sum;
 }
 
-/// Follows from the notices alone, so all members come to the same.
+/// Follows from the row descriptors alone, so all members come to the same.
 bool all_placed(const dealing& deal) {
   for (std::uint32_t member = 0; member < deal.members(); ++member) {
     const auto place = deal.all[member].place();

@@ -1,6 +1,6 @@
 // What a member shows of a tensor when its callers run the collective themselves: where its staged bytes
-// stand, a place in its arena for what comes to it, and how many rows are for which member. And what a member
-// makes of all notices: how much comes from whom, and, when every member's place is large enough, which bytes
+// stand, a place in its result heap for what comes to it, and how many rows are for which member. And what a member
+// makes of all row descriptors: how much comes from whom, and, when every member's place is large enough, which bytes
 // it writes into the others' places. Plain tables; caller_collective moves the bytes.
 #pragma once
 
@@ -15,16 +15,16 @@
 
 namespace farandole {
 
-/// Words of a notice among so many members.
+/// Words of a row descriptor among so many members.
 constexpr std::size_t notice_words(std::size_t members) {
   return 3 + members;
 }
 
 /// Where a member wants what comes to it.
 struct row_destination {
-  /// As `at`: the member can write into no arena, so none is used.
+  /// As `at`: the member can write into no result heap, so none is used.
   static constexpr std::uint64_t no_heap = ~std::uint64_t{0};
-  std::uint64_t at = 0;    ///< in its arena
+  std::uint64_t at = 0;    ///< in its result heap
   std::uint64_t bytes = 0; ///< that it has there; 0: none
 };
 
@@ -32,7 +32,7 @@ struct row_destination {
 class row_descriptor {
 public:
   explicit row_descriptor(std::size_t members) : words_(notice_words(members)) {}
-  /// `staged_at`: in its staging memory. `rows`: an alltoall's notice deals the rows out; an allgather's
+  /// `staged_at`: in its staging memory. `rows`: an alltoall's row descriptor deals the rows out; an allgather's
   /// gives all of them to everybody; that of any other operation has none.
   row_descriptor(std::uint64_t staged_at, const row_destination& place, std::span<const std::int64_t> rows,
                  std::size_t members);
@@ -55,7 +55,7 @@ struct row_plan {
   struct peer_write {
     std::uint32_t member;
     std::size_t from; ///< in this member's tensor
-    std::uint64_t at; ///< in that member's arena
+    std::uint64_t at; ///< in that member's result heap
     std::size_t bytes;
   };
   std::vector<std::int64_t> rows;      ///< that come from each member
@@ -67,7 +67,7 @@ struct row_plan {
   std::vector<peer_write> peer_writes; ///< if placed; from the next member on, and this member's own last
 };
 
-/// `all`: the members' notices, by rank, copied out of shared memory; this member's own is what it has made
+/// `all`: the members' row descriptors, by rank, copied out of shared memory; this member's own is what it has made
 /// itself. `unknown` when they cannot be true.
 expected<row_plan> plan_rows(operation op, std::span<const row_descriptor> all, std::uint32_t rank,
                              std::size_t row_bytes);

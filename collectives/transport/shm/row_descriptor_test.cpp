@@ -32,7 +32,7 @@ bool is(const row_plan::peer_write& peer_write, std::uint32_t member, std::size_
 
 } // namespace
 
-TEST_CASE("a notice tells what is staged, the place of its member, then the rows for each member") {
+TEST_CASE("a row descriptor tells what is staged, the place of its member, then the rows for each member") {
   const std::vector<std::int64_t> rows = {3, 0, 5};
   const row_descriptor told(128, {4096, 80}, rows, 3);
   CHECK(std::vector<std::uint64_t>(told.words().begin(), told.words().end()) ==
@@ -113,7 +113,7 @@ TEST_CASE("a member to whom nothing comes needs no place") {
   CHECK(plan->placed);
 }
 
-TEST_CASE("where a member can write into no arena, none is used") {
+TEST_CASE("where a member can write into no result heap, none is used") {
   const row_destination unable{row_destination::no_heap, 0};
   const auto all = std::vector{of(unable, {0, 2}), of({200, 30}, {0, 1})};
   for (std::uint32_t rank = 0; rank < 2; ++rank)

@@ -17,7 +17,7 @@ namespace farandole {
 
 namespace {
 
-constexpr const char* name = "result arena";
+constexpr const char* name = "result heap";
 constexpr std::size_t least_bytes = std::size_t{64} << 20;
 /// Address space is plenty, not endless: some hundred members may stand on one host.
 constexpr std::size_t most_bytes = std::size_t{64} << 30;

@@ -1,5 +1,5 @@
 // The shared result heap: where a member's results stand while others write into them. Each member has one
-// arena for a set in a generation, a part of the memory object of the window; all other members of the host
+// result heap for a set in a generation, a part of the memory object of the segment; all other members of the host
 // map it as well, so bytes get there in one copy, without the kernel. A writer that was stopped may write
 // late. So a place that was shown to others is used again only once all of them have said that they are done
 // with it.
@@ -36,7 +36,7 @@ public:
   void give_back(std::byte* place, std::size_t bytes);
   /// Likewise, but somebody may still write there: nobody is given it again.
   void abandon(std::byte* place, std::size_t bytes);
-  /// Of what was taken, from the start of the arena.
+  /// Of what was taken, from the start of the result heap.
   std::uint64_t offset_of(const std::byte* place) const {
     return static_cast<std::uint64_t>(place - memory_.data());
   }
@@ -54,7 +54,7 @@ private:
   free_ranges free_;
 };
 
-/// Another member's arena, seen from here.
+/// Another member's result heap, seen from here.
 class result_heap_view {
 public:
   static expected<result_heap_view> open(int shared, std::size_t offset, std::size_t bytes);
@@ -70,12 +70,12 @@ private:
 
 class shm_segment;
 
-/// The arenas of the members of one host, as one of them sees them.
+/// The result heaps of the members of one host, as one of them sees them.
 struct result_heaps {
   std::shared_ptr<shared_result_heap> own;
   std::vector<result_heap_view> views; ///< by member, this one included
 
-  /// Of a window that has its descriptor yet.
+  /// Of a segment that has its descriptor yet.
   static expected<std::shared_ptr<const result_heaps>> open(const shm_segment& shared, std::uint32_t rank);
 };
 

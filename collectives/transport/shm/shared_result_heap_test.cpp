@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t page = 4096;
 constexpr std::size_t mib = std::size_t{1} << 20;
 
-/// An arena that is all of a memory object, and the object.
+/// An result heap that is all of a memory object, and the object.
 struct whole_object {
   descriptor shared;
   std::shared_ptr<shared_result_heap> own;
@@ -60,7 +60,7 @@ TEST_CASE("a view has nothing outside", "[arena]") {
   CHECK_FALSE(view.at(2, ~std::size_t{0}));
 }
 
-TEST_CASE("members have arenas of their own in the memory of their window, behind it", "[arena]") {
+TEST_CASE("members have result heaps of their own in the memory of their segment, behind it", "[arena]") {
   segment_layout layout;
   layout.members = 3;
   layout.fast_path_bytes = 4096;
@@ -87,7 +87,7 @@ TEST_CASE("members have arenas of their own in the memory of their window, behin
       REQUIRE(byte == std::byte{0});
 }
 
-TEST_CASE("an arena that is full says so, and has room again for what was given back", "[arena]") {
+TEST_CASE("an result heap that is full says so, and has room again for what was given back", "[arena]") {
   const whole_object whole(8 * mib);
   auto* const half = whole->take(4 * mib);
   auto* const rest = whole->take(4 * mib);

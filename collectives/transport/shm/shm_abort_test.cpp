@@ -145,7 +145,7 @@ TEST_CASE("a process that dies in the middle leaves the others waiting only unti
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {
-    // The parent's mapping is not here: the child maps the window for itself, as another member does.
+    // The parent's mapping is not here: the child maps the segment for itself, as another member does.
     auto adopted = shm_segment::adopt(descriptor(dup(shared)), layout);
     if (!adopted)
       _exit(2);

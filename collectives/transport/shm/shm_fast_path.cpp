@@ -30,7 +30,7 @@ static_assert(std::endian::native == std::endian::little, "sleepers watch the lo
 } // namespace
 
 /// One begins each half, with the round's outcome; behind them are the tensor's bytes, or the decision to
-/// begin and the notice. The note of a member that shows a notice says on which core it was.
+/// begin and the row descriptor. The note of a member that shows a row descriptor says on which core it was.
 struct shm_fast_path::mark : basic_fast_path_mark<machine_atomics> {
   void show(std::uint64_t next) {
     basic_fast_path_mark::show(next, [this] { wake_shared(&word); });
@@ -56,7 +56,7 @@ shm_fast_path::shm_fast_path(std::shared_ptr<shm_segment> shared, std::uint32_t 
 expected<fast_path_cell> shm_fast_path::open(std::uint32_t id, std::int64_t offset, std::size_t cell_bytes,
                                              const fast_path_task& task) const {
   const auto wrong = [&](const std::string& reason) {
-    return error{error_kind::invalid_argument, "board cell of id " + std::to_string(id) + ": " + reason};
+    return error{error_kind::invalid_argument, "fast path cell of id " + std::to_string(id) + ": " + reason};
   };
   const std::size_t area = segment_->layout().fast_path_bytes;
   if (row_of(task.operation).on_fast_path == fast_path_use::none || task.use == fast_path_use::none ||
@@ -65,7 +65,7 @@ expected<fast_path_cell> shm_fast_path::open(std::uint32_t id, std::int64_t offs
       task.reduce_op == reduce_op::adasum || (row_of(task.operation).reduces && task.dtype == dtype::boolean))
     return error{error_kind::unimplemented, std::string(row_of(task.operation).name) + " of " +
                                                 std::string(to_string(task.dtype)) +
-                                                " has no place on the board"};
+                                                " has no place on the fast path"};
   if (row_of(task.operation).has_root && (task.root < 0 || static_cast<std::uint32_t>(task.root) >= members_))
     return wrong("root " + std::to_string(task.root) + " is none of " + std::to_string(members_) +
                  " members");
@@ -77,7 +77,7 @@ expected<fast_path_cell> shm_fast_path::open(std::uint32_t id, std::int64_t offs
     return wrong("offset " + std::to_string(offset) + " is not aligned");
   if (static_cast<std::uint64_t>(offset) > area || cell_bytes > area - static_cast<std::uint64_t>(offset))
     return wrong(std::to_string(cell_bytes) + " bytes at " + std::to_string(offset) +
-                 " reach beyond the board's " + std::to_string(area));
+                 " reach beyond the fast path's " + std::to_string(area));
   // The tensor is compared with the area before it is added to anything: no sum below can wrap around.
   if (task.bytes > area || footprint(task.bytes) > cell_bytes)
     return wrong(std::to_string(cell_bytes) + " bytes do not hold two rounds of " +
@@ -164,7 +164,7 @@ wait_end shm_fast_path::wait_shown(const fast_path_cell& cell, std::uint64_t rou
       return end;
   }
   // All others have come. If this member's own cell is not there any more it was retracted, and somebody must
-  // have told so; the caller looks at its notice.
+  // have told so; the caller looks at its row descriptor.
   return has_come(cell, rank_, round) ? wait_end::reached : wait_end::noticed;
 }
 
@@ -191,7 +191,7 @@ error shm_fast_path::collect(const fast_path_cell& cell, std::uint64_t round, st
     whole = whole && still_stands(cell, member, round);
   if (whole)
     return {};
-  return {error_kind::unknown, "the board's cell of id " + std::to_string(cell.id_) +
+  return {error_kind::unknown, "the fast path's cell of id " + std::to_string(cell.id_) +
                                    " was overwritten in round " + std::to_string(round)};
 }
 
@@ -199,7 +199,7 @@ std::vector<std::int32_t> shm_fast_path::missing(const fast_path_cell& cell, std
                                                  const round_need& need) const {
   std::vector<std::int32_t> late;
   if (need.kind != round_need::event::shown) {
-    // Others wait for their own reasons; the lowest of those who are not waited for speaks.
+    // Others wait for their own reasons; the lowest of those that are not waited for speaks.
     const std::uint32_t speaker = need.member == 0 ? 1 : 0;
     if (rank_ == speaker && !ready(cell, round, need))
       late.push_back(static_cast<std::int32_t>(need.member));
@@ -280,7 +280,7 @@ expected<std::vector<row_descriptor>> shm_fast_path::notices(const fast_path_cel
     if (member == rank_)
       all[member] = own;
     else if (!read_checked(bytes_of(cell, member, round), all[member].words(), {member, cell.id_, round}))
-      return error{error_kind::unknown, "the notice of local member " + std::to_string(member) +
+      return error{error_kind::unknown, "the row descriptor of local member " + std::to_string(member) +
                                             " in round " + std::to_string(round) +
                                             " does not match its checksum: its memory was damaged"};
   return all;

@@ -1,6 +1,6 @@
 // The fast path: tensors among members on one host, without lane, loop or leader. Small tensors that are
 // reduced or broadcast: each framework thread writes its bytes into its member's cell for (id, round);
-// whoever needs the result reduces all cells in rank order. All others: the cell holds a notice and counters
+// whoever needs the result reduces all cells in rank order. All others: the cell holds a row descriptor and counters
 // of progress, and the waiting callers run the collective themselves (caller_collective.hpp). A member that
 // cannot go on makes the others take their cells back (retract), and the tensor travels by the leader
 // instead.
@@ -41,7 +41,7 @@ struct fast_path_task {
   fast_path_use use = fast_path_use::bytes;
 };
 
-/// One id's place in every member's board area. A value; made by board::open, which has checked its bounds.
+/// One id's place in every member's fast path area. A value; made by board::open, which has checked its bounds.
 class fast_path_cell {
 public:
   std::uint32_t id() const { return id_; }
@@ -53,7 +53,7 @@ private:
       : id_(id), offset_(offset), half_bytes_(half_bytes), task_(task) {}
 
   std::uint32_t id_;
-  std::size_t offset_;     ///< in a board area
+  std::size_t offset_;     ///< in a fast path area
   std::size_t half_bytes_; ///< distance of the two halves
   fast_path_task task_;
 };
@@ -63,7 +63,7 @@ private:
 /// alone: seven of them only compute addresses in it.
 class shm_fast_path {
 public:
-  /// `rank`: this member's within the set and in the window. `arenas`: where members write into each other's
+  /// `rank`: this member's within the set and in the segment. `result heaps`: where members write into each other's
   /// results; may be null.
   shm_fast_path(std::shared_ptr<shm_segment> shared, std::uint32_t rank, futex_wait policy,
                 std::shared_ptr<const result_heaps> heaps = nullptr);
@@ -73,7 +73,7 @@ public:
   /// Null where there are none.
   const std::shared_ptr<const result_heaps>& heaps() const { return heaps_; }
 
-  /// What a cell takes of the board area, for a task of `bytes`; a multiple of 128.
+  /// What a cell takes of the fast path area, for a task of `bytes`; a multiple of 128.
   static constexpr std::size_t footprint(std::size_t bytes) { return 2 * half_bytes(bytes); }
   /// What a cell of board_use::collective holds, as a task's `bytes`.
   static constexpr std::size_t collective_cell_bytes(std::size_t members) {
@@ -81,7 +81,7 @@ public:
   }
 
   /// The cell that the leader granted. `invalid_argument` when it does not lie inside the area, is not
-  /// aligned, or is too small; `unimplemented` for what the board cannot do.
+  /// aligned, or is too small; `unimplemented` for what the fast path cannot do.
   expected<fast_path_cell> open(std::uint32_t id, std::int64_t offset, std::size_t cell_bytes,
                                 const fast_path_task& task) const;
 
@@ -97,8 +97,8 @@ public:
   /// progress, has been overwritten by another process. The others may wait for it in vain.
   bool damaged(const fast_path_cell& cell, std::uint64_t round) const;
 
-  /// Waits until ready (`reached`), `notice` is not `seen` (`noticed`), the deadline has passed (`expired`),
-  /// or it is time to look at signals (`interrupted`). Who changes `notice` calls wake_local() on it.
+  /// Waits until ready (`reached`), `row descriptor` is not `seen` (`noticed`), the deadline has passed (`expired`),
+  /// or it is time to look at signals (`interrupted`). Who changes `row descriptor` calls wake_local() on it.
   /// `patience`: see waiting::until().
   wait_end wait(const fast_path_cell& cell, std::uint64_t round, const std::atomic<std::uint32_t>& notice,
                 std::uint32_t observed, std::chrono::steady_clock::time_point deadline,
@@ -108,7 +108,7 @@ public:
   /// above and wrote a cell under us.
   error collect(const fast_path_cell& cell, std::uint64_t round, std::byte* output) const;
 
-  /// Who has not come, if this member has, and is the first that has: one of those who wait speaks for all.
+  /// Who has not come, if this member has, and is the first that has: one of those that wait speaks for all.
   /// Ranks within the set.
   std::vector<std::int32_t> missing(const fast_path_cell& cell, std::uint64_t round,
                                     const round_need& need = {}) const;
@@ -117,7 +117,7 @@ public:
 
   /// As publish().
   void show(const fast_path_cell& cell, std::uint64_t round, const row_descriptor& own);
-  /// Once all are shown: all members' notices, by rank, copied. `own` is this member's: what stands of it in
+  /// Once all are shown: all members' row descriptors, by rank, copied. `own` is this member's: what stands of it in
   /// shared memory is not read. `unknown` when another member's has been damaged there.
   expected<std::vector<row_descriptor>> notices(const fast_path_cell& cell, std::uint64_t round,
                                                 const row_descriptor& own) const;
@@ -154,7 +154,7 @@ private:
   static constexpr std::size_t half_bytes(std::size_t bytes) {
     return (header_bytes + bytes + alignment - 1) / alignment * alignment;
   }
-  /// Of a half with a notice: the header, the decision to begin, and the notice.
+  /// Of a half with a row descriptor: the header, the decision to begin, and the row descriptor.
   static constexpr std::size_t notice_half_bytes(std::size_t members) {
     return half_bytes(sizeof(round_decision) + checked_bytes(notice_words(members)));
   }

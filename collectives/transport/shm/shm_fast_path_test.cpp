@@ -74,7 +74,7 @@ bytes filled(std::size_t count, float value) {
 
 } // namespace
 
-TEST_CASE("an allreduce on the board gives every member the bits of one reduction in rank order") {
+TEST_CASE("an allreduce on the fast path gives every member the bits of one reduction in rank order") {
   const auto members = GENERATE(1u, 2u, 4u, 17u);
   const auto type = GENERATE(dtype::uint8, dtype::int32, dtype::float16, dtype::bfloat16, dtype::float32);
   const auto op = GENERATE(reduce_op::sum, reduce_op::average, reduce_op::max, reduce_op::product);
@@ -129,7 +129,7 @@ TEST_CASE("rounds follow each other through both halves, on two cells at once, a
   CHECK(wrong == 0);
 }
 
-TEST_CASE("a broadcast on the board gives everybody what its root has, and a barrier holds all") {
+TEST_CASE("a broadcast on the fast path gives everybody what its root has, and a barrier holds all") {
   host local_host(3);
   fast_path_task task = floats(50);
   task.operation = operation::broadcast;
@@ -249,7 +249,7 @@ TEST_CASE("a sleeping framework thread wakes for news, and finds its cell still 
   CHECK(end.get() == wait_end::noticed);
 }
 
-TEST_CASE("a wait on the board ends at its deadline or, for signals, within 100 ms") {
+TEST_CASE("a wait on the fast path ends at its deadline or, for signals, within 100 ms") {
   host local_host(2);
   const auto cell = local_host.cell(floats(1));
   const bytes part = filled(1, 1);
@@ -294,7 +294,7 @@ TEST_CASE("a cell that was written again before it was read is reported, not bel
   CHECK(local_host.fast_paths[0]->collect(cell, 0, sum.data()).kind == error_kind::unknown);
 }
 
-TEST_CASE("a cell outside the board's area is refused, however its numbers are chosen") {
+TEST_CASE("a cell outside the fast path's area is refused, however its numbers are chosen") {
   host local_host(2);
   const auto kind_of = [&](std::int64_t offset, std::size_t cell_bytes, std::size_t tensor_bytes) {
     const auto opened = local_host.fast_paths[0]->open(1, offset, cell_bytes, floats(tensor_bytes / 4));
@@ -315,7 +315,7 @@ TEST_CASE("a cell outside the board's area is refused, however its numbers are c
     CHECK(kind_of(0, area, tensor_bytes) == error_kind::invalid_argument);
 }
 
-TEST_CASE("what the board cannot do is another path's") {
+TEST_CASE("what the fast path cannot do is another path's") {
   host local_host(2);
   const auto kind_of = [&](fast_path_task task) {
     const auto opened = local_host.fast_paths[0]->open(1, 0, area, task);
@@ -341,7 +341,7 @@ TEST_CASE("what the board cannot do is another path's") {
   CHECK(kind_of(task) == error_kind::invalid_argument);
 }
 
-TEST_CASE("processes meet on the board, and one that dies leaves the others free to take back") {
+TEST_CASE("processes meet on the fast path, and one that dies leaves the others free to take back") {
   const auto layout = fast_path_layout(2);
   auto made = shm_segment::create(layout);
   const int shared = (*made)->shared_descriptor();

@@ -1,6 +1,6 @@
 // Whichever wait of an operation on the local path fails, and for whatever reason, the operation itself ends
 // with the error: no wait is left out. One member alone: the test writes what its neighbours would have
-// written into the window, and takes it back for one wait only, so that no later wait makes up for one that
+// written into the segment, and takes it back for one wait only, so that no later wait makes up for one that
 // is ignored.
 #include <catch2/catch.hpp>
 

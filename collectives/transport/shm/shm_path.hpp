@@ -1,4 +1,4 @@
-// Moves bundles between the members on one host through their window, with no buffer as large as the bundle:
+// Moves bundles between the members on one host through their segment, with no buffer as large as the bundle:
 // the collectives of shm_collective.hpp over the window's slots, run by a lane.
 #pragma once
 
@@ -19,7 +19,7 @@ class shm_path : public path, public adasum_carrier {
 public:
   using probe = lane_channel::probe;
 
-  /// All members of the set are on this host; `rank` is this member's, within the set and in the window,
+  /// All members of the set are on this host; `rank` is this member's, within the set and in the segment,
   /// which must be fresh.
   shm_path(std::shared_ptr<shm_segment> shared, std::uint32_t rank, futex_wait policy, probe watch = {});
 

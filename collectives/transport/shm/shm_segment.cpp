@@ -17,9 +17,9 @@ namespace {
 
 constexpr std::uint64_t magic = 0x6661'7261'6e64'0004; // "farand", and the version of what follows
 constexpr std::size_t page = page_bytes;
-constexpr const char* name = "shared window";
+constexpr const char* name = "shared segment";
 
-/// The first page. Written once, by who makes the window, before anybody else can see it.
+/// The first page. Written once, by who makes the segment, before anybody else can see it.
 struct segment_header {
   std::uint64_t magic;
   segment_layout layout;
@@ -61,15 +61,15 @@ error segment_layout::check() const {
   if (chunk_bytes < page || chunk_bytes > (std::uint64_t{1} << 30))
     return wrong("the chunk in bytes", chunk_bytes);
   if (fast_path_bytes > (std::uint64_t{1} << 32))
-    return wrong("the board area in bytes", fast_path_bytes);
+    return wrong("the fast path area in bytes", fast_path_bytes);
   if (staging_bytes > (std::uint64_t{1} << 32))
     return wrong("the staging memory in bytes", staging_bytes);
   if (heap_bytes % page != 0 || heap_bytes > (std::uint64_t{1} << 40))
-    return wrong("the arena in bytes", heap_bytes);
+    return wrong("the result heap in bytes", heap_bytes);
   return {};
 }
 
-// The arenas begin at a huge page.
+// The result heaps begin at a huge page.
 std::size_t segment_layout::segment_bytes() const {
   const auto bytes = page + members * area_bytes(*this);
   return heap_bytes > 0 ? rounded_up(bytes, huge_page_bytes) : bytes;
@@ -105,7 +105,7 @@ expected<std::unique_ptr<shm_segment>> shm_segment::adopt(descriptor shared, con
   segment_header header;
   std::memcpy(&header, memory.data(), sizeof header);
   if (header.magic != magic)
-    return refused("it is no window of this version");
+    return refused("it is no segment of this version");
   if (!(header.layout == wanted))
     return refused("it was made for another generation, set or shape");
   return std::unique_ptr<shm_segment>(new shm_segment(wanted, std::move(shared), std::move(memory)));

@@ -1,6 +1,6 @@
 // The memory that the members of a set on one host share, for one generation. One member makes it, the others
 // adopt its descriptor; it is sealed, so nobody can shrink it under another, and nothing in it is believed
-// before it has been compared with what this member expects. A window is never reused: a member that was
+// before it has been compared with what this member expects. A segment is never reused: a member that was
 // frozen may still have it mapped.
 #pragma once
 
@@ -18,22 +18,22 @@
 
 namespace farandole {
 
-/// What all members must agree on; stands at the start of the window.
+/// What all members must agree on; stands at the start of the segment.
 struct segment_layout {
   std::uint64_t generation = 0;
   std::uint32_t set = 0;
   std::uint32_t members = 1;                          ///< on this host
   std::uint32_t slots = 4;                            ///< data slots of each member
   std::uint64_t chunk_bytes = std::uint64_t{1} << 20; ///< of one slot
-  std::uint64_t fast_path_bytes = 0;                  ///< board area of each member
+  std::uint64_t fast_path_bytes = 0;                  ///< fast path area of each member
   std::uint64_t staging_bytes = 0; ///< of each member, for collectives that its callers run (staging_heap)
   std::uint64_t heap_bytes = 0;    ///< of each member's results, which is mapped by itself (result_arenas)
 
   /// What is wrong with it, if anything is.
   farandole::error check() const;
-  /// Of the memory that all members map: without the arenas, which stand behind it.
+  /// Of the memory that all members map: without the result heaps, which stand behind it.
   std::size_t segment_bytes() const;
-  /// Of the whole object, arenas included. Pages that are never touched cost nothing.
+  /// Of the whole object, result heaps included. Pages that are never touched cost nothing.
   std::size_t total_bytes() const;
 
   friend bool operator==(const segment_layout&, const segment_layout&) = default;
@@ -64,7 +64,7 @@ public:
   shm_segment& operator=(const shm_segment&) = delete;
 
   const segment_layout& layout() const { return layout_; }
-  /// To hand to the other members, and to map the arenas from; -1 once dropped.
+  /// To hand to the other members, and to map the result heaps from; -1 once dropped.
   int shared_descriptor() const { return shared_.get(); }
   /// Everybody has it: nobody else will.
   void drop_descriptor() { shared_.close(); }

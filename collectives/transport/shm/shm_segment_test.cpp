@@ -61,7 +61,7 @@ TEST_CASE("what one member writes the others read, each area apart from every ot
   }
 }
 
-TEST_CASE("a window cannot be shrunk under its members, grown, or unsealed") {
+TEST_CASE("a segment cannot be shrunk under its members, grown, or unsealed") {
   auto made = shm_segment::create(some_layout());
   const int number = (*made)->shared_descriptor();
   CHECK(ftruncate(number, 4096) != 0);
@@ -70,7 +70,7 @@ TEST_CASE("a window cannot be shrunk under its members, grown, or unsealed") {
   CHECK((fcntl(number, F_GETFD) & FD_CLOEXEC) != 0);
 }
 
-TEST_CASE("only the very window that is expected is adopted") {
+TEST_CASE("only the very segment that is expected is adopted") {
   const auto layout = some_layout();
   auto made = shm_segment::create(layout);
   const int number = (*made)->shared_descriptor();
@@ -94,7 +94,7 @@ TEST_CASE("only the very window that is expected is adopted") {
   CHECK(adopted.error().kind == error_kind::precondition);
 }
 
-TEST_CASE("what is no window is refused, whatever its size") {
+TEST_CASE("what is no segment is refused, whatever its size") {
   const auto layout = some_layout();
   const auto refused = [&](descriptor value) {
     const auto adopted = shm_segment::adopt(std::move(value), layout);
@@ -142,7 +142,7 @@ TEST_CASE("a layout out of range makes no window") {
   CHECK(made.error().kind == error_kind::invalid_argument);
 }
 
-TEST_CASE("a forked child does not have its parent's window and cannot disturb it") {
+TEST_CASE("a forked child does not have its parent's segment and cannot disturb it") {
   auto made = shm_segment::create(some_layout());
   auto& window = **made;
   window.counters(0).packed.publish(5);

@@ -1,4 +1,4 @@
-// Where a member stages tensors for the collectives that its callers run: its part of the window, which all
+// Where a member stages tensors for the collectives that its callers run: its part of the segment, which all
 // members of the host have mapped. A place is given out again only when no member reads it any more. So the
 // memory is bounded by what is under way at a time and not by the model.
 #pragma once

@@ -1,4 +1,4 @@
-// How two members prove to each other who they are before any tensor moves between them: TLS 1.3 with the
+// How two members prove to each other that they are before any tensor moves between them: TLS 1.3 with the
 // job's secret as pre-shared key, then one hello each way that says which pair of which set and generation
 // this connection belongs to, then a secret for each direction from the session's exporter. Pure: bytes go
 // in, bytes come out.

@@ -1,4 +1,4 @@
-// Where a member's listener is, as its introduction says it: "10.0.0.1:4711" or "[fd00::1]:4711".
+// Where a member's listener is, as its path addresses says it: "10.0.0.1:4711" or "[fd00::1]:4711".
 #pragma once
 
 #include <cstdint>

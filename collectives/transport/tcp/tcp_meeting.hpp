@@ -43,7 +43,7 @@ public:
 
   /// Those met since the last call.
   std::vector<met_peer> take_met();
-  /// Everybody has been met, but for those who can never be.
+  /// Everybody has been met, but for those that can never be.
   bool complete() const { return missing_ == lost_; }
   /// For somebody else knows that it is gone.
   void wait_no_more_for(std::int32_t rank);

@@ -1,5 +1,5 @@
 // Which of UCX's transports and devices a job may use. UCX authenticates nobody. On fabrics with RDMA, keys
-// keep strangers out of a worker's memory; over TCP, anybody who reaches its port can write there. So TCP
+// keep strangers out of a worker's memory; over TCP, anybody that reaches its port can write there. So TCP
 // needs a network that the user has declared trusted. UCX listens only on the interface on which the job's
 // links are.
 #pragma once

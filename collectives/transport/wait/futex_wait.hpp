@@ -68,7 +68,7 @@ public:
   static futex_wait decide(unsigned local_members);
   /// What a thread does while it looks, before it sleeps.
   enum class look : std::uint8_t { spinning, giving_way };
-  /// `patience`: how long it looks. `ledger`: what it knows about giving way.
+  /// `patience`: how long it looks. `policy`: what it knows about giving way.
   /// `pairs`: whether the kernel may be asked to watch two words at once; found out anyway where it cannot.
   constexpr futex_wait(look inspection, std::chrono::nanoseconds patience, const yield_policy& ledger,
                        bool pairs = true)

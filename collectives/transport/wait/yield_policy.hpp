@@ -22,7 +22,7 @@ inline constexpr std::chrono::microseconds wake_up_time{50};
 ///   stay there as long as neither sleeps. So one sleep now and then, for a woken thread is put on an idle
 ///   core.
 ///
-/// Threads that share a ledger may lose each other's updates: it is only a guess.
+/// Threads that share a policy may lose each other's updates: it is only a guess.
 class yield_policy {
 public:
   /// On one core, before one moves. A time slice lost to the peer counts for as many.

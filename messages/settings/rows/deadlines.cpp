@@ -1,5 +1,5 @@
 // Settings about how long things may take.
-#include "messages/settings/rows/setting_rows.hpp"
+#include "messages/settings/setting_rows.hpp"
 
 namespace farandole {
 
@@ -16,7 +16,7 @@ constexpr setting_row rows[] = {
      .limit = largest_timeout_s,
      .environment = "HOROVOD_START_TIMEOUT",
      .flag = "--start-timeout",
-     .doc = "How long the processes of a job may take until all have called init()."},
+     .doc = "Maximum time until all processes of a job have called init()."},
     {.id = setting::operation_timeout,
      .name = "operation timeout",
      .type = duration,
@@ -26,7 +26,7 @@ constexpr setting_row rows[] = {
      .environment = "HOROVOD_GLOO_TIMEOUT_SECONDS",
      .flag = "--gloo-timeout-seconds",
      .yaml_key = "library_options.gloo_timeout_seconds",
-     .doc = "How long a connection or one step of a running operation may take."},
+     .doc = "Maximum time for a connection, and for each step of a running operation."},
     {.id = setting::link_timeout,
      .name = "link timeout",
      .type = duration,
@@ -35,8 +35,8 @@ constexpr setting_row rows[] = {
      .minimum = 1,
      .limit = day_s,
      .environment = "FARANDOLE_LINK_TIMEOUT",
-     .doc = "How long the host at the other end of a link may be silent, whether something was sent to it or "
-            "not; then the member there, or the rendezvous, is lost."},
+     .doc = "Maximum silence of the host at the other end of a control connection. After it, the worker or "
+            "the rendezvous there counts as lost."},
     {.id = setting::shutdown_timeout,
      .name = "shutdown timeout",
      .type = duration,
@@ -44,7 +44,7 @@ constexpr setting_row rows[] = {
      .built_in = "5",
      .limit = day_s,
      .environment = "FARANDOLE_SHUTDOWN_TIMEOUT",
-     .doc = "How long shutdown() waits for the other members to agree."},
+     .doc = "Maximum time that shutdown() waits for the other workers to agree."},
     {.id = setting::exit_grace,
      .name = "exit grace",
      .type = duration,
@@ -52,8 +52,8 @@ constexpr setting_row rows[] = {
      .built_in = "2",
      .limit = day_s,
      .environment = "FARANDOLE_EXIT_GRACE",
-     .doc = "How long the launcher lets the other workers end by themselves after one has failed, before "
-            "SIGTERM."},
+     .doc = "Time between the failure of one worker and SIGTERM to the others, so that they can exit on "
+            "their own."},
     {.id = setting::discovery_timeout,
      .name = "discovery timeout",
      .type = duration,
@@ -62,8 +62,8 @@ constexpr setting_row rows[] = {
      .minimum = 0.01,
      .limit = day_s,
      .environment = "FARANDOLE_DISCOVERY_TIMEOUT",
-     .doc =
-         "How long one call of the host discovery script may take; then it is killed and counts as failed."},
+     .doc = "Maximum run time of one call of the host discovery script. The launcher then kills it and "
+            "treats the call as failed."},
 };
 
 } // namespace

@@ -1,5 +1,5 @@
 // Settings about what the whole job shares: the rendezvous hands it out.
-#include "messages/settings/rows/setting_rows.hpp"
+#include "messages/settings/setting_rows.hpp"
 
 namespace farandole {
 
@@ -19,7 +19,7 @@ constexpr setting_row rows[] = {
      .flag_factor = megabyte,
      .yaml_key = "params.fusion_threshold_mb",
      .job_wide = true,
-     .doc = "Largest bundle that small tensors are fused into. 0: no fusion."},
+     .doc = "Maximum size of a fused operation. 0 disables fusion."},
     {.id = setting::cycle_time,
      .name = "cycle time",
      .type = duration,
@@ -30,7 +30,7 @@ constexpr setting_row rows[] = {
      .flag = "--cycle-time-ms",
      .yaml_key = "params.cycle_time_ms",
      .job_wide = true,
-     .doc = "Longest time that a bundle is held back for more company."},
+     .doc = "Maximum time to wait for more tensors before a fused operation starts."},
     {.id = setting::cache_capacity,
      .name = "cache capacity",
      .type = integer,
@@ -40,25 +40,26 @@ constexpr setting_row rows[] = {
      .flag = "--cache-capacity",
      .yaml_key = "params.cache_capacity",
      .job_wide = true,
-     .doc = "How many tensors a process set knows by id instead of by name. 0: none."},
+     .doc = "Number of tensors for which each process set caches the negotiated response, so that later "
+            "requests send an id instead of the name and shape. 0 disables the cache."},
     {.id = setting::fast_path,
-     .name = "board",
+     .name = "fast path",
      .type = flag,
      .built_in = "1",
      .environment = "FARANDOLE_FAST_PATH",
      .job_wide = true,
-     .doc = "Lets small tensors with agreed ids be exchanged on the shared board of a host."},
+     .doc = "Enables the shared-memory fast path: waiting callers on one host run cached operations "
+            "themselves."},
     {.id = setting::fast_path_limit,
-     .name = "board limit",
+     .name = "fast path limit",
      .type = integer,
      .unit = "bytes",
      .built_in = "65536",
      .limit = 16 * megabyte,
      .environment = "FARANDOLE_FAST_PATH_LIMIT",
      .job_wide = true,
-     .doc =
-         "Largest tensor that is reduced or broadcast in a single step within a host, by copying it into a "
-         "shared cell. Larger ones take more steps."},
+     .doc = "Largest tensor that is reduced or broadcast in a single step within a host, through one "
+            "shared-memory cell. Larger tensors take several steps."},
     {.id = setting::inline_limit,
      .name = "inline limit",
      .type = integer,
@@ -67,11 +68,11 @@ constexpr setting_row rows[] = {
      .limit = 64 * kilobyte,
      .environment = "FARANDOLE_INLINE_LIMIT",
      .job_wide = true,
-     .doc = "Between hosts: largest tensor that is sent to rank 0 with the request for it and reduced there, "
-            "which saves a round trip. It is at most 64 KiB divided by the number of ranks. 0: every tensor "
-            "takes a data path."},
+     .doc = "Between hosts: largest tensor that is sent to rank 0 together with its request and reduced "
+            "there, which saves a round trip. The effective limit is at most 64 KiB divided by the number of "
+            "ranks. 0 disables it."},
     {.id = setting::fast_path_area,
-     .name = "board area",
+     .name = "fast path area",
      .type = integer,
      .unit = "bytes",
      .built_in = "67108864",
@@ -87,8 +88,8 @@ constexpr setting_row rows[] = {
      .limit = 65536,
      .environment = "FARANDOLE_RELAY_RANKS",
      .job_wide = true,
-     .doc = "From so many ranks on several hosts on, the first rank of each host speaks with rank 0 for its "
-            "host; 0: never."},
+     .doc = "Number of ranks from which, on several hosts, the first rank of each host relays the requests "
+            "of its host to rank 0. 0 disables relays."},
     {.id = setting::relay_buckets,
      .name = "relay buckets",
      .type = integer,
@@ -96,10 +97,10 @@ constexpr setting_row rows[] = {
      .limit = 64,
      .environment = "FARANDOLE_RELAY_BUCKETS",
      .job_wide = true,
-     .doc = "Tensors that come together in every step are asked for in so many parts where relays speak for "
-            "their hosts; 0: each as soon as it is ready."},
-    {.id = setting::window_chunk,
-     .name = "window chunk",
+     .doc = "Number of parts in which a relay requests the tensors that become ready together in every step. "
+            "0: it requests each tensor as soon as it is ready."},
+    {.id = setting::segment_chunk,
+     .name = "segment chunk",
      .type = integer,
      .unit = "bytes",
      .built_in = "131072",
@@ -107,16 +108,16 @@ constexpr setting_row rows[] = {
      .limit = 64 * megabyte,
      .environment = "FARANDOLE_SEGMENT_CHUNK",
      .job_wide = true,
-     .doc = "How much of a bundle passes through one slot of a member's shared window at a time."},
-    {.id = setting::window_slots,
-     .name = "window slots",
+     .doc = "Number of bytes that pass through one slot of the shared-memory segment of a rank at a time."},
+    {.id = setting::segment_slots,
+     .name = "segment slots",
      .type = integer,
      .built_in = "4",
      .minimum = 2,
      .limit = 64,
      .environment = "FARANDOLE_SEGMENT_SLOTS",
      .job_wide = true,
-     .doc = "How many chunks may be on their way through a window at once."},
+     .doc = "Number of chunks that can be in flight in a shared-memory segment."},
     {.id = setting::cpu_path,
      .name = "cpu path",
      .type = text,
@@ -124,7 +125,7 @@ constexpr setting_row rows[] = {
      .choices = "auto|local|tcp|ucx|gloo|mpi|ccl|plugin",
      .environment = "FARANDOLE_CPU_PATH",
      .job_wide = true,
-     .doc = "Forces one data path for tensors in host memory. plugin: the path of the library that "
+     .doc = "Forces one data path for tensors in host memory. plugin: the path in the library that "
             "FARANDOLE_PATH_LIBRARY names."},
     {.id = setting::path_library,
      .name = "path library",
@@ -132,9 +133,8 @@ constexpr setting_row rows[] = {
      .built_in = "",
      .environment = "FARANDOLE_PATH_LIBRARY",
      .doc =
-         "The shared library, by its full path, that holds the outside path; see guides/paths.md. Its "
-         "code runs in this process, so nobody but this process' own environment may name it: the rendezvous "
-         "cannot."},
+         "Absolute path of the shared library that contains the plugin path; see guides/paths.md. Its code "
+         "runs in this process, so only this process's own environment can set it, never the rendezvous."},
     {.id = setting::trusted_network,
      .name = "trusted network",
      .type = flag,
@@ -142,7 +142,7 @@ constexpr setting_row rows[] = {
      .environment = "FARANDOLE_TRUSTED_NETWORK",
      .job_wide = true,
      .doc = "Allows data paths that neither authenticate nor encrypt tensors (gloo, mpi, ccl, and ucx over "
-            "TCP): every process that can reach the workers is trusted. See guides/security.md."},
+            "TCP). Every process that can reach the workers is then trusted. See guides/security.md."},
     {.id = setting::disable_group_fusion,
      .name = "disable group fusion",
      .type = flag,

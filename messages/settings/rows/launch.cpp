@@ -1,5 +1,5 @@
 // Settings about how a job is launched, and which libraries it may use.
-#include "messages/settings/rows/setting_rows.hpp"
+#include "messages/settings/setting_rows.hpp"
 
 namespace farandole {
 
@@ -32,15 +32,14 @@ constexpr setting_row rows[] = {
      .flag = "--set-omp-num-threads",
      .flag_off = "--no-set-omp-num-threads",
      .yaml_key = "library_options.set_omp_num_threads",
-     .doc = "The launcher sets OMP_NUM_THREADS for the workers, to the cores of their host divided by its "
-            "workers, "
-            "but at least 1, unless it is set already."},
+     .doc = "The launcher sets OMP_NUM_THREADS for the workers to the cores of their host divided by its "
+            "workers, at least 1, unless the variable is set already."},
     {.id = setting::elastic,
      .name = "elastic",
      .type = flag,
      .built_in = "0",
      .environment = "HOROVOD_ELASTIC",
-     .doc = "Members may join and leave while the job runs. Set by the launcher."},
+     .doc = "Workers can join and leave while the job runs. Set by the launcher."},
     {.id = setting::elastic_timeout,
      .name = "elastic timeout",
      .type = duration,
@@ -49,7 +48,7 @@ constexpr setting_row rows[] = {
      .limit = largest_timeout_s,
      .environment = "HOROVOD_ELASTIC_TIMEOUT",
      .flag = "--elastic-timeout",
-     .doc = "How long a job that has lost members waits for enough slots."},
+     .doc = "Maximum time that a job that has lost workers waits for enough slots."},
     {.id = setting::regroup_timeout,
      .name = "regroup timeout",
      .type = duration,
@@ -57,9 +56,9 @@ constexpr setting_row rows[] = {
      .built_in = "30",
      .limit = largest_timeout_s,
      .environment = "FARANDOLE_REGROUP_TIMEOUT",
-     .doc = "How long the members of an elastic job wait, after a loss, for a survivor that does not come "
-            "again; later it comes as a new one. As long waits a rendezvous that was started again for those "
-            "who were in."},
+     .doc = "Maximum time that the workers of an elastic job wait, after a loss, for a survivor to "
+            "reconnect; after it, that worker joins as a new one. A restarted rendezvous waits as long for "
+            "the workers that it knew."},
     {.id = setting::stuck_timeout,
      .name = "stuck timeout",
      .type = duration,
@@ -67,10 +66,9 @@ constexpr setting_row rows[] = {
      .built_in = "0",
      .limit = largest_timeout_s,
      .environment = "FARANDOLE_STUCK_TIMEOUT",
-     .doc =
-         "How long the process of a worker of an elastic job may make no progress (it is stopped, waits for "
-         "a disk, or is swapped out) before it is lost and the others go on without it, instead of failing "
-         "after the operation timeout and then waiting for it. 0: it is not taken for lost."},
+     .doc = "Maximum time without progress of a worker process of an elastic job (it is stopped, waits for a "
+            "disk, or is swapped out). After it, the worker counts as lost and the others continue without "
+            "it. 0 disables the check; then the operation timeout applies."},
     {.id = setting::rendezvous_timeout,
      .name = "rendezvous timeout",
      .type = duration,
@@ -78,7 +76,8 @@ constexpr setting_row rows[] = {
      .built_in = "3600",
      .limit = largest_timeout_s,
      .environment = "FARANDOLE_RENDEZVOUS_TIMEOUT",
-     .doc = "How long members of an elastic job, and its launcher, look for a rendezvous that went away."},
+     .doc = "Maximum time that the workers of an elastic job, and its launcher, try to reconnect to a "
+            "rendezvous that they lost."},
     {.id = setting::dynamic_process_sets,
      .name = "dynamic process sets",
      .type = flag,
@@ -95,7 +94,7 @@ constexpr setting_row rows[] = {
      .flag_off = "--no-hierarchical-allreduce",
      .yaml_key = "params.hierarchical_allreduce",
      .job_wide = true,
-     .doc = "Reduces within each host first, then across hosts. Ignored where no host has several members."},
+     .doc = "Reduces within each host first, then across hosts. Ignored where no host has several ranks."},
     {.id = setting::hierarchical_allgather,
      .name = "hierarchical allgather",
      .type = flag,
@@ -105,7 +104,7 @@ constexpr setting_row rows[] = {
      .flag_off = "--no-hierarchical-allgather",
      .yaml_key = "params.hierarchical_allgather",
      .job_wide = true,
-     .doc = "Gathers within each host first, then across hosts. Ignored where no host has several members."},
+     .doc = "Gathers within each host first, then across hosts. Ignored where no host has several ranks."},
     {.id = setting::torus_allreduce,
      .name = "torus allreduce",
      .type = flag,
@@ -115,10 +114,9 @@ constexpr setting_row rows[] = {
      .flag_off = "--no-torus-allreduce",
      .yaml_key = "params.torus_allreduce",
      .job_wide = true,
-     .doc = "Every member reduces its own part within its host, then with those of its place on the other "
-            "hosts. "
-            "The same as hierarchical allreduce for tensors in host memory, and ignored where hosts have "
-            "different numbers of members."},
+     .doc = "Each rank reduces its own part within its host, then with the ranks at its position on the "
+            "other hosts. The same as hierarchical allreduce for tensors in host memory; ignored where hosts "
+            "have different numbers of ranks."},
     {.id = setting::adasum_chunk,
      .name = "adasum chunk",
      .type = integer,
@@ -128,7 +126,7 @@ constexpr setting_row rows[] = {
      .limit = terabyte,
      .environment = "HOROVOD_ADASUM_MPI_CHUNK_SIZE",
      .job_wide = true,
-     .doc = "Longest message of an Adasum between hosts."},
+     .doc = "Maximum size of one message of an Adasum between hosts."},
     {.id = setting::mpi_threads_disable,
      .name = "disable MPI threads",
      .type = flag,
@@ -190,8 +188,7 @@ constexpr setting_row rows[] = {
      .built_in = "0",
      .environment = "FARANDOLE_SAFE_OBJECTS",
      .doc = "broadcast_object and allgather_object accept only tensors, arrays and plain containers from "
-            "other ranks: "
-            "unpickling them can run no code."},
+            "other ranks, which can be unpickled without running code."},
     {.id = setting::nvtx_disable,
      .name = "disable NVTX ranges",
      .type = flag,

@@ -1,5 +1,5 @@
 // Settings about how members find each other.
-#include "messages/settings/rows/setting_rows.hpp"
+#include "messages/settings/setting_rows.hpp"
 
 namespace farandole {
 
@@ -14,7 +14,7 @@ constexpr setting_row rows[] = {
      .built_in = "0",
      .limit = 65535,
      .environment = "HOROVOD_RANK",
-     .doc = "Number of this process in the job. Set by the launcher."},
+     .doc = "Rank of this process in the job. Set by the launcher."},
     {.id = setting::size,
      .name = "size",
      .type = integer,
@@ -22,14 +22,14 @@ constexpr setting_row rows[] = {
      .minimum = 1,
      .limit = 65536,
      .environment = "HOROVOD_SIZE",
-     .doc = "How many processes the job has. Set by the launcher."},
+     .doc = "Number of processes in the job. Set by the launcher."},
     {.id = setting::local_rank,
      .name = "local rank",
      .type = integer,
      .built_in = "0",
      .limit = 65535,
      .environment = "HOROVOD_LOCAL_RANK",
-     .doc = "Number of this process on its host. Set by the launcher."},
+     .doc = "Rank of this process on its host. Set by the launcher."},
     {.id = setting::local_size,
      .name = "local size",
      .type = integer,
@@ -37,14 +37,14 @@ constexpr setting_row rows[] = {
      .minimum = 1,
      .limit = 65536,
      .environment = "HOROVOD_LOCAL_SIZE",
-     .doc = "How many processes this host has. Set by the launcher."},
+     .doc = "Number of processes on this host. Set by the launcher."},
     {.id = setting::cross_rank,
      .name = "cross rank",
      .type = integer,
      .built_in = "0",
      .limit = 65535,
      .environment = "HOROVOD_CROSS_RANK",
-     .doc = "Number of this host among the hosts that have this local rank. Set by the launcher."},
+     .doc = "Index of this host among the hosts that have this local rank. Set by the launcher."},
     {.id = setting::cross_size,
      .name = "cross size",
      .type = integer,
@@ -52,7 +52,7 @@ constexpr setting_row rows[] = {
      .minimum = 1,
      .limit = 65536,
      .environment = "HOROVOD_CROSS_SIZE",
-     .doc = "How many hosts have this local rank. Set by the launcher."},
+     .doc = "Number of hosts that have this local rank. Set by the launcher."},
     {.id = setting::host_name,
      .name = "host name",
      .type = text,
@@ -64,7 +64,7 @@ constexpr setting_row rows[] = {
      .type = text,
      .built_in = "",
      .environment = "HOROVOD_GLOO_RENDEZVOUS_ADDR",
-     .doc = "Where the rendezvous listens. Unset: the process is a job of its own. Set by the launcher."},
+     .doc = "Address of the rendezvous. Unset: the process is a job of its own. Set by the launcher."},
     {.id = setting::rendezvous_port,
      .name = "rendezvous port",
      .type = integer,
@@ -78,7 +78,7 @@ constexpr setting_row rows[] = {
      .type = text,
      .built_in = "",
      .environment = "HOROVOD_GLOO_IFACE",
-     .doc = "Network interface that sockets are bound to. Unset: any."},
+     .doc = "Network interface that sockets bind to. Unset: any."},
     {.id = setting::secret_descriptor,
      .name = "secret descriptor",
      .type = integer,
@@ -86,21 +86,21 @@ constexpr setting_row rows[] = {
      .minimum = -1,
      .limit = largest_int,
      .environment = "FARANDOLE_SECRET_FD",
-     .doc = "Inherited descriptor from which the job's secret is read, at offset 0. Set by the launcher."},
+     .doc =
+         "Inherited file descriptor from which the job's secret is read, at offset 0. Set by the launcher."},
     {.id = setting::secret_file,
      .name = "secret file",
      .type = text,
      .built_in = "",
      .environment = "FARANDOLE_SECRET_FILE",
-     .doc = "File that holds the job's secret, for launchers that pass no descriptor."},
+     .doc = "File that contains the job's secret, for launchers that do not pass a descriptor."},
     {.id = setting::host_id,
      .name = "host id",
      .type = text,
      .built_in = "",
      .environment = "FARANDOLE_HOST_ID",
-     .doc = "Stands in for the host's identity: processes share memory only where it is equal. Unset: boot "
-            "id, IPC "
-            "and network namespace."},
+     .doc = "Identity of the host: processes share memory only if their ids are equal. Unset: boot id, IPC "
+            "namespace and network namespace."},
 };
 
 } // namespace

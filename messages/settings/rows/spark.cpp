@@ -1,5 +1,5 @@
 // Settings about Spark.
-#include "messages/settings/rows/setting_rows.hpp"
+#include "messages/settings/setting_rows.hpp"
 
 namespace farandole {
 
@@ -17,7 +17,7 @@ constexpr setting_row rows[] = {
      .environment = "HOROVOD_SPARK_START_TIMEOUT",
      .needs = "Spark",
      .has_effect = false,
-     .doc = "How long Spark's tasks may take to start."},
+     .doc = "Maximum time until the Spark tasks have started."},
     {.id = setting::spark_python_path,
      .name = "Spark Python path",
      .type = text,
@@ -25,7 +25,7 @@ constexpr setting_row rows[] = {
      .environment = "HOROVOD_SPARK_PYTHONPATH",
      .needs = "Spark with MPI",
      .has_effect = false,
-     .doc = "Put in front of sys.path in tasks."},
+     .doc = "Prepended to sys.path in tasks."},
     {.id = setting::spark_work_dir,
      .name = "Spark working directory",
      .type = text,
@@ -33,7 +33,7 @@ constexpr setting_row rows[] = {
      .environment = "HOROVOD_SPARK_WORK_DIR",
      .needs = "Spark with MPI",
      .has_effect = false,
-     .doc = "Where tasks work. Set by the task service."},
+     .doc = "Working directory of tasks. Set by the task service."},
     {.id = setting::spark_use_local_rank_gpu,
      .name = "Spark uses local rank as GPU",
      .type = flag,
@@ -42,7 +42,7 @@ constexpr setting_row rows[] = {
      .nonzero_is_on = true,
      .needs = "Spark",
      .has_effect = false,
-     .doc = "Ignores the GPU that Spark assigned and uses the local rank's."},
+     .doc = "Ignores the GPU that Spark assigned and uses that of the local rank."},
     {.id = setting::databricks_file_timeout,
      .name = "Databricks file timeout",
      .type = duration,
@@ -52,7 +52,7 @@ constexpr setting_row rows[] = {
      .environment = "DATABRICKS_FILE_AVAILABILITY_WAIT_TIMEOUT_SECS",
      .needs = "Spark",
      .has_effect = false,
-     .doc = "How long to wait for a file to appear in DBFS."},
+     .doc = "Maximum time to wait for a file to appear in DBFS."},
 };
 
 } // namespace

@@ -1,5 +1,5 @@
 // Settings about the tuner.
-#include "messages/settings/rows/setting_rows.hpp"
+#include "messages/settings/setting_rows.hpp"
 
 namespace farandole {
 
@@ -28,7 +28,7 @@ constexpr setting_row rows[] = {
      .yaml_key = "autotune.warmup_samples",
      .needs = "tuner",
      .has_effect = false,
-     .doc = "First samples, which are thrown away."},
+     .doc = "Number of first samples to discard."},
     {.id = setting::autotune_steps_per_sample,
      .name = "autotune steps per sample",
      .type = integer,
@@ -39,7 +39,7 @@ constexpr setting_row rows[] = {
      .yaml_key = "autotune.steps_per_sample",
      .needs = "tuner",
      .has_effect = false,
-     .doc = "Training steps that one sample measures."},
+     .doc = "Number of training steps per sample."},
     {.id = setting::autotune_bayes_samples,
      .name = "autotune Bayesian samples",
      .type = integer,
@@ -50,7 +50,7 @@ constexpr setting_row rows[] = {
      .yaml_key = "autotune.bayes_opt_max_samples",
      .needs = "tuner",
      .has_effect = false,
-     .doc = "Most samples for each combination of switches."},
+     .doc = "Maximum number of samples for each combination of switches."},
     {.id = setting::autotune_noise,
      .name = "autotune noise",
      .type = number,
@@ -61,7 +61,7 @@ constexpr setting_row rows[] = {
      .yaml_key = "autotune.gaussian_process_noise",
      .needs = "tuner",
      .has_effect = false,
-     .doc = "How noisy the tuner takes its samples to be."},
+     .doc = "Noise level that the tuner assumes for its samples."},
 };
 
 } // namespace

@@ -1,5 +1,5 @@
 // Settings about what is told of a job while it runs.
-#include "messages/settings/rows/setting_rows.hpp"
+#include "messages/settings/setting_rows.hpp"
 
 namespace farandole {
 
@@ -17,7 +17,7 @@ constexpr setting_row rows[] = {
      .flag_off = "--stall-check",
      .yaml_key = "stall_check.enabled",
      .yaml_negated = true,
-     .doc = "Does not look for tensors that only some ranks have submitted."},
+     .doc = "Disables the check for tensors that only some ranks have submitted."},
     {.id = setting::stall_warning_time,
      .name = "stall warning time",
      .type = duration,
@@ -27,7 +27,7 @@ constexpr setting_row rows[] = {
      .environment = "HOROVOD_STALL_CHECK_TIME_SECONDS",
      .flag = "--stall-check-warning-time-seconds",
      .yaml_key = "stall_check.warning_time_seconds",
-     .doc = "How long a tensor may wait for the other ranks before a warning names them."},
+     .doc = "Time that a tensor waits for other ranks before a warning names them."},
     {.id = setting::stall_shutdown_time,
      .name = "stall shutdown time",
      .type = duration,
@@ -37,9 +37,8 @@ constexpr setting_row rows[] = {
      .environment = "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
      .flag = "--stall-check-shutdown-time-seconds",
      .yaml_key = "stall_check.shutdown_time_seconds",
-     .doc = "How long a tensor may wait before the job is shut down. 0: for ever; also where it is not "
-            "longer than "
-            "the warning time."},
+     .doc = "Time that a tensor waits for other ranks before the job is shut down. 0 disables it, and so "
+            "does a value that does not exceed the warning time."},
     {.id = setting::timeline,
      .name = "timeline",
      .type = text,
@@ -49,7 +48,7 @@ constexpr setting_row rows[] = {
      .yaml_key = "timeline.filename",
      .needs = "timeline",
      .has_effect = false,
-     .doc = "File that rank 0 writes its timeline to; DYNAMIC: started from the program."},
+     .doc = "File that rank 0 writes its timeline to. DYNAMIC: the program starts it."},
     {.id = setting::timeline_mark_cycles,
      .name = "timeline mark cycles",
      .type = flag,
@@ -60,7 +59,7 @@ constexpr setting_row rows[] = {
      .yaml_key = "timeline.mark_cycles",
      .needs = "timeline",
      .has_effect = false,
-     .doc = "Marks each round of bundling in the timeline."},
+     .doc = "Marks each cycle of fusion in the timeline."},
     {.id = setting::autotune,
      .name = "autotune",
      .type = flag,
@@ -71,7 +70,7 @@ constexpr setting_row rows[] = {
      .yaml_key = "autotune.enabled",
      .needs = "tuner",
      .has_effect = false,
-     .doc = "Searches for better parameters while the job runs."},
+     .doc = "Tunes parameters while the job runs."},
     {.id = setting::log_level,
      .name = "log level",
      .type = text,
@@ -81,7 +80,7 @@ constexpr setting_row rows[] = {
      .flag = "--log-level",
      .yaml_key = "logging.level",
      .forgiving = true,
-     .doc = "Least level of what is logged."},
+     .doc = "Minimum severity of log messages."},
     {.id = setting::log_hide_time,
      .name = "log hide time",
      .type = flag,
@@ -91,7 +90,7 @@ constexpr setting_row rows[] = {
      .flag_off = "--log-with-timestamp",
      .yaml_key = "logging.with_timestamp",
      .yaml_negated = true,
-     .doc = "Logs without the time of day."},
+     .doc = "Omits the time of day from log messages."},
     {.id = setting::thread_affinity,
      .name = "thread affinity",
      .type = text,
@@ -100,15 +99,15 @@ constexpr setting_row rows[] = {
      .flag = "--thread-affinity",
      .yaml_key = "library_options.thread_affinity",
      .has_effect = false,
-     .doc = "Comma list of core ids: the runtime's threads of local rank i are pinned to entry i."},
+     .doc = "Comma-separated list of core ids: the threads of the runtime of local rank i are pinned to "
+            "entry i."},
     {.id = setting::elastic_events,
      .name = "elastic events",
      .type = text,
      .built_in = "",
      .environment = "FARANDOLE_ELASTIC_EVENTS",
-     .doc =
-         "File to which every worker of an elastic job appends what happens to it, a line of JSON each; see "
-         "guides/fault-injection.md."},
+     .doc = "File to which each worker of an elastic job appends its events, one line of JSON each; see "
+            "guides/fault-injection.md."},
 };
 
 } // namespace

@@ -40,10 +40,10 @@ def test_a_result_that_nobody_keeps_harms_nobody(name: str, size: int) -> None:
 
 
 def test_what_only_the_engine_is_told_of_stays_off_the_board(name: str, size: int) -> None:
-    before = job.runtime.counters()["on_board"]
+    before = job.runtime.counters()["on_fast_path"]
     for _ in range(5):
         assert hvd.allreduce(nd.ones((2,)), name=name, op=hvd.Sum).asnumpy().tolist() == [size, size]
-    assert job.runtime.counters()["on_board"] == before
+    assert job.runtime.counters()["on_fast_path"] == before
 
 
 def test_views_of_one_array_are_reduced_as_a_group(name: str, rank: int, size: int) -> None:

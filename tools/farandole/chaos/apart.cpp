@@ -12,8 +12,8 @@
 #include <cstring>
 #include <utility>
 
-#include "actors/member/job_secret.hpp"
-#include "actors/member/this_host.hpp"
+#include "actors/rendezvous/job_secret.hpp"
+#include "actors/rendezvous/this_host.hpp"
 #include "tools/farandole/chaos/child.hpp"
 
 namespace farandole::chaos {

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tools/farandole/app_arguments.hpp"
-#include "tools/farandole/frameworks.hpp"
+#include "tools/farandole/cli/app_arguments.hpp"
+#include "tools/farandole/cli/frameworks.hpp"
 
 namespace farandole::chaos {
 

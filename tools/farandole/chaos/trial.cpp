@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "tools/farandole/chaos/child.hpp"
-#include "tools/farandole/job_record.hpp"
+#include "tools/farandole/cli/job_record.hpp"
 
 namespace farandole::chaos {
 

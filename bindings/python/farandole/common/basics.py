@@ -1,4 +1,4 @@
-"""The functions that tell a process who it is, one instance for each framework."""
+"""The functions that tell a process that it is, one instance for each framework."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ class ProcessSet:
     def by_rule(cls, rule: Rule) -> ProcessSet:
         """The processes for which ``rule`` says so, for ``init(process_sets=[…])``.
 
-        In each generation of an elastic job every member asks it about every member, those who are new included:
+        In each generation of an elastic job every member asks it about every member, those that are new included:
 
             hvd.ProcessSet.by_rule(lambda member: member.local_rank == 0)
 

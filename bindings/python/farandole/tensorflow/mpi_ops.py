@@ -1,4 +1,4 @@
-"""The operations on tensors, in graphs and outside of them, and the functions that tell a process who it is.
+"""The operations on tensors, in graphs and outside of them, and the functions that tell a process that it is.
 
 In a graph an operation is a node that TensorFlow runs when its tensor is ready; outside of a graph it is waited for
 right away. The runtime knows a tensor by the name of its node, outside of graphs by ``name``.

@@ -18,7 +18,7 @@ from farandole.torch.memory import like
 class Exchange:
     """Compressed gradients on their way, one or a group: what they send in one round becomes ready together.
 
-    Offers what ``calls.Call`` does, and ``advance`` for those who have several to wait for.
+    Offers what ``calls.Call`` does, and ``advance`` for those that have several to wait for.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What the launcher says of elastic jobs, for those who look for it in its output."""
+"""What the launcher says of elastic jobs, for those that look for it in its output."""
 
 from __future__ import annotations
 

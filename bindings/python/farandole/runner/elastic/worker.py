@@ -1,4 +1,4 @@
-"""How a worker's state is told that hosts have joined or left, by those who know more than the launcher."""
+"""How a worker's state is told that hosts have joined or left, by those that know more than the launcher."""
 
 from __future__ import annotations
 

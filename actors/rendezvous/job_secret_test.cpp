@@ -1,0 +1,107 @@
+#include "actors/rendezvous/job_secret.hpp"
+
+#include <catch2/catch.hpp>
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "messages/values/descriptor.hpp"
+
+using namespace farandole;
+using Catch::Contains;
+
+namespace {
+
+struct folder {
+  std::string path;
+  folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "secret-XXXXXX").string();
+    REQUIRE(::mkdtemp(name.data()));
+    path = name;
+  }
+  ~folder() { std::filesystem::remove_all(path); }
+};
+
+const std::string good = "6f1c0a9b52d87e43f0b1c2a39d84e576";
+
+std::string refusal(const expected<std::string>& secret) {
+  return secret ? "none" : secret.error().text;
+}
+
+std::string write(const std::string& path, const std::string& text, mode_t mode = 0600) {
+  std::ofstream(path) << text;
+  REQUIRE(::chmod(path.c_str(), mode) == 0);
+  return path;
+}
+
+} // namespace
+
+TEST_CASE("secrets as tools make them are accepted", "[secret]") {
+  for (int i = 0; i < 1000; ++i) {
+    const auto made = make_secret();
+    REQUIRE(made);
+    REQUIRE_FALSE(check_secret(*made, "here"));
+    REQUIRE_FALSE(check_secret(made->substr(0, 32), "here")); // openssl rand -hex 16
+  }
+  CHECK_FALSE(check_secret("Wm9yRGhvbmRhbmFkZWxoYQ", "here")); // 16 bytes in base64
+  CHECK_FALSE(
+      check_secret("\x93\x01\xfe\x27\x4c\xd8\xa0\x66\x1f\xb9\x7a\x0c\xe5\x33\x88\x52", "here")); // raw
+}
+
+TEST_CASE("a secret that cannot hold 16 random bytes is refused with the way to make one", "[secret]") {
+  for (const std::string guessable :
+       {"", "secret", "another secret", "0123456789012345", "6f1c0a9b52d87e43f0b1c2a39d84e57",
+        "12345678901234567890123456789012345678", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+        "abcabcabcabcabcabcabcabcabcabcabcabcabcabc", "correct horse correct horse correct horse",
+        "0123456789abcdef0123456789abcdef", "abcdefghijklmnopqrstuvwxyz", "zyxwvutsrqponmlkjihgfedcba"}) {
+    const auto problem = check_secret(guessable, "FARANDOLE_SECRET_FILE=x");
+    INFO(guessable);
+    CHECK(problem.kind == error_kind::invalid_argument);
+    CHECK_THAT(problem.text, Contains("FARANDOLE_SECRET_FILE=x") && Contains("openssl rand -hex 16"));
+    if (guessable.size() > 6)
+      CHECK_THAT(problem.text, !Contains(guessable));
+  }
+}
+
+TEST_CASE("a file of a secret is its user's alone", "[secret]") {
+  const folder place;
+  const auto file = place.path + "/secret";
+  CHECK(*read_secret_file(write(file, good + "\n"), "S") == good);
+  for (const mode_t mode : {0640, 0604, 0620, 0644, 0666})
+    CHECK_THAT(refusal(read_secret_file(write(file, good, mode), "S")),
+               Contains("S can be read or written by other"));
+  CHECK_THAT(refusal(read_secret_file(write(file, "guess"), "S")),
+             Contains("the secret of S can be guessed"));
+  CHECK_THAT(refusal(read_secret_file(write(file, " \n"), "S")), Contains("S cannot be read or is empty"));
+  CHECK_THAT(refusal(read_secret_file(place.path + "/none", "S")), Contains("S cannot be read or is empty"));
+  CHECK_THAT(refusal(read_secret_file(place.path, "S")), Contains("S is no plain file"));
+  const auto pipe = place.path + "/pipe";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0); // must not wait for a writer
+  CHECK_THAT(refusal(read_secret_file(pipe, "S")), Contains("S is no plain file"));
+  const auto link = place.path + "/link"; // as in a mounted Kubernetes secret
+  std::filesystem::create_symlink(write(file, good), link);
+  CHECK(*read_secret_file(link, "S") == good);
+}
+
+TEST_CASE("the inherited descriptor of a secret goes no further", "[secret]") {
+  const descriptor memory{::memfd_create("secret", 0)};
+  REQUIRE(::write(memory.get(), good.data(), good.size()) == static_cast<ssize_t>(good.size()));
+  const auto number = std::to_string(memory.get());
+  auto values = settings::load({[&](std::string_view name) -> std::optional<std::string> {
+                                  if (name == "FARANDOLE_SECRET_FD")
+                                    return number;
+                                  return std::nullopt;
+                                },
+                                {},
+                                {}});
+  REQUIRE(values);
+  CHECK(::fcntl(memory.get(), F_GETFD) == 0);
+  CHECK(*job_secret(*values) == good);
+  CHECK(::fcntl(memory.get(), F_GETFD) == FD_CLOEXEC);
+  CHECK(*job_secret(*values) == good);
+}
