@@ -1,5 +1,5 @@
 # Made by bindings/python/stubs_check.py --write from the code; not edited by hand.
-"""The door between Python and Farandole's core."""
+"""The submission queue between Python and Farandole's core."""
 
 from collections.abc import Mapping, Sequence
 
@@ -315,7 +315,7 @@ class RendezvousServer:
     def new_secret(self) -> str:
         """Made for this job; empty: its processes had been given one."""
 
-def kernel_door() -> int:
+def kernel_api() -> int:
     """
     Address of the table of functions that kernel libraries connect to (bindings/include/farandole/kernel_api.h).
     """
