@@ -67,7 +67,7 @@ inline std::vector<envelope> samples() {
   entry.settings = {{"fusion threshold", "134217728"}};
   for (std::int32_t rank = 0; rank < 3; ++rank)
     entry.members.push_back({rank, rank, "host", "alpha", "10.0.0.1:99", rank, 3, 0, 1});
-  introductions all;
+  member_path_addresses all;
   for (std::int32_t rank = 0; rank < 3; ++rank)
     all.members.push_back(
         {rank, {{"local", "window"}, {"tcp", "10.0.0.1:4711"}, {"hierarchical", "10.0.0.1:4712"}}});

@@ -52,15 +52,15 @@ train(state)
 # Appended to the example of a path: a process meets the others for the n-th time, and dies instead.
 DIES = """
 #include <signal.h>
-static farandole_path_status dies(void* path, const void* const* path addresses, const size_t* sizes,
-                                  const farandole_path_limits* until, farandole_path_why* why) {
+static farandole_path_status dies(void* path, const void* const* addresses, const size_t* sizes,
+                                  const farandole_path_limits* deadline, farandole_path_why* reason) {
   static int meetings = 0;
-  const char* mine = getenv("HOROVOD_RANK");
+  const char* own = getenv("HOROVOD_RANK");
   const char* victim = getenv("DIES_AT_MEETING"); /* "2:1": slot 2, the first time */
   ++meetings;
-  if (mine && victim && atoi(mine) == atoi(victim) && atoi(strchr(victim, ':') + 1) == meetings)
+  if (own && victim && atoi(own) == atoi(victim) && atoi(strchr(victim, ':') + 1) == meetings)
     raise(SIGKILL);
-  return meet(path, path addresses, sizes, until, why);
+  return meet(path, addresses, sizes, deadline, reason);
 }
 
 """

@@ -90,10 +90,10 @@ def test_settings_without_effect_and_unknown_variables_are_told_once_in_a_launch
 
 
 def test_init_tells_of_them_where_there_is_no_launcher() -> None:
-    job = run([sys.executable, "-c", INIT], HOROVOD_TIMELINE="t.json", FARANDOLE_BORD="0")
+    job = run([sys.executable, "-c", INIT], HOROVOD_TIMELINE="t.json", FARANDOLE_FAST_PAHT="0")
     assert job.returncode == 0, job.stderr
     assert len(re.findall("HOROVOD_TIMELINE has no effect in this build", job.stderr)) == 1, job.stderr
-    assert len(re.findall(r"FARANDOLE_BORD \(did you mean FARANDOLE_FAST_PATH\?\)", job.stderr)) == 1, job.stderr
+    assert len(re.findall(r"FARANDOLE_FAST_PAHT \(did you mean FARANDOLE_FAST_PATH\?\)", job.stderr)) == 1, job.stderr
 
 
 def test_the_life_of_a_job_is_told_on_request() -> None:

@@ -49,7 +49,7 @@ def allreduce_in_pieces(
 
     :raises HorovodInternalError: as an allreduce of the whole would; nothing is on its way any more then
     """
-    narrow = _memory(tensor, compression.travels_as)
+    narrow = _memory(tensor, compression.dtype)
     reduced = _memory(tensor, tensor.dtype)
     pieces = list(zip(*(each.tensor_split(PIECES) for each in (tensor, narrow, reduced))))
     under_way: Deque[Tuple[Any, torch.Tensor, torch.Tensor]] = deque()
