@@ -52,8 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   check(*message, decode_draining);
   check(*message, decode_greeting);
   check(*message, decode_heartbeat);
-  check(*message, decode_introduction);
-  check(*message, decode_introductions);
+  check(*message, decode_path_addresses);
+  check(*message, decode_member_path_addresses);
   check(*message, decode_returning);
   check(*message, decode_resumed);
   check(*message, decode_superseded);

@@ -16,13 +16,13 @@ namespace {
 
 constexpr std::uint32_t members = 4;
 const std::string name = "farandole-0123456789abcdef";
-const handoff_terms terms{"a secret of a job", 7, 1};
+const fd_passing_terms terms{"a secret of a job", 7, 1};
 
 void to_offer(choices& input) {
-  handoff_answerer exchange;
+  fd_sender exchange;
   require(!exchange.proves({}));
   while (!input.done()) {
-    const auto packet = std::as_bytes(input.bytes(2 * longest_handoff_packet));
+    const auto packet = std::as_bytes(input.bytes(2 * longest_fd_passing_packet));
     if (!exchange.answered()) {
       const auto challenge = exchange.answer(packet, name, terms, members);
       require(challenge.has_value() == exchange.answered());
@@ -36,9 +36,9 @@ void to_offer(choices& input) {
 }
 
 void to_peer(choices& input) {
-  const handoff_asker exchange(name, terms, 1);
+  const fd_receiver exchange(name, terms, 1);
   while (!input.done()) {
-    const auto packet = std::as_bytes(input.bytes(2 * longest_handoff_packet));
+    const auto packet = std::as_bytes(input.bytes(2 * longest_fd_passing_packet));
     const auto proof = exchange.answer(packet);
     require(proof ? proof->empty() && packet.size() != 64 : packet.size() == 64);
   }

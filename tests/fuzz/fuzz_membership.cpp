@@ -40,8 +40,8 @@ private:
     const auto flags = input.byte();
     made.size = 1 + flags % 3;
     made.elastic = (flags & 4) != 0;
-    made.least = 1 + (flags >> 3) % made.size;
-    made.most = made.elastic ? made.size + (flags >> 6) : made.size;
+    made.minimum = 1 + (flags >> 3) % made.size;
+    made.limit = made.elastic ? made.size + (flags >> 6) : made.size;
     return made;
   }
 
@@ -158,12 +158,12 @@ private:
     const auto& slots = members_.slots();
     for (std::size_t rank = 0; rank < slots.size(); ++rank)
       workers.push_back({{static_cast<std::int32_t>(rank), slots[rank], hosts[rank % 2]}, input_.one_in(4)});
-    const auto plan = plan_drain(*carried, workers, rules_.least);
+    const auto plan = plan_drain(*carried, workers, rules_.minimum);
     require(static_cast<bool>(decode_draining(encode(address{}, plan))));
     require(plan.problem.empty() || plan.leavers.empty());
     if (members_.running() && rules_.elastic)
-      for (const auto& one : plan.leavers)
-        obey(members_.retire(one.slot));
+      for (const auto& entry : plan.leavers)
+        obey(members_.retire(entry.slot));
   }
 
   /// The rendezvous dies and another one goes on from its journal. All links are gone.
@@ -177,23 +177,24 @@ private:
 
   // ---- what comes of it --------------------------------------------------------------------------
 
-  void obey(const membership_decision& what) {
-    for (const auto& one : what.refusals) {
-      require(is_known(one.to) && !one.why.reason.empty());
-      require(static_cast<bool>(decode_refused(encode(address{}, one.why))));
+  void obey(const membership_decision& decision) {
+    for (const auto& entry : decision.refusals) {
+      require(is_known(entry.to) && !entry.reason.reason.empty());
+      require(static_cast<bool>(decode_refused(encode(address{}, entry.reason))));
     }
-    for (const auto& one : what.notices) {
-      require(is_known(one.to) && one.lost.generation <= members_.generation());
-      require(static_cast<bool>(decode_lost(encode(address{}, one.lost))));
+    for (const auto& entry : decision.notices) {
+      require(is_known(entry.to) && entry.lost.generation <= members_.generation());
+      require(static_cast<bool>(decode_lost(encode(address{}, entry.lost))));
     }
-    for (const auto& one : what.warnings)
-      require(is_known(one.to) && one.changed.generation == members_.generation() && one.changed.count > 0);
-    for (const auto& one : what.resumptions)
-      require(is_known(one.to) && one.what.generation == members_.generation() && members_.running());
-    for (const auto& one : what.consequences)
-      require(one.slot != one.culprit && members_.knows(one.slot));
-    if (!what.admissions.empty())
-      check_generation(what);
+    for (const auto& entry : decision.warnings)
+      require(is_known(entry.to) && entry.changed.generation == members_.generation() &&
+              entry.changed.count > 0);
+    for (const auto& entry : decision.resumptions)
+      require(is_known(entry.to) && entry.event.generation == members_.generation() && members_.running());
+    for (const auto& entry : decision.consequences)
+      require(entry.slot != entry.culprit && members_.knows(entry.slot));
+    if (!decision.admissions.empty())
+      check_generation(decision);
     else
       require(members_.generation() == generation_ || !check_revision_);
     generation_ = members_.generation();
@@ -201,25 +202,26 @@ private:
 
   bool is_known(route to) const { return to < next_route_ && to >= said_something_from_; }
 
-  void check_generation(const membership_decision& what) {
+  void check_generation(const membership_decision& decision) {
     require(members_.running() && members_.generation() == generation_ + 1);
-    const auto count = static_cast<std::int32_t>(what.admissions.size());
-    require(count >= rules_.least && count <= rules_.most);
-    require(what.roster.members.size() == what.admissions.size() && what.roster.generation > 0);
+    const auto count = static_cast<std::int32_t>(decision.admissions.size());
+    require(count >= rules_.minimum && count <= rules_.limit);
+    require(decision.roster.members.size() == decision.admissions.size() && decision.roster.generation > 0);
     std::set<std::int32_t> ranks;
     std::set<route> links;
-    const auto encoded = encode(what.roster);
-    for (const auto& one : what.admissions) {
-      require(is_known(one.to) && links.insert(one.to).second && ranks.insert(one.rank).second);
-      require(one.rank >= 0 && one.rank < count);
-      const auto read = decode_welcome(encode_welcome(address{}, one.rank, one.joined_late, encoded));
-      require(read && read->rank == one.rank && static_cast<const roster&>(*read) == what.roster);
-      require(members_.slot_of(one.to) == what.roster.members[static_cast<std::size_t>(one.rank)].slot);
+    const auto encoded = encode(decision.roster);
+    for (const auto& entry : decision.admissions) {
+      require(is_known(entry.to) && links.insert(entry.to).second && ranks.insert(entry.rank).second);
+      require(entry.rank >= 0 && entry.rank < count);
+      const auto read = decode_welcome(encode_welcome(address{}, entry.rank, entry.joined_late, encoded));
+      require(read && read->rank == entry.rank && static_cast<const roster&>(*read) == decision.roster);
+      require(members_.slot_of(entry.to) ==
+              decision.roster.members[static_cast<std::size_t>(entry.rank)].slot);
     }
     // Who waited, and is linked still, is in, unless there are as many as there may be.
     for (const auto& seat : members_.image().seats)
       if (const auto waited = waited_.find(seat.slot); waited != waited_.end() && !seat.in_generation)
-        require(count == rules_.most || seat.retired || members_.slot_of(waited->second) != seat.slot);
+        require(count == rules_.limit || seat.retired || members_.slot_of(waited->second) != seat.slot);
   }
 
   void check_state() {

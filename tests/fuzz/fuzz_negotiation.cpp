@@ -60,11 +60,11 @@ private:
     for (std::int32_t rank = 0; rank < members; ++rank)
       made.members.push_back(rank);
     made.cache_capacity = (flags & 1) != 0 ? id_capacity : 1024;
-    made.board.on = made.board.one_host = (flags & 2) != 0;
-    made.board.area_bytes = cells * cell_footprint;
-    made.board.limit_bytes = 64;
-    made.board.collective_bytes = 64;
-    made.board.footprint = [](std::size_t) { return cell_footprint; };
+    made.fast_path.on = made.fast_path.one_host = (flags & 2) != 0;
+    made.fast_path.area_bytes = cells * cell_footprint;
+    made.fast_path.limit_bytes = 64;
+    made.fast_path.collective_bytes = 64;
+    made.fast_path.footprint = [](std::size_t) { return cell_footprint; };
     made.keeps_sets = (flags & 4) != 0;
     if ((flags & 32) == 0)
       made.branches = {{relay_rank, {2, 3, 4, 5}}};
@@ -104,18 +104,18 @@ private:
   request random_request() {
     request made;
     made.name = input_.among(names);
-    auto& what = made.signature;
+    auto& signature = made.signature;
     const auto kind = input_.byte();
-    what.operation = static_cast<operation>(kind % operation_count);
-    what.dtype = kind / 16 % 4 == 0 ? dtype::float16 : dtype::float32;
-    what.reduce_op = kind / 64 == 3 ? reduce_op::adasum : reduce_op::sum;
-    what.root = what.operation == operation::broadcast ? input_.below(members) : -1;
-    what.shape = input_.among(std::span<const shape>(shapes()));
+    signature.operation = static_cast<operation>(kind % operation_count);
+    signature.dtype = kind / 16 % 4 == 0 ? dtype::float16 : dtype::float32;
+    signature.reduce_op = kind / 64 == 3 ? reduce_op::adasum : reduce_op::sum;
+    signature.root = signature.operation == operation::broadcast ? input_.below(members) : -1;
+    signature.shape = input_.among(std::span<const shape>(shapes()));
     if (input_.one_in(4)) {
       made.group = static_cast<std::uint32_t>(1 + input_.below(2));
       made.group_size = static_cast<std::uint32_t>(1 + input_.below(3));
     }
-    made.seatless = input_.one_in(8);
+    made.no_fast_path = input_.one_in(8);
     return made;
   }
 
@@ -212,51 +212,51 @@ private:
   // ---- who hears it ------------------------------------------------------------------------------
 
   /// As it comes over a link; nothing where no link would carry it.
-  static std::optional<requests> carried(std::int32_t rank, const requests& what) {
-    auto said = decode_requests(encode(address{1, 0, rank}, what));
+  static std::optional<requests> carried(std::int32_t rank, const requests& message) {
+    auto said = decode_requests(encode(address{1, 0, rank}, message));
     return said ? std::optional(std::move(*said)) : std::nullopt;
   }
-  static std::optional<gathered> carried(std::int32_t rank, const gathered& what) {
-    auto said = decode_gathered(encode(address{1, 0, rank}, what));
+  static std::optional<gathered> carried(std::int32_t rank, const gathered& message) {
+    auto said = decode_gathered(encode(address{1, 0, rank}, message));
     return said ? std::optional(std::move(*said)) : std::nullopt;
   }
 
-  void to_leader(std::int32_t rank, const requests& what) {
-    if (const auto said = carried(rank, what))
+  void to_leader(std::int32_t rank, const requests& message) {
+    if (const auto said = carried(rank, message))
       taken(rank, *said);
   }
 
   /// As the negotiator takes it.
-  void taken(std::int32_t rank, const requests& what) {
-    if (inline_.take(rank, what))
+  void taken(std::int32_t rank, const requests& message) {
+    if (inline_.take(rank, message))
       broken_ = true;
     else
-      decided(leader_.receive(rank, what, now_));
+      decided(leader_.receive(rank, message, now_));
     require(inline_.kept() <= members * (leader_.ids() + highest_id));
   }
 
   /// From a relay that follows no rule.
-  void to_leader(const gathered& what) {
-    if (const auto said = carried(relay_rank, what))
+  void to_leader(const gathered& message) {
+    if (const auto said = carried(relay_rank, message))
       taken(*said);
   }
 
-  void taken(const gathered& what) {
-    decided(leader_.receive(relay_rank, what, now_));
-    for (const auto& one : what.apart)
-      if (leader_.speaks_for(relay_rank, one.rank))
-        taken(one.rank, one.what);
+  void taken(const gathered& message) {
+    decided(leader_.receive(relay_rank, message, now_));
+    for (const auto& item : message.apart)
+      if (leader_.speaks_for(relay_rank, item.rank))
+        taken(item.rank, item.batch);
       else
         broken_ = true;
   }
 
-  void to_relay(std::int32_t rank, const requests& what) {
-    if (const auto said = carried(rank, what); said && relay_.take(rank, *said, now_))
+  void to_relay(std::int32_t rank, const requests& message) {
+    if (const auto said = carried(rank, message); said && relay_.take(rank, *said, now_))
       broken_ = true;
   }
 
-  void to_relay(const gathered& what) {
-    if (const auto said = carried(lower_relay, what); said && relay_.take(lower_relay, *said, now_))
+  void to_relay(const gathered& message) {
+    if (const auto said = carried(lower_relay, message); said && relay_.take(lower_relay, *said, now_))
       broken_ = true;
   }
 
@@ -270,45 +270,45 @@ private:
     taken(*said);
   }
 
-  void decided(verdict what) {
-    inline_.complete(what);
+  void decided(negotiation_result message) {
+    inline_.complete(message);
     require(leader_.ids() <= (id_capacity + cells) + 1024);
-    if (what.breach) {
-      require(what.broken_by >= 0 && what.broken_by < members && !what.breach.text.empty());
+    if (message.breach) {
+      require(message.broken_by >= 0 && message.broken_by < members && !message.breach.text.empty());
       broken_ = true;
     }
-    for (const auto& one : what.refusals)
-      require(one.rank >= 0 && one.rank < members && !one.failure.reason.text.empty());
-    for (const auto& one : what.questions)
-      require(one.rank >= 0 && one.rank < members && one.id != 0);
-    fusion_.push(what.ready, now_);
+    for (const auto& item : message.refusals)
+      require(item.rank >= 0 && item.rank < members && !item.failure.reason.text.empty());
+    for (const auto& item : message.questions)
+      require(item.rank >= 0 && item.rank < members && item.id != 0);
+    fusion_.push(message.ready, now_);
     schedule plan;
-    plan.assignments = what.assignments;
-    plan.forget = what.forget;
-    plan.retract = what.retract;
-    plan.failures = what.failures;
-    plan.joined = what.joined;
-    plan.changed = what.changed;
-    plan.sets = what.sets;
-    plan.restarts = what.restarts;
-    plan.dissolved = what.dissolved;
-    plan.buckets = what.buckets;
-    plan.results = what.results;
-    plan.end = what.end;
-    plan.departed = what.departed;
+    plan.assignments = message.assignments;
+    plan.forget = message.forget;
+    plan.retract = message.retract;
+    plan.failures = message.failures;
+    plan.joined = message.joined;
+    plan.changed = message.changed;
+    plan.sets = message.sets;
+    plan.restarts = message.restarts;
+    plan.dissolved = message.dissolved;
+    plan.buckets = message.buckets;
+    plan.results = message.results;
+    plan.end = message.end;
+    plan.departed = message.departed;
     plan.bundles = fusion_.flush();
     if (!plan.empty())
       heard(plan);
   }
 
-  void heard(const schedule& what) {
-    const auto sent = messages_of(address{1, 0, 0}, what);
+  void heard(const schedule& message) {
+    const auto sent = messages_of(address{1, 0, 0}, message);
     require(sent.size() == 1);
     const auto read = decode_schedule(sent[0], members);
-    require(read && *read == what);
-    for (const auto& one : read->assignments)
-      if (one.name == fresh)
-        fresh_id_ = one.id;
+    require(read && *read == message);
+    for (const auto& item : read->assignments)
+      if (item.name == fresh)
+        fresh_id_ = item.id;
     for (const auto& moved : read->bundles)
       for (const auto& entry : moved.entries)
         fresh_moves_ += entry.name == fresh || (fresh_id_ != 0 && entry.id == fresh_id_);
@@ -319,26 +319,26 @@ private:
 
   /// One id, by all, so that tensors come again and buckets are planned.
   void everybody_asks_for_id() {
-    requests what;
+    requests message;
     for (auto count = 1 + input_.below(4); count > 0; --count)
-      what.ids.push_back(random_id());
+      message.ids.push_back(random_id());
     if (!relayed() && input_.one_in(2))
-      add_value(what, what.ids.front());
-    ask_all(what);
+      add_value(message, message.ids.front());
+    ask_all(message);
   }
 
-  void ask_all(const requests& what) {
+  void ask_all(const requests& message) {
     for (std::int32_t rank = 0; rank < (relayed() ? relay_rank : members); ++rank)
-      to_leader(rank, what);
+      to_leader(rank, message);
     if (!relayed())
       return;
     for (std::int32_t rank : {2, 3})
-      to_relay(rank, what);
+      to_relay(rank, message);
     gathered below;
-    if (!what.ids.empty())
-      below.ids.push_back({what.ids, {}});
-    for (const auto& one : what.full)
-      below.full.push_back({one, {}});
+    if (!message.ids.empty())
+      below.ids.push_back({message.ids, {}});
+    for (const auto& item : message.full)
+      below.full.push_back({item, {}});
     to_relay(below);
     now_ += 100us;
     relay_due();
@@ -348,9 +348,9 @@ private:
     request wanted;
     wanted.name = fresh;
     wanted.signature.shape = {7};
-    requests what;
-    what.full = {wanted};
-    ask_all(what);
+    requests message;
+    message.full = {wanted};
+    ask_all(message);
     now_ += 1s;
     if (relayed())
       relay_due();

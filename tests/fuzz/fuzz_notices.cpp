@@ -21,7 +21,7 @@ std::uint64_t word_of(choices& input) {
   return kind % 2 == 0 ? word : ~word;
 }
 
-void check(const row_plan& plan, std::span<const notice> notices, std::size_t row_bytes) {
+void check(const row_plan& plan, std::span<const row_descriptor> notices, std::size_t row_bytes) {
   const auto members = notices.size();
   require(plan.rows.size() == members && plan.received.size() == members && plan.sent.size() == members);
   constexpr auto most = static_cast<std::size_t>(std::numeric_limits<std::int64_t>::max());
@@ -35,9 +35,9 @@ void check(const row_plan& plan, std::span<const notice> notices, std::size_t ro
   // All of them together are a count that an extent can hold.
   require(total <= most);
   require(plan.bytes == total * row_bytes && plan.bytes == bytes);
-  require(plan.gifts.size() <= (plan.placed ? members : 0));
+  require(plan.peer_writes.size() <= (plan.placed ? members : 0));
   // A place is where its owner says, wherever that is: the result heap looks whether it has it.
-  for (const auto& gift : plan.gifts) {
+  for (const auto& gift : plan.peer_writes) {
     require(gift.member < members && gift.bytes > 0);
     const auto place = notices[gift.member].place();
     require(gift.bytes <= place.bytes && gift.at - place.at <= place.bytes - gift.bytes);
@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto rank = static_cast<std::uint32_t>(input.below(static_cast<std::int32_t>(members)));
   constexpr std::size_t lengths[] = {0, 1, 4, 4096, std::size_t{1} << 40, std::size_t{1} << 62};
   const auto row_bytes = input.among(lengths);
-  std::vector<notice> notices(members, notice(members));
+  std::vector<row_descriptor> notices(members, row_descriptor(members));
   for (auto& each : notices)
     for (auto& word : each.words())
       word = word_of(input);

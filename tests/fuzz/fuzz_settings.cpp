@@ -18,7 +18,7 @@ void check_ranges(const settings& values) {
     if (row.type != setting_type::integer)
       continue;
     const auto value = static_cast<double>(values.integer(row.id));
-    require(!values.is_set(row.id) || (value >= row.least && value <= row.most));
+    require(!values.is_set(row.id) || (value >= row.minimum && value <= row.limit));
   }
 }
 
