@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # folder -> the folders whose headers it may include besides its own. Rows stand in the order of the layers: a folder
-# includes only folders above it, so no two folders include each other. A row speaks for the files directly in its folder.
+# includes only folders above it, so no two folders include each other. A row covers the files directly in its folder.
 FOLDERS: dict[str, list[str]] = {
     "messages/values": [],
     "messages/settings": ["messages/values"],

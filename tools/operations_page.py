@@ -18,8 +18,8 @@ from farandole.common import operations
 INTRODUCTION = """# Operations
 
 Made by `tools/generate` from the operation table (`collectives/operation.hpp`), the path table
-(`collectives/transport/registry/path_table.cpp`), the check of requests (`actors/submission/request_check.cpp`) and the Python packages;
-do not edit.
+(`collectives/transport/registry/path_table.cpp`), the check of requests (`actors/submission/request_check.cpp`) and the
+Python packages; do not edit.
 
 """
 

@@ -14,13 +14,36 @@ import argparse
 import re
 import subprocess
 import sys
-import tomllib
 from collections import Counter
 from pathlib import Path
 
+import tomllib
+
 ROOT = Path(__file__).resolve().parent.parent
 VAGUE = frozenset(
-    "what how who whom whose where why one each out mine it some here there most least known seen now until".split()
+    [
+        "what",
+        "how",
+        "who",
+        "whom",
+        "whose",
+        "where",
+        "why",
+        "one",
+        "each",
+        "out",
+        "mine",
+        "it",
+        "some",
+        "here",
+        "there",
+        "most",
+        "least",
+        "known",
+        "seen",
+        "now",
+        "until",
+    ]
 )
 VAGUE_PROSE = re.compile(
     r"\b(who|whoever|whom|nobody|somebody|whatever|what (?:is|has|was|it|they|he|comes|came|goes|went))\b", re.I

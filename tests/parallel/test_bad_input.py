@@ -1,5 +1,6 @@
-"""Every mistake that the interface names, at both submission queues, among all ranks and in a set: it fails alone, in words that
-name the tensor, the ranks and the values, and everything goes on afterwards.
+"""Every mistake that the interface names, in both bindings, among all ranks and in a set.
+
+Only the wrong operation fails, with an error that names the tensor, the ranks and the values; later operations work.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def party(request: pytest.FixtureRequest, sets: Dict[str, Party]) -> Party:
 
 @pytest.fixture(params=["torch all", "numpy set"])
 def place(request: pytest.FixtureRequest, sets: Dict[str, Party]) -> Tuple[Door, Party]:
-    """For what the core decides, which is the same behind both submission queues."""
+    """For what the core decides, which is the same behind both bindings."""
     door, _, party = request.param.partition(" ")
     return DOORS[door], sets[party]
 

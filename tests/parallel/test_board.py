@@ -1,7 +1,7 @@
 """A round on the fast path that one rank does not join is taken back: by a mismatch, by a join, by a new generation.
 
-Each test first makes sure that its tensor is on the fast path. What a round that was taken back leaves in the buffer of the
-rank that waited is what that rank put there.
+Each test first makes sure that its tensor is on the fast path. After a round was taken back, the buffer of the rank
+that waited holds the values that this rank put there.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ def wait_until_others_joined(name: str) -> None:
 def test_operations_started_before_a_join_end_after_it(
     start: Callable[[str, int], Any], names: int, name: str, rank: int, size: int
 ) -> None:
-    """Small tensors that come again are on the fast path by now, where the others cannot see that they were submitted."""
+    """Repeated small tensors are on the fast path by now, where other ranks cannot see that they were submitted."""
     tensors = [f"{name}.{number}" for number in range(names)]
     for _ in range(6):
         expected = [first_element(hvd.synchronize(start(tensor, rank))) for tensor in tensors]

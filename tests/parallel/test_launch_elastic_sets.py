@@ -222,7 +222,9 @@ def test_an_optimizer_goes_on_with_those_who_are_left_of_its_set(elastic: Callab
     assert sorted(re.findall(r"DONE slot (\d) (.*)", job.text)) == [(each, "[0, 1]") for each in "023"]
 
 
-@pytest.mark.parametrize("actor", ["worker,message=150", "path_connector,at=worker,message=91", "negotiator,message=151"])
+@pytest.mark.parametrize(
+    "actor", ["worker,message=150", "path_connector,at=worker,message=91", "negotiator,message=151"]
+)
 def test_a_set_that_fails_alone_is_used_again_by_its_members_alone(actor: str, elastic: Callable[..., Job]) -> None:
     rank = 0 if actor.startswith("negotiator") else 1
     fault = f"set=1,rank={rank},actor={actor}"

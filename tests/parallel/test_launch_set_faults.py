@@ -234,7 +234,9 @@ def test_a_set_that_fails_again_and_again_ends_the_job_and_says_why(tmp_path: Pa
 
 
 @pytest.mark.parametrize("script", [REMOVED, LEFT, KILLED], ids=["removed", "left", "killed"])
-@pytest.mark.parametrize("fault", ["rank=0,actor=negotiator,message=1", "rank=1,actor=path_connector,at=worker,message=1"])
+@pytest.mark.parametrize(
+    "fault", ["rank=0,actor=negotiator,message=1", "rank=1,actor=path_connector,at=worker,message=1"]
+)
 def test_a_set_may_end_while_it_starts_anew(script: str, fault: str, tmp_path: Path) -> None:
     text = run(4 if script == KILLED else 3, script, tmp_path, f"set=1,{fault},times=2")
     assert script != KILLED or text.count("told") == 3, text

@@ -1,6 +1,8 @@
-"""Strangers at the submission queues that are open only while members meet: the listener for data, and the offer of memory that
-members on one host share. The job makes process sets all the time, so its members meet again and again; a man in the
-middle holds one member's call back for as long as the stranger has the listener for himself.
+"""Unauthenticated peers at the listeners that are open only while members connect.
+
+They are the listener for data, and the offer of memory that members on one host share. The job makes process sets all
+the time, so its members connect again and again; a proxy between them holds one member's call back while the
+unauthenticated peer has the listener for itself.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""One process of a crew: joins its stack's job, then does what the coordinator says, one command at a time.
+"""One process of a benchmark: joins its stack's job, then runs the commands of the coordinator, one at a time.
 
     python -m benchmarks.worker STACK SOCKET
 
-Commands and answers are lines of JSON. Between commands the process sleeps in a read, so that the worker scheduler whose turn it is
-has the machine to itself. Nothing but the standard library and PyTorch is used, so any interpreter will do.
+Commands and answers are lines of JSON. Between commands the process sleeps in a read, so that the stack whose turn it
+is has the machine to itself. The process uses only the standard library and PyTorch, so any interpreter will do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Farandole keeps a group of training processes in step.
+"""Farandole runs collective operations across the processes of a distributed training job.
 
-Importing this package loads nothing heavy: no framework and no native library. Take the submission queue of your framework, for
-example ``import farandole.torch as hvd``. Lightning knows the strategy's names from then on.
+Importing this package loads neither a framework nor the native library. Import the binding of your framework, for
+example ``import farandole.torch as hvd``. The import also registers the strategy's names with Lightning.
 """
 
 from farandole._imports import install as _install_finder

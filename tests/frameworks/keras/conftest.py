@@ -1,5 +1,5 @@
 """One suite for every Keras: ``KERAS_BACKEND`` chooses Keras 3's backend, ``TF_USE_LEGACY_KERAS=1`` Keras 2, and
-``FARANDOLE_TEST_KERAS`` the submission queue: ``keras`` (the default) or ``tensorflow.keras``."""
+``FARANDOLE_TEST_KERAS`` the binding: ``keras`` (the default) or ``tensorflow.keras``."""
 
 from __future__ import annotations
 

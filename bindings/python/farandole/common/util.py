@@ -97,7 +97,7 @@ def require_framework(name: str, minimum: str = "", version: Optional[str] = Non
 
 
 def extension_available(ext_base_name: str, verbose: bool = False) -> bool:
-    """Whether a framework is installed and Farandole has a submission queue for it. Imports no framework."""
+    """Whether a framework is installed and Farandole has a binding for it. Imports no framework."""
     if ext_base_name not in EXTENSIONS:
         return False
     problem = _native_problem()

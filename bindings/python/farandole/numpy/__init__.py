@@ -39,6 +39,6 @@ from farandole.numpy.ops import (
     reducescatter_async,
 )
 
-from farandole.numpy import elastic  # isort: skip  (beside the operations, as in the other submission queues)
+from farandole.numpy import elastic  # isort: skip  (beside the operations, as in the other bindings)
 
 _show_public_names(globals(), modules=["elastic"])
