@@ -105,7 +105,7 @@ expected<std::unique_ptr<shm_segment>> shm_segment::adopt(descriptor shared, con
   segment_header header;
   std::memcpy(&header, memory.data(), sizeof header);
   if (header.magic != magic)
-    return refused("it is no segment of this version");
+    return refused("it is not a segment of this version of Farandole");
   if (!(header.layout == wanted))
     return refused("it was made for another generation, set or shape");
   return std::unique_ptr<shm_segment>(new shm_segment(wanted, std::move(shared), std::move(memory)));
