@@ -36,7 +36,7 @@ PYTHON_FOLDERS = ["bindings/python/farandole", "bindings/python/horovod"]
 GAP = "…"
 REPORTERS = {"refuse", "refuse_waiting", "end_without_peer", "raise_value_error", "raise_type_error", "InvalidArgument"}
 """C++ functions whose first argument is the text of an error, or a reason that an error names."""
-PROBLEMS = {"problem", "problem_", "why"}
+PROBLEMS = {"problem", "problem_"}
 """C++ variables that hold such a text."""
 LINE_START = "farandole: "
 """How a line for the user begins that is not one of the log."""

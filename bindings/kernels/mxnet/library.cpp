@@ -52,10 +52,10 @@ std::optional<std::int32_t> dtype_from(int number) {
 }
 
 template <class Function>
-bool resolve(void* from, const char* name, Function& function, std::string& reason) {
+bool resolve(void* from, const char* name, Function& function, std::string& problem) {
   function = reinterpret_cast<Function>(dlsym(from, name));
   if (!function)
-    reason = std::string("this MXNet has no ") + name + ": Farandole needs MXNet 1.9";
+    problem = std::string("this MXNet has no ") + name + ": Farandole needs MXNet 1.9";
   return function != nullptr;
 }
 
@@ -83,29 +83,29 @@ void completion::fail(const std::string& text) const {
   call(engine, operation, &problem);
 }
 
-std::optional<library> library::find(const char* file, std::string& reason) {
+std::optional<library> library::find(const char* file, std::string& problem) {
   void* loaded = dlopen(file, RTLD_NOW | RTLD_NOLOAD);
   if (!loaded) {
-    reason = std::string("MXNet's library is not loaded: ") + file;
+    problem = std::string("MXNet's library is not loaded: ") + file;
     return std::nullopt;
   }
   library found{};
   int (*slice)(array, std::int64_t, std::int64_t, array*) = nullptr;
-  const bool complete = resolve(loaded, "MXGetLastError", found.last_error, reason) &&
-                        resolve(loaded, "MXEnginePushAsyncND", found.push, reason) &&
-                        resolve(loaded, "MXNDArrayCreateEx64", found.create, reason) &&
-                        resolve(loaded, "MXShallowCopyNDArray", found.share, reason) &&
-                        resolve(loaded, "MXNDArrayFree", found.free, reason) &&
-                        resolve(loaded, "MXNDArrayGetShapeEx64", found.shape_of, reason) &&
-                        resolve(loaded, "MXNDArrayGetDType", found.dtype_of, reason) &&
-                        resolve(loaded, "MXNDArrayGetStorageType", found.storage_of, reason) &&
-                        resolve(loaded, "MXNDArrayGetContext", found.device_of, reason) &&
-                        resolve(loaded, "MXNDArrayGetData", found.data_of, reason) &&
-                        resolve(loaded, "MXNDArraySlice64", slice, reason);
+  const bool complete = resolve(loaded, "MXGetLastError", found.last_error, problem) &&
+                        resolve(loaded, "MXEnginePushAsyncND", found.push, problem) &&
+                        resolve(loaded, "MXNDArrayCreateEx64", found.create, problem) &&
+                        resolve(loaded, "MXShallowCopyNDArray", found.share, problem) &&
+                        resolve(loaded, "MXNDArrayFree", found.free, problem) &&
+                        resolve(loaded, "MXNDArrayGetShapeEx64", found.shape_of, problem) &&
+                        resolve(loaded, "MXNDArrayGetDType", found.dtype_of, problem) &&
+                        resolve(loaded, "MXNDArrayGetStorageType", found.storage_of, problem) &&
+                        resolve(loaded, "MXNDArrayGetContext", found.device_of, problem) &&
+                        resolve(loaded, "MXNDArrayGetData", found.data_of, problem) &&
+                        resolve(loaded, "MXNDArraySlice64", slice, problem);
   if (!complete)
     return std::nullopt;
   if (!understands_views(found, slice)) {
-    reason = "this MXNet keeps its arrays in another way than MXNet 1.9, which Farandole needs";
+    problem = "this MXNet keeps its arrays in another way than MXNet 1.9, which Farandole needs";
     return std::nullopt;
   }
   found.make_plain =
@@ -113,7 +113,7 @@ std::optional<library> library::find(const char* file, std::string& reason) {
   return found;
 }
 
-std::optional<description> describe(const library& mxnet, array which, std::string& reason) {
+std::optional<description> describe(const library& mxnet, array which, std::string& problem) {
   int dtype = 0;
   int storage = 0;
   int dimensions = 0;
@@ -122,16 +122,16 @@ std::optional<description> describe(const library& mxnet, array which, std::stri
   if (mxnet.dtype_of(which, &dtype) != 0 || mxnet.storage_of(which, &storage) != 0 ||
       mxnet.device_of(which, &device_id.type, &device_id.number) != 0 ||
       mxnet.shape_of(which, &dimensions, &extents) != 0) {
-    reason = mxnet.problem();
+    problem = mxnet.problem();
     return std::nullopt;
   }
   const auto rank = dtype_from(dtype);
   if (storage != dense)
-    reason = "the array is sparse or has no memory; use .tostype('default')";
+    problem = "the array is sparse or has no memory; use .tostype('default')";
   else if (!rank)
-    reason = "arrays of this type cannot travel";
+    problem = "arrays of this type cannot travel";
   else if (device_id.type == on_gpu)
-    reason = "the array is not in host memory";
+    problem = "the array is not in host memory";
   else
     return description{*rank, {extents, extents + (dimensions > 0 ? dimensions : 0)}};
   return std::nullopt;

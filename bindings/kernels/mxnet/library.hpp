@@ -57,7 +57,7 @@ struct library {
   void (*make_plain)(void* memory);
 
   /// The functions of the library that was loaded from this file; none, with the reason, if one is missing.
-  static std::optional<library> find(const char* file, std::string& reason);
+  static std::optional<library> find(const char* file, std::string& problem);
 
   /// What went wrong in the last call of this thread.
   std::string problem() const { return last_error(); }
@@ -70,7 +70,7 @@ struct description {
 };
 
 /// None, with the reason, for what cannot travel.
-std::optional<description> describe(const library& mxnet, array which, std::string& reason);
+std::optional<description> describe(const library& mxnet, array which, std::string& problem);
 
 /// The mxnet::NDArray::Chunk of an array.
 void* memory_of(array of);

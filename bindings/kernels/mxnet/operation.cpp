@@ -77,21 +77,21 @@ bool operation::drain(std::int64_t timeout_ms) {
                                      [] { return living().count == 0; });
 }
 
-bool operation::add(const char* name, array source, array target, std::string& reason) {
-  auto description = describe(mxnet_, source, reason);
+bool operation::add(const char* name, array source, array target, std::string& problem) {
+  auto description = describe(mxnet_, source, problem);
   if (!description)
     return false;
   // The caller's own references may go before the operation has run.
   array own_source = nullptr;
   array own_target = nullptr;
   if (mxnet_.share(source, &own_source) != 0) {
-    reason = mxnet_.problem();
+    problem = mxnet_.problem();
     return false;
   }
   if (target == source) {
     own_target = own_source;
   } else if (mxnet_.share(target, &own_target) != 0) {
-    reason = mxnet_.problem();
+    problem = mxnet_.problem();
     mxnet_.free(own_source);
     return false;
   }
@@ -100,7 +100,7 @@ bool operation::add(const char* name, array source, array target, std::string& r
   return true;
 }
 
-bool operation::push(std::unique_ptr<operation> self, int priority, std::string& reason) {
+bool operation::push(std::unique_ptr<operation> self, int priority, std::string& problem) {
   std::vector<array> read;
   std::vector<array> written;
   for (const auto& member : self->members_)
@@ -122,9 +122,9 @@ bool operation::push(std::unique_ptr<operation> self, int priority, std::string&
       static_cast<int>(read.size()), written.data(), static_cast<int>(written.size()),
       beside ? &on_prioritized_thread : &on_computing_thread, priority, "farandole", false);
   if (refused != 0)
-    reason = mxnet.problem();
+    problem = mxnet.problem();
   else if (told)
-    reason = *told;
+    problem = *told;
   return refused == 0 && (!told || told->empty());
 }
 

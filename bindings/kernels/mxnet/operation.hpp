@@ -36,11 +36,11 @@ public:
 
   /// One more tensor; `target` is `source` for what is done in place. False, with the reason, if it cannot
   /// travel.
-  bool add(const char* name, array source, array target, std::string& reason);
+  bool add(const char* name, array source, array target, std::string& problem);
 
   /// Hands itself to the engine, which owns it from now on. What went wrong in operations that the engine
   /// runs at once is told here; otherwise who waits for the arrays is told. False with the reason.
-  static bool push(std::unique_ptr<operation> self, int priority, std::string& reason);
+  static bool push(std::unique_ptr<operation> self, int priority, std::string& problem);
 
   /// Waits until none is left that was pushed; whether that was so in time.
   static bool drain(std::int64_t timeout_ms);
